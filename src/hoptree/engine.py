@@ -1,0 +1,209 @@
+"""The ask path: every door goes through here, and no door knows how a method works."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from hoptree import __version__
+from hoptree.errors import BudgetSpent, CacheError, HoptreeError, InputError
+from hoptree.methods.registry import find_method, read_options
+from hoptree.models import DEFAULT_MODEL, open_model
+from hoptree.models.model import Model
+from hoptree.retrieval.retriever import Retriever
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.cache import Cache, default_cache_path
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.context import Context, Prices
+from hoptree.runtime.result import Result, read_result
+from hoptree.runtime.trace import Listener, Trace, TraceFile
+from hoptree.values import Answer, Question
+
+__all__ = ["Engine", "aask", "ask"]
+
+MAX_QUESTION = 8_000
+"""Characters; more is not a question but a document."""
+
+
+class Engine:
+    """A method, a model and a corpus, ready to answer any number of questions at once.
+
+    `cache` is a file for replies (None: nothing is remembered). Use it as an async context manager.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "taikc",
+        model: str | Model = DEFAULT_MODEL,
+        corpus: str | Path | Retriever | None = None,
+        options: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+        cache: Path | None = None,
+        base_url: str = "",
+        concurrency: int | None = None,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.method = find_method(method)
+        self.options = read_options(self.method, options or {})
+        self.retriever = _open_corpus(corpus)
+        self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
+        self._budget = budget
+        self._prices = prices
+        self._listeners = tuple(listeners)
+        self._cache_failure: CacheError | None = None
+        self._cache = self._open_cache(cache)
+        self._calls = Calls(self._cache, concurrency=concurrency)
+        self._calls.cache_failure = self._cache_failure
+
+    def _open_cache(self, path: Path | None) -> Cache | None:
+        if path is None:
+            return None
+        try:
+            return Cache(path)
+        except CacheError as error:
+            self._cache_failure = error
+            return None
+
+    async def __aenter__(self) -> Engine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        await self.model.aclose()
+        if self._cache is not None:
+            await self._cache.aclose()
+
+    async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
+        """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
+        asked = _check(question)
+        trace = Trace(uuid.uuid4().hex[:12], (*self._listeners, *listeners))
+        ctx = Context(
+            method=self.method.name,
+            model=self.model,
+            calls=self._calls,
+            trace=trace,
+            retriever=self.retriever,
+            budget=self._budget,
+            prices=self._prices,
+        )
+        trace.add(
+            "start",
+            question=asked.text,
+            question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
+            type=asked.type,
+            hops=asked.hops,
+            method=self.method.name,
+            options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
+            model=self.model.name,
+            fidelity="exact",
+            version=__version__,
+        )
+        failure: HoptreeError | None = None
+        stopped_by = ""
+        answer: Answer | None = None
+        try:
+            async with asyncio.timeout(self._budget.seconds if self._budget else None):
+                answer = await self.method.run(asked, ctx, **self.options)
+        except BudgetSpent as spent:
+            stopped_by = spent.limit
+        except TimeoutError:
+            stopped_by = "seconds"
+        except HoptreeError as error:
+            failure = error
+        if stopped_by:
+            answer = ctx.best
+            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; the answer is the best found until then.")
+        self._finish(trace, answer or Answer(""), stopped_by, failure)
+        return read_result(trace.events, failure)
+
+    def _finish(self, trace: Trace, answer: Answer, stopped_by: str, failure: HoptreeError | None) -> None:
+        outcome = {"error": type(failure).__name__, "error_message": str(failure)} if failure else {}
+        trace.add(
+            "final",
+            answer=answer.text,
+            raw=answer.raw,
+            source=answer.source,
+            abstained=not failure and not answer.text,
+            stopped_by=stopped_by,
+            **outcome,
+        )
+
+
+async def aask(
+    question: str | Question,
+    *,
+    corpus: str | Path | Retriever | None = None,
+    model: str | Model = DEFAULT_MODEL,
+    method: str = "taikc",
+    options: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+    base_url: str = "",
+    cache: Path | None = None,
+    trace: str | Path | None = None,
+    listeners: Sequence[Listener] = (),
+) -> Result:
+    """Answer one question; a failure is raised. Replies are remembered in `cache`, by default the user's own."""
+    writer = TraceFile(Path(trace)) if trace else None
+    try:
+        async with Engine(
+            method=method,
+            model=model,
+            corpus=corpus,
+            options=options,
+            budget=budget,
+            base_url=base_url,
+            cache=cache or default_cache_path(),
+            listeners=(*listeners, writer) if writer else listeners,
+        ) as engine:
+            result = await engine.ask(question)
+    finally:
+        if writer:
+            writer.close()
+    if result.failure:
+        raise result.failure
+    return result
+
+
+def ask(question: str | Question, **settings: Any) -> Result:
+    """`aask` for code without an event loop, and for notebooks, which have one running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(aask(question, **settings))
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as beside:
+        return beside.submit(asyncio.run, aask(question, **settings)).result()
+
+
+def _check(question: str | Question) -> Question:
+    asked = Question(question) if isinstance(question, str) else question
+    if not asked.text.strip():
+        raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
+    if len(asked.text) > MAX_QUESTION:
+        raise InputError(
+            f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most.",
+            "Put the material into a corpus (hoptree index) and ask about it.",
+        )
+    return asked
+
+
+def _open_corpus(corpus: str | Path | Retriever | None) -> Retriever | None:
+    if corpus is None or not isinstance(corpus, str | Path):
+        return corpus
+    # Imported here: tantivy is a native library that a run without a corpus does not need.
+    from hoptree.retrieval.bm25 import BM25
+    from hoptree.sample import sample_index
+
+    return BM25(sample_index() if str(corpus) == "sample" else Path(corpus))

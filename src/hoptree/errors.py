@@ -1,0 +1,111 @@
+"""The errors of Hoptree: a small tree, each with the sentence that says what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BudgetSpent",
+    "CacheError",
+    "ConfigError",
+    "CorpusError",
+    "EndpointError",
+    "HoptreeError",
+    "InputError",
+    "MissingExtra",
+    "MissingModel",
+    "ModelError",
+    "RateLimited",
+    "TraceError",
+    "UnusableReply",
+]
+
+
+class HoptreeError(Exception):
+    """Anything Hoptree reports on purpose: one sentence for the cause, one for the remedy."""
+
+    def __init__(self, cause: str, remedy: str = "") -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.cause} {self.remedy}".strip()
+
+
+class InputError(HoptreeError):
+    """What the caller gave cannot be used as it is."""
+
+
+class ConfigError(InputError):
+    """An option, method or model name that does not exist, or a value of the wrong kind."""
+
+
+class CorpusError(InputError):
+    """A corpus or index that is missing, empty or damaged."""
+
+
+class TraceError(InputError):
+    """A trace file that cannot be read back."""
+
+
+class MissingExtra(InputError):
+    """A feature whose optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the optional dependency group '{extra}'.",
+            f"Install it: pip install 'hoptree[{extra}]'",
+        )
+
+
+class MissingModel(InputError):
+    """A local model whose weights are not on this machine."""
+
+
+class CacheError(HoptreeError):
+    """The call cache cannot be opened or written."""
+
+
+class BudgetSpent(HoptreeError):
+    """A limit of the question's budget was reached before this call."""
+
+    def __init__(self, limit: str, allowed: float) -> None:
+        super().__init__(f"The budget of {allowed:g} {limit} is spent.", f"Raise it with --budget {limit}=…")
+        self.limit = limit
+
+
+class ModelError(HoptreeError):
+    """A model call that failed."""
+
+    retryable = False
+    retry_after: float | None = None
+
+
+class EndpointError(ModelError):
+    """The endpoint did not answer, or answered with a failure.
+
+    `retryable` says whether the same request may succeed later (broken connections, 5xx).
+    """
+
+    def __init__(
+        self,
+        cause: str,
+        remedy: str = "",
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(cause, remedy)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class RateLimited(EndpointError):
+    """The endpoint asked for fewer requests (HTTP 429)."""
+
+
+class UnusableReply(ModelError):
+    """The endpoint answered with something that is not a completion (HTML, half a JSON object)."""
+
+    retryable = True

@@ -1,0 +1,1 @@
+"""The methods: one file each, readable like the algorithm in its paper."""

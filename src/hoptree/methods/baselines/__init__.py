@@ -1,0 +1,1 @@
+"""The methods the four systems are compared with."""

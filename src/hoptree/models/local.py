@@ -1,0 +1,464 @@
+"""A language model inside this process: llama.cpp through xllamacpp, which is spoken to in this file alone."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from hoptree.errors import ConfigError, EndpointError, MissingExtra, ModelError, UnusableReply
+from hoptree.models.catalogue import file_digest, located
+from hoptree.models.model import Capability, Choice, Reply, Request, Token, TokenUsage
+from hoptree.models.reasoning import read_choice
+
+__all__ = ["LocalModel", "Speed", "available_memory", "library_features", "library_version", "physical_cores", "speed"]
+
+LIBRARY = "xllamacpp"
+MAGIC = b"GGUF"
+# A prompt is read in batches of this many tokens; a cancelled call stops at the end of one.
+BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What makes two models share one server: the file, and how it is loaded."""
+
+    path: Path
+    n_ctx: int
+    slots: int
+    lanes: int
+    threads: int
+
+
+class LocalModel:
+    """A GGUF file as a model: `local/NAME` for one of the catalogue, `local/PATH.gguf` for any other.
+
+    The file is loaded by the first call. `slots` calls run at once; each prompt kind (the caller's `step`) keeps one of
+    `lanes` places in memory for the beginning that its prompts share, so that it is read once and not for every call.
+    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        n_ctx: int = 4096,
+        slots: int = 2,
+        lanes: int | None = None,
+        threads: int | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        lanes = max(slots, 6) if lanes is None else lanes
+        threads = physical_cores() if threads is None else threads
+        if min(n_ctx, slots, lanes, threads) < 1 or lanes < slots:
+            raise ConfigError("n_ctx, slots, lanes and threads must be at least 1, and lanes at least slots.")
+        if importlib.util.find_spec(LIBRARY) is None:
+            raise MissingExtra("An embedded model", "local")
+        short = model.removeprefix("local/")
+        self._name = f"local/{short}"
+        self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads)
+        self._engine: _Engine | None = _Engine.shared(self._settings)
+        self._identity = ""
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def identity(self) -> str:
+        """Weights, context and library version; slots, lanes and threads only change how fast a reply comes."""
+        if not self._identity:
+            digest = file_digest(self._settings.path)
+            self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{LIBRARY}={library_version()}"
+        return self._identity
+
+    @property
+    def endpoint(self) -> str:
+        return f"local:{self._settings.path}"
+
+    @property
+    def slots(self) -> int:
+        return self._settings.slots
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return frozenset({"logprobs", "prefix", "n_samples", "json_schema"})
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        """Answer one request; its samples are separate completions with seeds counted up from the request's."""
+        engine = self._engine
+        if engine is None:
+            raise EndpointError(f"{self._name} was closed.", "Open the model again before calling it.")
+        loop = asyncio.get_running_loop()
+        stop = threading.Event()
+        bodies = [_body(request, request.seed + sample) for sample in range(request.n)]
+        try:
+            completions = await asyncio.gather(
+                *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop) for body in bodies)
+            )
+        finally:
+            # Cancelled or failed: what still runs gives its slot back at its next token.
+            stop.set()
+        return _reply(completions, request.prefix)
+
+    async def aclose(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await asyncio.to_thread(engine.release)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One sequence of llama.cpp's memory, and the prompt whose reading it holds."""
+
+    number: int
+    step: str = ""
+    prompt: str = ""
+    used: int = 0
+    busy: bool = False
+
+
+class _Lanes:
+    """Which lane a call takes.
+
+    llama.cpp would choose by itself, but gives a lane away as soon as less than a tenth of a prompt matches, and its
+    second cache in RAM hands a state to one call only and skips it when the shared part is under a quarter. The steps
+    are known here, so each keeps its lane until another step needs it more.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._lanes = [_Lane(number) for number in range(count)]
+        self._lock = threading.Lock()
+        self._clock = 0
+
+    def take(self, step: str, prompt: str) -> _Lane:
+        with self._lock:
+            idle = [lane for lane in self._lanes if not lane.busy]
+            same = [lane for lane in idle if lane.step == step]
+            if same:
+                lane = max(same, key=lambda lane: len(os.path.commonprefix([lane.prompt, prompt])))
+            else:
+                lane = min(idle, key=lambda lane: lane.used)
+            self._clock += 1
+            lane.step, lane.prompt, lane.used, lane.busy = step, prompt, self._clock, True
+            return lane
+
+    def give_back(self, lane: _Lane) -> None:
+        with self._lock:
+            lane.busy = False
+
+
+class _Engine:
+    """One loaded file with its threads, shared by every model with the same settings."""
+
+    _open: ClassVar[dict[Settings, _Engine]] = {}
+    _open_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._users = 0
+        self._server: Any = None
+        self._loading = threading.Lock()
+        self._lanes = _Lanes(settings.lanes)
+        # As many workers as slots, so that an idle lane is always there for the call that starts.
+        self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
+
+    @classmethod
+    def shared(cls, settings: Settings) -> _Engine:
+        with cls._open_lock:
+            engine = cls._open.setdefault(settings, cls(settings))
+            engine._users += 1
+            return engine
+
+    def release(self) -> None:
+        with self._open_lock:
+            self._users -= 1
+            if self._users:
+                return
+            self._open.pop(self._settings, None)
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self._server = None
+
+    def complete(self, body: dict[str, Any], step: str, stop: threading.Event) -> _Completion:
+        """Run one completion in the calling thread until it ends or `stop` is set."""
+        if stop.is_set():
+            return _Completion()
+        server = self._loaded()
+        lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
+        chunks: list[dict[str, Any]] = []
+
+        def heard(chunk: dict[str, Any]) -> bool:
+            chunks.append(chunk)
+            return stop.is_set()
+
+        try:
+            server.handle_chat_completions({**body, "id_slot": lane.number}, heard)
+        except (ValueError, RuntimeError) as error:
+            raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
+        finally:
+            self._lanes.give_back(lane)
+        return _Completion() if stop.is_set() else _assembled(chunks)
+
+    def _loaded(self) -> Any:
+        with self._loading:
+            if self._server is None:
+                self._server = _load(self._settings)
+            return self._server
+
+
+@dataclass(slots=True)
+class _Completion:
+    """What the pieces of one streamed completion add up to."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish: str = ""
+    tokens: list[Token] = field(default_factory=list)
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+def _load(settings: Settings) -> Any:
+    path = settings.path
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(MAGIC))
+    except OSError as error:
+        raise EndpointError(
+            f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions."
+        ) from error
+    if magic != MAGIC:
+        raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
+    library = _library()
+    try:
+        return library.Server(_parameters(library, settings))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise _load_error(settings, error) from error
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module(LIBRARY)
+    except ImportError as error:
+        raise MissingExtra("An embedded model", "local") from error
+
+
+def _parameters(library: Any, settings: Settings) -> Any:
+    parameters = library.CommonParams()
+    parameters.model.path = str(settings.path)
+    parameters.n_parallel = settings.lanes
+    # llama.cpp divides the context by the number of sequences.
+    parameters.n_ctx = settings.n_ctx * settings.lanes
+    parameters.n_batch = parameters.n_ubatch = BATCH
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings.threads
+    # Lanes do this work; the second cache would copy every prompt and grow to 8 GB.
+    parameters.cache_ram_mib = 0
+    # The library listens on a local port whether it is wanted or not: nobody else gets in.
+    parameters.api_keys = [secrets.token_urlsafe(32)]
+    parameters.cors_origins = ""
+    parameters.cors_credentials = False
+    parameters.ui = False
+    parameters.endpoint_slots = False
+    parameters.warmup = False
+    parameters.verbosity = -1
+    return parameters
+
+
+def _load_error(settings: Settings, error: Exception) -> ModelError:
+    # llama.cpp tells its reason to stderr only; what can be found out about it is the room there was.
+    size, room = settings.path.stat().st_size, available_memory()
+    if room is not None and room < size:
+        return EndpointError(
+            f"{settings.path.name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free.",
+            "Close other programs, choose a smaller model, or lower n_ctx.",
+        )
+    return EndpointError(
+        f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",
+        "The file may be damaged or of a kind this version does not know; pull it again or update xllamacpp.",
+    )
+
+
+def _body(request: Request, seed: int) -> dict[str, Any]:
+    messages = [{"role": message.role, "content": message.content} for message in request.messages]
+    if request.prefix:
+        messages.append({"role": "assistant", "content": request.prefix})
+    body: dict[str, Any] = {
+        "messages": messages,
+        "max_tokens": request.max_tokens,
+        "seed": seed,
+        "cache_prompt": True,
+        # Streaming is what lets a call be stopped, and progress what lets it be stopped while a long prompt is read.
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+        **_sampling(request.temperature),
+    }
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.top_logprobs:
+        body.update(logprobs=True, top_logprobs=request.top_logprobs)
+    if request.json_schema:
+        try:
+            schema = json.loads(request.json_schema)
+        except ValueError as error:
+            raise EndpointError("The request's JSON schema is not JSON.", "Correct the schema.") from error
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+    return body
+
+
+def _sampling(temperature: float) -> dict[str, Any]:
+    """The request's temperature and nothing besides: llama.cpp, or a model's file, would cut the distribution off."""
+    plain = {"temperature": temperature, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
+    return {**plain, "top_k": 1 if temperature == 0 else 0}
+
+
+def _assembled(chunks: Sequence[dict[str, Any]]) -> _Completion:
+    done = _Completion()
+    for chunk in chunks:
+        if "choices" not in chunk:
+            raise _refusal(chunk)
+        for choice in chunk["choices"]:
+            delta = choice.get("delta") or {}
+            done.text += delta.get("content") or ""
+            done.reasoning += delta.get("reasoning_content") or ""
+            done.finish = choice.get("finish_reason") or done.finish
+            done.tokens.extend(_token(item) for item in (choice.get("logprobs") or {}).get("content") or ())
+        if usage := chunk.get("usage"):
+            done.usage = _usage(usage)
+    if not done.finish:
+        raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
+    return done
+
+
+def _token(item: dict[str, Any]) -> Token:
+    rivals = tuple((rival["token"], float(rival["logprob"])) for rival in item.get("top_logprobs") or ())
+    return Token(item["token"], float(item["logprob"]), rivals)
+
+
+def _usage(usage: dict[str, Any]) -> TokenUsage:
+    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    return TokenUsage(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", 0), reasoning)
+
+
+def _refusal(chunk: dict[str, Any]) -> ModelError:
+    told = chunk.get("error")
+    if not isinstance(told, dict):
+        return UnusableReply(
+            f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}.", "Try again."
+        )
+    status = told.get("code") if isinstance(told.get("code"), int) else None
+    if told.get("type") == "exceed_context_size_error":
+        return EndpointError(
+            f"The prompt has {told.get('n_prompt_tokens')} tokens and the model's context {told.get('n_ctx')}.",
+            "Raise n_ctx, or give the step fewer or shorter passages.",
+            status=status,
+        )
+    message = str(told.get("message", told)).rstrip(".")
+    return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
+
+
+def _reply(completions: Sequence[_Completion], prefix: str) -> Reply:
+    # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
+    first = completions[0].usage
+    usage = TokenUsage(
+        first.prompt,
+        first.cached,
+        sum(done.usage.completion for done in completions),
+        sum(done.usage.reasoning for done in completions),
+    )
+    return Reply(tuple(_choice(done, prefix) for done in completions), usage)
+
+
+def _choice(done: _Completion, prefix: str) -> Choice:
+    # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
+    text = done.text.removeprefix(prefix)
+    return read_choice(text, reasoning=done.reasoning, finish=_finish(done.finish), tokens=done.tokens)
+
+
+def _finish(reason: str) -> Literal["stop", "length", "other"]:
+    if reason == "stop":
+        return "stop"
+    return "length" if reason == "length" else "other"
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def library_version() -> str:
+    """The installed version of the embedded runtime, or nothing."""
+    try:
+        return importlib.metadata.version(LIBRARY)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def library_features() -> frozenset[str]:
+    """The processor features the installed runtime was built for, as llama.cpp names them (NEON, DOTPROD, AVX2, …)."""
+    said = str(_library().get_system_info())
+    pairs = (part.rpartition(":")[2].split("=") for part in said.split("|"))
+    return frozenset(pair[0].strip() for pair in pairs if len(pair) == 2 and pair[1].strip() not in ("0", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens a second: of a prompt read, and of a reply written."""
+
+    read: float
+    write: float
+
+
+def speed(path: Path, *, prompt_words: int = 120, max_tokens: int = 24, threads: int | None = None) -> Speed:
+    """Measure one call alone on a freshly loaded model."""
+    settings = Settings(path, 1024, 1, 1, threads or physical_cores())
+    server = _load(settings)
+    # The first call touches every page of the weights; the second one, which shares no beginning, is the measure.
+    _timings(server, "Hello", 1)
+    timings = _timings(server, "count " * prompt_words, max_tokens)
+    return Speed(float(timings["prompt_per_second"]), float(timings["predicted_per_second"]))
+
+
+def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
+    messages = [{"role": "user", "content": text}]
+    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **_sampling(0.0)}
+    answer: dict[str, Any] = server.handle_chat_completions(body)
+    if "timings" not in answer:
+        raise _refusal(answer)
+    timings: dict[str, Any] = answer["timings"]
+    return timings
+
+
+def physical_cores() -> int:
+    """The cores this process may use, hyper-threads counted once: llama.cpp gains nothing from the second ones."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        blocks = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")
+    except OSError:
+        return usable
+    cores = set()
+    for block in blocks:
+        facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
+        if "core id" in facts:
+            cores.add((facts.get("physical id", "0"), facts["core id"]))
+    return min(usable, len(cores)) if cores else usable
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can be had without swapping, where the system says so."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(kilobytes[0]) * 1024 if kilobytes else None

@@ -1,0 +1,197 @@
+"""What this machine brings for embedded models and endpoints: the findings of `hoptree doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hoptree.errors import InputError
+from hoptree.models import local
+from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete, models_folder
+
+__all__ = [
+    "BUILD_COMMAND",
+    "Check",
+    "check_disk",
+    "check_endpoint",
+    "check_features",
+    "check_library",
+    "check_memory",
+    "check_model",
+    "check_python",
+    "cpu_flags",
+    "examine",
+    "measure",
+]
+
+OLDEST_PYTHON = (3, 11)
+# Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
+BUILD_COMMAND = (
+    'CMAKE_ARGS="-DLLAMA_BUILD_BORINGSSL=OFF -DLLAMA_LLGUIDANCE=OFF" '
+    "pip install --force-reinstall --no-deps --no-cache-dir --no-binary xllamacpp xllamacpp"
+)
+# What the processor calls a feature, what llama.cpp calls it, and what it is.
+FEATURES = {
+    "asimddp": ("DOTPROD", "dot-product instructions"),
+    "i8mm": ("MATMUL_INT8", "8-bit matrix instructions"),
+    "avx2": ("AVX2", "AVX2 instructions"),
+}
+# Without these a model is several times slower; the others add a little.
+ESSENTIAL = ("asimddp", "avx2")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding; `ok` is None where there is nothing to be right or wrong about."""
+
+    name: str
+    ok: bool | None
+    finding: str
+    remedy: str = ""
+
+
+def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT) -> tuple[Check, ...]:
+    """Everything that can be told without loading a model."""
+    version = local.library_version()
+    return (
+        check_python(sys.version_info[:3]),
+        check_library(version),
+        check_features(cpu_flags(), local.library_features() if version else None),
+        check_model(model),
+        check_disk(models_folder()),
+        check_memory(local.available_memory()),
+        check_endpoint(os.environ if environ is None else environ),
+    )
+
+
+def measure(model_path: Path) -> tuple[float, float]:
+    """Tokens a second this machine reads and writes with a model, alone; takes some seconds and the model's memory."""
+    speed = local.speed(model_path)
+    return speed.read, speed.write
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    said = ".".join(map(str, version))
+    if version[:2] >= OLDEST_PYTHON:
+        return Check("Python", True, said)
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    return Check("Python", False, f"{said} is too old.", f"Install Python {oldest} or newer.")
+
+
+def check_library(version: str) -> Check:
+    if version:
+        return Check("Embedded models", True, f"xllamacpp {version}")
+    remedy = "For models inside the process: pip install 'hoptree[local]'"
+    return Check("Embedded models", None, "xllamacpp is not installed.", remedy)
+
+
+def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
+    """The processor's features as Linux names them, or None where the system does not say."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip().lower() in ("flags", "features"):
+            return frozenset(value.split())
+    return None
+
+
+def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | None) -> Check:
+    """Whether the runtime uses what the processor can do; a wheel made for every processor may not."""
+    name = "Processor"
+    if flags is None:
+        return Check(name, None, f"{platform.machine()}; its features are not known.")
+    here = [flag for flag in FEATURES if flag in flags]
+    said = f"{platform.machine()} with {' and '.join(FEATURES[flag][1] for flag in here) or 'no fast instructions'}"
+    if built_for is None:
+        return Check(name, None, f"{said}.")
+    unused = [flag for flag in here if flag in ESSENTIAL and FEATURES[flag][0] not in built_for]
+    if not unused:
+        return Check(name, True if here else None, f"{said}; the embedded runtime uses them." if here else f"{said}.")
+    gain = "a prompt is then read about GAIN_READ times as fast, a reply written about GAIN_WRITE times"
+    return Check(
+        name,
+        False,
+        f"{said}, but the installed xllamacpp does not use the {FEATURES[unused[0]][1]}.",
+        f"Build it on this machine (C++ compiler and cmake; about ten minutes on two cores; {gain}): {BUILD_COMMAND}",
+    )
+
+
+def check_model(name: str, folder: Path | None = None) -> Check:
+    """Whether the weights are here and whole; reads the file only if it changed since it was last read."""
+    title = "Model"
+    fetch = f"Fetch it: hoptree models pull {name}"
+    try:
+        entry = find(name)
+    except InputError as error:
+        return Check(title, False, error.cause, error.remedy)
+    if isinstance(entry, Path):
+        there = entry.is_file()
+        return Check(title, there, f"{entry} is {'here' if there else 'not here'}.", "" if there else "Check the path.")
+    path = (folder or models_folder()) / entry.file
+    if not path.is_file():
+        return Check(title, None, f"{entry.title} is not on this machine ({_gigabytes(entry.size)}).", fetch)
+    if not is_complete(entry, folder):
+        return Check(title, False, f"{path} is not the file it should be.", f"Delete it. {fetch}")
+    return Check(title, True, f"{entry.title} ({_gigabytes(entry.size)}) in {path.parent}")
+
+
+def check_disk(folder: Path) -> Check:
+    """Whether the disk of the models and the cache has room for the default model and some work."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    needed = _default_size() + 1_000_000_000
+    if free >= needed:
+        return Check("Disk", True, f"{_gigabytes(free)} free for {folder}")
+    remedy = "Free some space, or set HOPTREE_MODELS to a folder on another disk."
+    return Check("Disk", False, f"Only {_gigabytes(free)} free for {folder}.", remedy)
+
+
+def check_memory(available: int | None) -> Check:
+    if available is None:
+        return Check("Memory", None, "The system does not say how much is free.")
+    # Weights, the rearranged copy llama.cpp makes of them, and the context of its lanes.
+    needed = 3 * _default_size()
+    if available >= needed:
+        return Check("Memory", True, f"{_gigabytes(available)} free")
+    remedy = "Close other programs, or choose the light model: local/smollm."
+    return Check(
+        "Memory", False, f"Only {_gigabytes(available)} free; the default model takes {_gigabytes(needed)}.", remedy
+    )
+
+
+def check_endpoint(environ: Mapping[str, str]) -> Check:
+    """Whether an OpenAI-compatible endpoint is set; says that there is a key, never which."""
+    base, key = environ.get("OPENAI_BASE_URL", ""), environ.get("OPENAI_API_KEY", "")
+    if not base and not key:
+        remedy = "For a model behind an API: set OPENAI_API_KEY, and OPENAI_BASE_URL for servers other than OpenAI's."
+        return Check("Endpoint", None, "OPENAI_BASE_URL and OPENAI_API_KEY are not set.", remedy)
+    with_key = "with a key" if key else "without a key"
+    if not base:
+        return Check("Endpoint", True, f"OpenAI, {with_key}")
+    try:
+        parts = urlsplit(base)
+        host = f"{parts.hostname}:{parts.port}" if parts.port else parts.hostname
+    except ValueError:
+        host = None
+    if not host or parts.scheme not in ("http", "https"):
+        remedy = "Set it to something like http://localhost:8000/v1."
+        return Check("Endpoint", False, "OPENAI_BASE_URL is not an http or https address.", remedy)
+    return Check("Endpoint", True, f"{parts.scheme}://{host}{parts.path}, {with_key}")
+
+
+def _default_size() -> int:
+    entry = find(DEFAULT)
+    return entry.size if isinstance(entry, Entry) else 0
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

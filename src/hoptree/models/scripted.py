@@ -1,0 +1,123 @@
+"""A model that says what a file tells it to: for tests, tutorials, and measuring everything but the model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
+from hoptree.models.model import Capability, Reply, Request, Token, TokenUsage
+from hoptree.models.reasoning import read_choice
+
+__all__ = ["Rule", "ScriptedModel"]
+
+_FAULTS: dict[str, ModelError] = {
+    "429": RateLimited("The script says 429.", status=429, retryable=True, retry_after=0.05),
+    "500": EndpointError("The script says 500.", status=500, retryable=True),
+    "401": EndpointError("The script says 401.", "Set OPENAI_API_KEY to a valid key.", status=401),
+    "broken": EndpointError("The script broke the connection.", retryable=True),
+    "html": UnusableReply("The script answered with a web page instead of a chat completion."),
+}
+
+
+@dataclass(slots=True)
+class Rule:
+    """Says `reply` (each of several in turn, the last one from then on) to a request that fits.
+
+    `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it. `fault` is a
+    failure instead of a reply, for the first `times` requests. `logprob` is that of every token.
+    """
+
+    reply: str | list[str] = ""
+    step: str = ""
+    contains: str = ""
+    regex: str = ""
+    fault: str = ""
+    times: int | None = None
+    latency: float | None = None
+    logprob: float = -0.01
+    finish: str = "stop"
+    served: int = field(default=0, init=False)
+
+    def fits(self, step: str, text: str) -> bool:
+        if self.fault and self.times is not None and self.served >= self.times:
+            return False
+        if self.step and self.step not in (step, step.rpartition("/")[2]):
+            return False
+        return self.contains in text and (not self.regex or re.search(self.regex, text) is not None)
+
+
+class ScriptedModel:
+    """Replies by step and pattern, first rule that fits; tokens are counted as words."""
+
+    capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "prefix"})
+
+    def __init__(
+        self, path: str = "", *, rules: list[Rule] | None = None, latency: float = 0.0, slots: int = 1024
+    ) -> None:
+        self.name = f"scripted/{path}"
+        self.endpoint = self.name
+        self.slots = slots
+        self.requests: list[tuple[str, str]] = []
+        self._latency = latency
+        if rules is None:
+            text = _read_file(Path(path))
+            self.rules, self._latency = _read_script(text, path, latency)
+        else:
+            self.rules = rules
+            text = repr(rules)
+        self.identity = f"scripted:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        text = request.messages[-1].content
+        self.requests.append((step, text))
+        rule = next((rule for rule in self.rules if rule.fits(step, text)), None)
+        if rule is None:
+            raise ConfigError(
+                f"The script has no reply for step '{step}' and the message ending in '{text[-80:]}'.",
+                "Add a rule to the script.",
+            )
+        rule.served += 1
+        turn = rule.served - 1
+        await asyncio.sleep(self._latency if rule.latency is None else rule.latency)
+        if rule.fault:
+            raise _FAULTS[rule.fault]
+        said = rule.reply if isinstance(rule.reply, str) else rule.reply[min(turn, len(rule.reply) - 1)]
+        tokens = [Token(word, rule.logprob) for word in re.findall(r"\s*\S+", said)] if request.top_logprobs else []
+        choice = read_choice(said, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
+        prompt = sum(len(message.content.split()) for message in request.messages)
+        usage = TokenUsage(prompt, 0, len(said.split()), len(choice.reasoning.split()))
+        return Reply((choice,) * request.n, usage)
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"The script {path} cannot be read: {error}.", "Give scripted/FILE with a JSON file."
+        ) from error
+
+
+def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], float]:
+    """A JSON object with `replies` (a list of rules) and optionally `latency` in seconds."""
+    try:
+        data: dict[str, Any] = json.loads(text)
+        rules = [Rule(**row) for row in data["replies"]]
+        for rule in rules:
+            re.compile(rule.regex)
+            if rule.fault and rule.fault not in _FAULTS:
+                raise ValueError(f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}")
+        return rules, float(data.get("latency", latency))
+    except (ValueError, KeyError, TypeError, re.error, RecursionError) as error:
+        raise InputError(
+            f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
+        ) from error

@@ -1,0 +1,1 @@
+"""Finding passages: one small Protocol, and what implements it."""

@@ -1,0 +1,167 @@
+"""BM25 over an on-disk tantivy index (k1 1.2, b 0.75, which are tantivy's own)."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import tantivy
+
+from hoptree.errors import CorpusError
+from hoptree.values import Passage
+
+__all__ = ["BM25", "Manifest", "build_index"]
+
+FORMAT = 1
+MANIFEST = "hoptree-index.json"
+_ANALYZER = "hoptree"
+_WRITER_BYTES = 64 * 2**20
+_TITLE_BOOST = 2.0
+_TIE_ROOM = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index holds and how it was made; checked when it is opened."""
+
+    format: int
+    passages: int
+    language: str
+    digest: str
+
+
+def build_index(
+    passages: Iterable[Passage],
+    out: Path,
+    *,
+    language: str = "english",
+    on_passage: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Write a new index to `out`; an index that was there stays usable until the new one is complete."""
+    if out.exists() and not (out / MANIFEST).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise CorpusError(f"{out} exists and is no index.", "Choose a new folder for --out.")
+    fresh = out.with_name(out.name + ".new")
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        manifest = _write(passages, fresh, language, on_passage)
+        if out.exists():
+            shutil.rmtree(out)
+        fresh.rename(out)
+    except OSError as error:
+        raise CorpusError(
+            f"The index cannot be written to {out}: {error.strerror}.", "Free some space or choose another --out."
+        ) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return manifest
+
+
+def _write(
+    passages: Iterable[Passage], folder: Path, language: str, on_passage: Callable[[int], None] | None
+) -> Manifest:
+    schema = _schema()
+    index = tantivy.Index(schema, path=str(folder))
+    _register(index, language)
+    writer = index.writer(_WRITER_BYTES, 1)
+    digest = hashlib.sha256()
+    seen: set[str] = set()
+    for count, passage in enumerate(passages, 1):
+        if passage.id in seen:
+            raise CorpusError(f"Two passages have the id '{passage.id}'.", "Give every passage an id of its own.")
+        seen.add(passage.id)
+        fields = {"id": passage.id, "title": passage.title, "text": passage.text}
+        digest.update(json.dumps(fields).encode())
+        writer.add_document(tantivy.Document.from_dict(fields, schema))
+        if on_passage is not None:
+            on_passage(count)
+    if not seen:
+        raise CorpusError("The corpus is empty: no passage was found.", "Give a folder or file with text in it.")
+    writer.commit()
+    writer.wait_merging_threads()
+    manifest = Manifest(FORMAT, len(seen), language, digest.hexdigest())
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
+    return manifest
+
+
+class BM25:
+    """A retriever over an index folder."""
+
+    kind = "bm25"
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest = _read_manifest(folder)
+        try:
+            self._index = tantivy.Index.open(str(folder))
+            self._analyzer = _register(self._index, self.manifest.language)
+            self._index.reload()
+            self._searcher = self._index.searcher()
+        except ValueError as error:
+            raise CorpusError(
+                f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
+            ) from error
+        if self._searcher.num_docs != self.manifest.passages:
+            raise CorpusError(
+                f"The index {folder} holds {self._searcher.num_docs} passages, not {self.manifest.passages}.",
+                "Build it again: hoptree index … --out DIR",
+            )
+
+    async def search(self, query: str, *, k: int) -> tuple[Passage, ...]:
+        return await asyncio.to_thread(self.search_now, query, k)
+
+    def search_now(self, query: str, k: int) -> tuple[Passage, ...]:
+        """Search in this thread. Ties at the cut are broken by id, so that indexing order never shows."""
+        terms = dict.fromkeys(self._analyzer.analyze(query))
+        if not terms or k <= 0:
+            return ()
+        schema = self._index.schema
+        clauses = []
+        for term in terms:
+            for field, boost in (("text", 1.0), ("title", _TITLE_BOOST)):
+                exact = tantivy.Query.term_query(schema, field, term, index_option="freq")
+                clauses.append((tantivy.Occur.Should, tantivy.Query.boost_query(exact, boost)))
+        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k + _TIE_ROOM, count=False).hits
+        found = []
+        for score, address in hits:
+            stored = self._searcher.doc(address)
+            found.append(Passage(stored["id"][0], stored["title"][0], stored["text"][0], float(score)))
+        found.sort(key=lambda passage: (-passage.score, passage.id))
+        return tuple(found[:k])
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    try:
+        manifest = Manifest(**json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        missing = f"{folder} is no index." if folder.exists() else f"There is no index at {folder}."
+        raise CorpusError(missing, f"Make one: hoptree index FOLDER --out {folder}") from error
+    except (OSError, ValueError, TypeError) as error:
+        raise CorpusError(
+            f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
+        ) from error
+    if manifest.format != FORMAT:
+        raise CorpusError(f"The index {folder} is of format {manifest.format}, not {FORMAT}.", "Build it again.")
+    return manifest
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("id", stored=True, tokenizer_name="raw", index_option="basic")
+    for name in ("title", "text"):
+        builder.add_text_field(name, stored=True, tokenizer_name=_ANALYZER, index_option="freq")
+    return builder.build()
+
+
+def _register(index: tantivy.Index, language: str) -> tantivy.TextAnalyzer:
+    """Custom analyzers are not saved with an index: give it its own again on every open."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
+    builder = builder.filter(tantivy.Filter.ascii_fold())
+    builder = builder.filter(tantivy.Filter.stopword(language)).filter(tantivy.Filter.stemmer(language))
+    analyzer = builder.build()
+    index.register_tokenizer(_ANALYZER, analyzer)
+    return analyzer

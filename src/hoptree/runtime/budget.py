@@ -1,0 +1,52 @@
+"""How much one question may spend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from hoptree.errors import BudgetSpent, ConfigError
+from hoptree.values import Usage
+
+__all__ = ["Budget"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits of one question; None means no limit.
+
+    Calls and tokens count whether or not the cache answered, so that a budget stops a run at the same place each
+    time; `cost` counts what is really paid.
+    """
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+
+    def check(self, spent: Usage) -> None:
+        """Raise when a further call is not allowed any more."""
+        if self.calls is not None and spent.llm_calls >= self.calls:
+            raise BudgetSpent("calls", self.calls)
+        if self.tokens is not None and spent.prompt_tokens + spent.completion_tokens >= self.tokens:
+            raise BudgetSpent("tokens", self.tokens)
+        if self.cost is not None and spent.cost >= self.cost:
+            raise BudgetSpent("cost", self.cost)
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Read `calls=20,seconds=60`; a bare number means calls."""
+        names = {field.name: field for field in fields(cls)}
+        values: dict[str, float] = {}
+        for part in filter(None, (piece.strip() for piece in text.split(","))):
+            name, _, value = part.rpartition("=")
+            name = name.strip() or "calls"
+            try:
+                number = float(value)
+            except ValueError:
+                number = -1.0
+            if name not in names or not 0 <= number < float("inf"):
+                raise ConfigError(
+                    f"'{part}' is no budget.", "Use calls, tokens, cost or seconds: --budget calls=20,seconds=60"
+                )
+            values[name] = int(number) if name in ("calls", "tokens") else number
+        return cls(**values)  # type: ignore[arg-type]

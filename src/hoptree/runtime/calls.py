@@ -1,0 +1,186 @@
+"""The one door to models: cache, single flight, slots, retries. Nobody else sends a request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
+from hoptree.models.model import Model, Reply, Request, TokenUsage
+from hoptree.runtime.cache import Cache
+from hoptree.runtime.limits import AdaptiveLimit
+
+__all__ = ["Call", "Calls", "OnRetry", "call_key"]
+
+OnRetry = Callable[[ModelError, float], None]
+"""Told of a failed attempt and of the seconds until the next one."""
+
+THINKING_TOKENS = 4096
+"""Room added for a model that spends its tokens on thinking before it says anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A reply and how it came: `seconds` is what the model took, also when the cache answered now."""
+
+    reply: Reply
+    cached: bool
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Flight:
+    task: asyncio.Task[Call]
+    waiters: int = 0
+
+
+class Calls:
+    """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
+
+    `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency` caps every
+    endpoint's own limit.
+    """
+
+    def __init__(
+        self, cache: Cache | None, *, attempts: int = 4, patience: float = 180.0, concurrency: int | None = None
+    ) -> None:
+        self.cache = cache
+        self.cache_failure: CacheError | None = None
+        self._attempts = attempts
+        self._patience = patience
+        self._concurrency = concurrency
+        self._flights: dict[bytes, _Flight] = {}
+        self._limits: dict[str, AdaptiveLimit] = {}
+        self._thinkers: set[str] = set()
+
+    async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call:
+        key = call_key(model, request)
+        joined = self._flights.get(key)
+        if joined is None:
+            if remembered := self._remembered(key):
+                return Call(remembered[0], True, remembered[1])
+            flight = _Flight(asyncio.create_task(self._pay(key, model, request, step, on_retry)))
+            self._flights[key] = flight
+            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
+        else:
+            flight = joined
+        flight.waiters += 1
+        try:
+            call = await asyncio.shield(flight.task)
+        finally:
+            flight.waiters -= 1
+            if not flight.waiters and not flight.task.done():
+                flight.task.cancel()
+        return replace(call, cached=True) if joined else call
+
+    def _remembered(self, key: bytes) -> tuple[Reply, float] | None:
+        if self.cache is None:
+            return None
+        try:
+            return self.cache.get(key)
+        except CacheError as error:
+            self._lose_cache(error)
+            return None
+
+    def _lose_cache(self, error: CacheError) -> None:
+        """Go on without a cache that cannot be used; the context turns the failure into a warning."""
+        self.cache, self.cache_failure = None, error
+
+    async def _pay(self, key: bytes, model: Model, request: Request, step: str, on_retry: OnRetry) -> Call:
+        reply, seconds = await self._send(model, request, step, on_retry)
+        if self.cache is not None:
+            try:
+                await self.cache.put(key, reply, seconds)
+            except CacheError as error:
+                self._lose_cache(error)
+        return Call(reply, False, seconds)
+
+    async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
+        """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
+        if model.identity in self._thinkers:
+            return await self._persist(model, _with_room(request), step, on_retry)
+        reply, seconds = await self._persist(model, request, step, on_retry)
+        if reply.finish == "length" and not reply.text and reply.choices[0].reasoning:
+            self._thinkers.add(model.identity)
+            longer, more_seconds = await self._persist(model, _with_room(request), step, on_retry)
+            return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
+        return reply, seconds
+
+    async def _persist(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
+        """Send until it is answered or not worth another try."""
+        limit = self._limit(model)
+        began = time.monotonic()
+        failures = 0
+        while True:
+            await limit.acquire()
+            sent = time.monotonic()
+            try:
+                reply = await model.generate(request, step=step)
+                if not reply.choices:
+                    raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
+                limit.answered()
+                return reply, time.monotonic() - sent
+            except ModelError as error:
+                failures += 1
+                if isinstance(error, RateLimited):
+                    limit.refused(sent)
+                wait = self._wait(error, failures, time.monotonic() - began)
+                if wait is None:
+                    raise
+                on_retry(error, wait)
+            finally:
+                limit.release()
+            await asyncio.sleep(wait)
+
+    def _wait(self, error: ModelError, failures: int, waited: float) -> float | None:
+        """Seconds until the next try, or None when there is to be none."""
+        if not error.retryable:
+            return None
+        # Jitter, so that requests refused together do not come back together.
+        backoff = min(30.0, 0.5 * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)
+        wait = backoff if error.retry_after is None else max(error.retry_after, 0.05)
+        if isinstance(error, RateLimited):
+            return wait if waited + wait <= self._patience else None
+        return wait if failures < self._attempts else None
+
+    def _limit(self, model: Model) -> AdaptiveLimit:
+        limit = self._limits.get(model.endpoint)
+        if limit is None:
+            ceiling = min(model.slots, self._concurrency) if self._concurrency else model.slots
+            limit = self._limits[model.endpoint] = AdaptiveLimit(ceiling)
+        return limit
+
+
+def call_key(model: Model, request: Request) -> bytes:
+    """The digest of everything that determines the reply."""
+    parts = [
+        model.identity,
+        [(message.role, message.content) for message in request.messages],
+        request.max_tokens,
+        request.temperature,
+        request.seed,
+        request.stop,
+        request.n,
+        request.top_logprobs,
+        request.json_schema,
+        request.prefix,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).digest()
+
+
+def _with_room(request: Request) -> Request:
+    return replace(request, max_tokens=request.max_tokens + THINKING_TOKENS)
+
+
+def _sum(first: TokenUsage, second: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        first.prompt + second.prompt,
+        first.cached + second.cached,
+        first.completion + second.completion,
+        first.reasoning + second.reasoning,
+    )

@@ -1,0 +1,200 @@
+"""One `Context` a question: what a method may do, counted, limited and traced."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.errors import ConfigError, CorpusError, ModelError
+from hoptree.models.model import Capability, Model, Reply, Request
+from hoptree.retrieval.retriever import Retriever
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.prompts import Filled
+from hoptree.runtime.trace import Event, Trace
+from hoptree.tree import Node
+from hoptree.values import Answer, Passage, Usage
+
+__all__ = ["Context", "Prices"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Money a million tokens, in whatever currency the budget is meant in."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+
+    def of(self, prompt: int, cached: int, completion: int) -> float:
+        cached_price = self.prompt if self.cached is None else self.cached
+        return ((prompt - cached) * self.prompt + cached * cached_price + completion * self.completion) / 1e6
+
+
+class Context:
+    """The world as one question sees it. A method asks it to generate, search, decide and warn, and nothing else."""
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        model: Model,
+        calls: Calls,
+        trace: Trace,
+        retriever: Retriever | None = None,
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.method = method
+        self.model = model
+        self.trace = trace
+        self.best: Answer | None = None
+        self.spent = Usage()
+        self._calls = calls
+        self._retriever = retriever
+        self._budget = budget or Budget()
+        self._prices = prices or Prices()
+        self._cache_lost = False
+
+    def require(self, capability: Capability) -> None:
+        """Refuse to start without a signal the method cannot do without."""
+        if capability not in self.model.capabilities:
+            raise ConfigError(
+                f"{self.method} with these options needs {capability}, which {self.model.name} does not give.",
+                "Choose another model or other options: hoptree methods lists what each needs.",
+            )
+
+    def require_corpus(self) -> None:
+        """Refuse to start without documents to read."""
+        if self._retriever is None:
+            raise CorpusError(
+                f"{self.method} reads documents, and no corpus was given.",
+                "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample).",
+            )
+
+    async def generate(
+        self,
+        step: str,
+        prompt: Filled,
+        *,
+        max_tokens: int,
+        node: Node | None = None,
+        top_logprobs: int = 0,
+        temperature: float = 0.0,
+        seed: int = 0,
+        n: int = 1,
+        stop: tuple[str, ...] = (),
+        json_schema: str = "",
+        prefix: str = "",
+    ) -> Reply:
+        """Ask the model once, within the budget."""
+        self._budget.check(self.spent)
+        self.spent = replace(self.spent, llm_calls=self.spent.llm_calls + 1)
+        request = Request(prompt.messages, max_tokens, temperature, seed, stop, n, top_logprobs, json_schema, prefix)
+        issued = self.trace.now()
+
+        def on_retry(error: ModelError, wait: float) -> None:
+            self.trace.add("retry", step=step, error=str(error), wait=round(wait, 2))
+
+        call = await self._calls.generate(self.model, request, step=f"{self.method}/{step}", on_retry=on_retry)
+        self._note_cache()
+        usage = call.reply.usage
+        cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
+        self.spent = replace(
+            self.spent,
+            prompt_tokens=self.spent.prompt_tokens + usage.prompt,
+            completion_tokens=self.spent.completion_tokens + usage.completion,
+            cost=self.spent.cost + cost,
+        )
+        self.trace.add(
+            "llm",
+            step=step,
+            template=prompt.template,
+            **_where(node),
+            reply=call.reply.text,
+            finish=call.reply.finish,
+            prompt_tokens=usage.prompt,
+            cached_tokens=usage.cached,
+            completion_tokens=usage.completion,
+            reasoning_tokens=usage.reasoning,
+            cost=cost,
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return call.reply
+
+    async def search(self, query: str, *, k: int, node: Node | None = None) -> tuple[Passage, ...]:
+        """The k best passages of the corpus for a query."""
+        self.require_corpus()
+        assert self._retriever is not None
+        issued = self.trace.now()
+        began = time.perf_counter()
+        passages = await self._retriever.search(query, k=k)
+        self.trace.add(
+            "retrieve",
+            query=query,
+            kind=self._retriever.kind,
+            k=k,
+            **_where(node),
+            passages=[{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in passages],
+            issued=round(issued, 4),
+            seconds=round(time.perf_counter() - began, 4),
+        )
+        return passages
+
+    def begin_node(self, node: Node, resolved: str) -> None:
+        """Record that a node of the plan is being worked on."""
+        self.trace.add("node", id=node.id, state="asking", resolved=resolved)
+
+    def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
+        """Record what a node came to, with the record of how (what the papers' tables and figures are made from)."""
+        self.trace.add(
+            "node",
+            id=node.id,
+            state="answered" if answer.known else "unanswered",
+            parent=node.parent,
+            question=node.question,
+            refs=list(node.refs),
+            answer=answer.text if answer.known else "",
+            source=answer.source if answer.known else "none",
+            confidence=answer.confidence,
+            evidence=list(answer.support),
+            **details,
+            **_node_record([event for event in self.trace.events if event.get("node") == node.id]),
+        )
+
+    def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
+        """Record a branch the method took, and on what grounds."""
+        self.trace.add("decision", kind=kind, value=value, **_where(node), **inputs)
+
+    def warn(self, kind: str, message: str) -> None:
+        """Record something the reader of the answer should know."""
+        self.trace.add("warning", kind=kind, message=message)
+
+    def _note_cache(self) -> None:
+        if self._calls.cache_failure is not None and not self._cache_lost:
+            self._cache_lost = True
+            self.warn("cache_lost", f"{self._calls.cache_failure} Replies are not remembered in this run.")
+
+
+def _where(node: Node | None) -> dict[str, int]:
+    return {} if node is None else {"node": node.id, "depth": node.depth}
+
+
+def _node_record(events: list[Event]) -> dict[str, Any]:
+    """How a node was worked on, from its own events."""
+    calls = [event for event in events if event["event"] == "llm"]
+    record: dict[str, Any] = {
+        "tokens": sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls),
+        "ms": round(1000 * sum(call["seconds"] for call in calls)),
+    }
+    for event in events:
+        if event["event"] == "retrieve":
+            record["passages"] = [[passage["id"], passage["score"]] for passage in event["passages"]]
+        elif event["event"] == "decision" and event["kind"] == "confident":
+            record |= {"confident_raw": event["raw"], "identifier_hit": event["identifier_hit"]}
+        elif event["event"] == "decision" and event["kind"] == "answered":
+            record |= {"reader_raw": event["raw"], "continuation_hit": event["continuation_hit"]}
+    return record

@@ -1,0 +1,181 @@
+"""A question's result, read off its trace: the same whether the trace is fresh or comes from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoptree.errors import HoptreeError
+from hoptree.runtime.trace import Event
+from hoptree.values import Passage, Usage
+
+__all__ = ["Result", "TreeNode", "read_result"]
+
+
+@dataclass(slots=True)
+class TreeNode:
+    """A sub-question as it was asked and answered, with what it was answered from."""
+
+    id: int
+    question: str
+    resolved: str = ""
+    answer: str = ""
+    source: str = ""
+    state: str = "waiting"
+    evidence: tuple[str, ...] = ()
+    children: list[TreeNode] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "question": self.question,
+            "resolved": self.resolved or self.question,
+            "answer": self.answer,
+            "source": self.source,
+            "evidence": list(self.evidence),
+            "children": [child.as_dict() for child in self.children],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An answer with the tree, the evidence and the bill behind it.
+
+    `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
+    failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
+    """
+
+    question: str
+    answer: str
+    method: str
+    model: str
+    fidelity: str
+    options: dict[str, Any]
+    abstained: bool
+    tree: tuple[TreeNode, ...]
+    chains: tuple[str, ...]
+    evidence: tuple[Passage, ...]
+    usage: Usage
+    stopped_by: str
+    warnings: tuple[str, ...]
+    error: str = ""
+    error_message: str = ""
+    failure: HoptreeError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        data: dict[str, Any] = {
+            "question": self.question,
+            "answer": self.answer,
+            "abstained": self.abstained,
+            "method": self.method,
+            "options": self.options,
+            "fidelity": self.fidelity,
+            "model": self.model,
+            "tree": [node.as_dict() for node in self.tree],
+            "chains": list(self.chains),
+            "evidence": [{"id": p.id, "title": p.title, "text": p.text, "score": p.score} for p in self.evidence],
+            "usage": self.usage.as_dict(),
+            "stopped_by": self.stopped_by or None,
+            "warnings": list(self.warnings),
+        }
+        if self.error:
+            data["error"] = {"class": self.error, "message": self.error_message}
+        return data
+
+
+def read_result(events: Sequence[Event], failure: HoptreeError | None = None) -> Result:
+    """Put the events of one question together."""
+    start = next((e for e in events if e["event"] == "start"), {})
+    final = next((e for e in reversed(events) if e["event"] == "final"), {})
+    tree = _read_tree(events)
+    evidence = _read_evidence(events, tree)
+    return Result(
+        question=start.get("question", ""),
+        answer=final.get("answer", ""),
+        method=start.get("method", ""),
+        model=start.get("model", ""),
+        fidelity=start.get("fidelity", ""),
+        options=start.get("options", {}),
+        abstained=final.get("abstained", False),
+        tree=tree,
+        chains=tuple(e["text"] for e in events if e["event"] == "chain"),
+        evidence=evidence,
+        usage=_read_usage(events, events[-1]["t"] if events else 0.0),
+        stopped_by=final.get("stopped_by") or ("" if final else "killed"),
+        warnings=tuple(dict.fromkeys(e["message"] for e in events if e["event"] == "warning")),
+        error=final.get("error", ""),
+        error_message=final.get("error_message", ""),
+        failure=failure,
+    )
+
+
+def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
+    """The last plan, with what became of each of its nodes."""
+    nodes: dict[int, TreeNode] = {}
+    tops: list[TreeNode] = []
+    for event in events:
+        if event["event"] == "plan":
+            nodes, tops = {}, []
+            for written in event["nodes"]:
+                node = nodes[written["id"]] = TreeNode(written["id"], written["question"])
+                above = nodes.get(written["parent"])
+                (above.children if above else tops).append(node)
+        elif event["event"] == "node" and event["id"] in nodes:
+            node = nodes[event["id"]]
+            for name in ("resolved", "answer", "source", "state"):
+                setattr(node, name, event.get(name, getattr(node, name)))
+            node.evidence = tuple(event.get("evidence", node.evidence))
+    return tuple(tops)
+
+
+def _read_evidence(events: Sequence[Event], tree: Sequence[TreeNode]) -> tuple[Passage, ...]:
+    """The passages that answers rest on, each once, with its best score; all that was found where nothing is cited."""
+    found: dict[str, Passage] = {}
+    for event in events:
+        if event["event"] == "retrieve":
+            for p in event["passages"]:
+                if p["id"] not in found or found[p["id"]].score < p["score"]:
+                    found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
+    cited: list[str] = []
+    open_nodes = list(reversed(tree))
+    while open_nodes:
+        node = open_nodes.pop()
+        cited.extend(node.evidence)
+        open_nodes.extend(reversed(node.children))
+    ids = dict.fromkeys(cited) if tree else found
+    return tuple(found[name] for name in ids if name in found)
+
+
+def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
+    llm = [e for e in events if e["event"] == "llm"]
+    timed = [e for e in events if e["event"] in ("llm", "retrieve")]
+    return Usage(
+        llm_calls=len(llm),
+        cached_calls=sum(e["cached"] for e in llm),
+        prompt_tokens=sum(e["prompt_tokens"] for e in llm),
+        cached_tokens=sum(e["cached_tokens"] for e in llm),
+        completion_tokens=sum(e["completion_tokens"] for e in llm),
+        reasoning_tokens=sum(e["reasoning_tokens"] for e in llm),
+        retrievals=sum(e["event"] == "retrieve" for e in events),
+        cost=round(sum(e["cost"] for e in llm), 6),
+        seconds=round(seconds, 3),
+        critical_path_seconds=round(_critical_path(timed), 3),
+    )
+
+
+def _critical_path(calls: Sequence[Event]) -> float:
+    """Seconds of work along the chain of calls that decided when the question was done.
+
+    From the call that ended last back to the last one that had ended when it was issued, and so on: what each call
+    waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
+    """
+    total = 0.0
+    last = max(range(len(calls)), key=lambda i: calls[i]["t"], default=None)
+    while last is not None:
+        total += calls[last]["seconds"]
+        issued = calls[last]["issued"]
+        # Events are in the order they ended, so that a predecessor always stands before.
+        last = next((i for i in range(last - 1, -1, -1) if calls[i]["t"] <= issued), None)
+    return total

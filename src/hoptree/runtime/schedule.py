@@ -1,0 +1,44 @@
+"""Running independent work at once, and a plan's nodes as soon as their references are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
+
+from hoptree.tree import Node, Plan
+
+__all__ = ["in_order", "together"]
+
+T = TypeVar("T")
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all at once; the first failure cancels the others and is raised as itself, not in a group."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in work]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def in_order(
+    plan: Plan, solve: Callable[[Node, Mapping[int, T]], Awaitable[T]], *, parallel: bool
+) -> dict[int, T]:
+    """Solve every node after those it refers to, one by one or as early as possible; the results are the same."""
+    done: dict[int, T] = {}
+    if not parallel:
+        for node in plan.order():
+            done[node.id] = await solve(node, done)
+        return done
+    solved = {node.id: asyncio.Event() for node in plan.nodes}
+
+    async def when_ready(node: Node) -> None:
+        for ref in node.refs:
+            await solved[ref].wait()
+        done[node.id] = await solve(node, done)
+        solved[node.id].set()
+
+    await together(when_ready(node) for node in plan.nodes)
+    return done

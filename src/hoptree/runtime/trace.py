@@ -1,0 +1,98 @@
+"""Trace events: what happened, in order, one JSON object a line; everything shown is drawn from them alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from hoptree.errors import TraceError
+
+__all__ = ["Event", "Listener", "Trace", "TraceFile", "read_traces"]
+
+Event = dict[str, Any]
+Listener = Callable[[Event], None]
+
+
+class Trace:
+    """The events of one question, kept in memory and passed on to listeners as they happen."""
+
+    def __init__(self, run: str, listeners: tuple[Listener, ...] = ()) -> None:
+        self.run = run
+        self.events: list[Event] = []
+        self._listeners = listeners
+        self._start = time.perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the question was asked."""
+        return time.perf_counter() - self._start
+
+    def add(self, event_kind: str, /, **fields: Any) -> None:
+        event = {"event": event_kind, "run": self.run, "t": round(self.now(), 4), **fields}
+        self.events.append(event)
+        for listener in self._listeners:
+            listener(event)
+
+
+class TraceFile:
+    """A listener that appends every event to a JSONL file at once, so that a killed run leaves its trace."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: TextIO | None = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise TraceError(
+                f"The trace cannot be written to {path}: {error.strerror}.", "Choose another --trace file."
+            ) from error
+
+    def __call__(self, event: Event) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(event, ensure_ascii=False) + "\n")
+        except OSError as error:
+            self._file = None
+            raise TraceError(
+                f"The trace at {self.path} could not be written further: {error.strerror}.",
+                "Free some space, then run the same command: finished calls are not paid for again.",
+            ) from error
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def read_traces(path: Path) -> Iterator[list[Event]]:
+    """The events of every question in a trace file, question by question, in the order they began.
+
+    A last line cut off by a kill is passed over; any other line that is no event is an error.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise TraceError(
+            f"The trace {path} cannot be read: {reason}.", "Write one with: hoptree ask … --trace FILE"
+        ) from error
+    runs: dict[str, list[Event]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+            runs.setdefault(event["run"], []).append(event)
+            event["event"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if number == len(lines) and runs:
+                break
+            raise TraceError(
+                f"Line {number} of {path} is not a trace event.", "Write a trace with: hoptree ask … --trace FILE"
+            ) from error
+    if not runs:
+        raise TraceError(f"The trace {path} is empty.", "Write one with: hoptree ask … --trace FILE")
+    yield from runs.values()

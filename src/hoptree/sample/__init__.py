@@ -1,0 +1,32 @@
+"""The packaged sample: short passages on real things, and multi-hop questions over them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+from hoptree.corpus.read import read_passages
+from hoptree.folders import cache_folder
+from hoptree.retrieval.bm25 import MANIFEST, build_index
+
+__all__ = ["sample_index", "sample_questions"]
+
+
+def sample_index() -> Path:
+    """The folder of the sample's index, built when it is first asked for."""
+    corpus = files("hoptree.sample") / "corpus.jsonl"
+    digest = hashlib.sha256(corpus.read_bytes()).hexdigest()[:12]
+    folder = cache_folder() / f"sample-{digest}"
+    if not (folder / MANIFEST).exists():
+        with as_file(corpus) as path:
+            build_index(read_passages(path), folder)
+    return folder
+
+
+def sample_questions() -> list[dict[str, Any]]:
+    """The questions with their gold answers; `answerable` says whether the sample holds the answer."""
+    text = (files("hoptree.sample") / "questions.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -1,0 +1,91 @@
+"""Answering one question: from confident memory, from memory in any case, or from documents."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hoptree.models.model import Reply
+from hoptree.runtime.context import Context
+from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.evidence import show_passages
+from hoptree.steps.parse import clean_answer, retrieval_trigger, why_unanswered
+from hoptree.tree import Node
+from hoptree.values import Answer, Passage
+
+__all__ = ["answer_from", "confident_answer", "direct_answer", "synthesise"]
+
+MAX_TOKENS = 64
+
+
+async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
+    """The model's answer if it is sure of it; refused means "look it up".
+
+    With `strict`, only the identifier counts as a refusal, as in the paper; otherwise "I don't know" does too.
+    """
+    prompt = prompt_for(ctx.method, "confident").fill(question=question)
+    raw = (await ctx.generate("confident", prompt, max_tokens=MAX_TOKENS, node=node)).text
+    trigger = retrieval_trigger(raw)
+    if trigger == "soft" and strict:
+        trigger = ""
+    ctx.decide("confident", not trigger, node=node, identifier_hit=trigger or None, raw=raw)
+    if trigger:
+        return Answer("", raw, "refused")
+    return Answer(clean_answer(raw), raw, source="internal")
+
+
+async def direct_answer(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Answer:
+    """The model's answer, sure or not; with `logprobs`, its confidence is the least probability among its tokens."""
+    prompt = prompt_for(ctx.method, "direct").fill(question=question)
+    reply = await ctx.generate("direct", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
+    text = clean_answer(reply.text)
+    status = "answered" if text and not why_unanswered(reply.text) else "unknown"
+    confidence = _least_probability(reply) if logprobs else None
+    return Answer(text, reply.text, status, "internal", confidence=confidence)  # type: ignore[arg-type]
+
+
+async def answer_from(
+    ctx: Context,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    prompt: str = "read",
+    node: Node | None = None,
+    titles: bool = False,
+) -> Answer:
+    """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`)."""
+    documents = show_passages(ctx, passages, titles=titles)
+    answer = await _read(ctx, "read", prompt, question, documents, node)
+    return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())
+
+
+async def synthesise(ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read") -> Answer:
+    """The answer that follows from statements found on the way, by the same prompt as documents are read with."""
+    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None)
+    return replace(answer, source="synthesis")
+
+
+async def _read(ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None) -> Answer:
+    filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
+    raw = (await ctx.generate(step, filled, max_tokens=MAX_TOKENS, node=node)).text
+    words = why_unanswered(raw)
+    ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
+    return Answer(clean_answer(raw), raw, "unknown" if words else "answered")
+
+
+def _least_probability(reply: Reply) -> float | None:
+    tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
+    return math.exp(min(token.logprob for token in tokens)) if tokens else None
+
+
+def _cited(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+    """The passages that hold the answer's words; all of them where none does, since any may have led to it."""
+    wanted = _words(answer)
+    holding = [p.id for p in passages if wanted and f" {wanted} " in f" {_words(p.title + ' ' + p.text)} "]
+    return tuple(holding or (p.id for p in passages))
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))

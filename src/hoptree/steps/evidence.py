@@ -1,0 +1,55 @@
+"""Passages as a prompt shows them: short, numbered by nobody, and without sentences that talk to the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hoptree.runtime.context import Context
+from hoptree.values import Passage
+
+__all__ = ["show_passages"]
+
+MAX_WORDS = 350
+"""Words of a passage a prompt shows, as IRCoT caps them."""
+
+_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_ADDRESSES_MODEL = re.compile(
+    r"rag[\s\\_-]*required"
+    r"|\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|above|previous|guidelines)\b"
+    r"|^\W*(?:please\s+)?(?:output|respond|reply|answer|print|say|write)\s+(?:only|with|just|exactly|nothing|the\s+(?:word|text|phrase|string)\b)"
+    r"|\byou\s+(?:must|should|are\s+to)\s+(?:now\s+)?(?:answer|output|respond|reply|ignore|say)\b"
+    r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:ai|language)\s+(?:assistant|model)\b",
+    re.IGNORECASE,
+)
+
+
+def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:
+    """The passages as lines of a prompt.
+
+    Retrieved text is untrusted: a sentence that gives orders to its reader is left out, and the answer says so.
+    """
+    shown = []
+    for passage in passages:
+        text, dropped = _without_orders(passage.text)
+        title, title_dropped = _without_orders(passage.title)
+        if dropped or title_dropped:
+            ctx.trace.add("quarantine", passage=passage.id, sentences=dropped + title_dropped)
+            ctx.warn(
+                "quarantine",
+                f"Passage {passage.id} holds text that gives orders to the model; those sentences were not read.",
+            )
+        words = text.split()
+        if len(words) > MAX_WORDS:
+            ctx.trace.add("truncated", passage=passage.id, words=len(words), kept=MAX_WORDS)
+        body = " ".join(words[:MAX_WORDS])
+        shown.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
+    return "\n".join(shown)
+
+
+def _without_orders(text: str) -> tuple[str, list[str]]:
+    if not _ADDRESSES_MODEL.search(text):
+        return text, []
+    sentences = _SENTENCE.split(text)
+    kept = [sentence for sentence in sentences if not _ADDRESSES_MODEL.search(sentence)]
+    return " ".join(kept), [sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence)]

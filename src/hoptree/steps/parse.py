@@ -1,0 +1,227 @@
+"""Reading what a model said: pure functions that accept anything and never raise."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.tree import Pairs
+
+__all__ = ["JsonReading", "clean_answer", "looks_unanswered", "read_json", "retrieval_trigger", "why_unanswered"]
+
+MAX_REPLY = 100_000
+"""Characters of a reply that are looked at; an endless one is not worth more."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReading:
+    """The value found in a reply, and the repairs it took; `error` says why there is none."""
+
+    value: Any = None
+    repairs: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+
+_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(unknown|True|False|None)\b(?=\s*[,}\]]|\s*\Z)")
+_BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
+_SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
+
+
+def read_json(text: str) -> JsonReading:
+    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order."""
+    text = text[:MAX_REPLY].strip()
+    if not text:
+        return JsonReading(error="the reply is empty")
+    reading = _load(text)
+    if reading.ok and not isinstance(reading.value, str | int | float | None):
+        return reading
+    fenced = _FENCE.search(text)
+    bodies: list[tuple[tuple[str, ...], str]] = [(("fence",), fenced[1].strip())] if fenced else []
+    bodies.append(((), text))
+    error = reading.error or "there is no object in it"
+    for steps, body in bodies:
+        start = min((i for i in (body.find("{"), body.find("[")) if i >= 0), default=-1)
+        if start < 0:
+            continue
+        body = body[start:]
+        for repair in (_balanced, _mended, _completed):
+            candidate = repair(body)
+            reading = _load(candidate)
+            if reading.ok and isinstance(reading.value, dict | list):
+                return JsonReading(reading.value, (*steps, repair.__name__.lstrip("_")))
+            error = reading.error or error
+    return JsonReading(error=error)
+
+
+def _load(text: str) -> JsonReading:
+    try:
+        return JsonReading(json.loads(text, object_pairs_hook=Pairs))
+    except (ValueError, RecursionError) as error:
+        return JsonReading(error=str(error) or "it is nested too deeply")
+
+
+def _scan(text: str) -> tuple[str, list[str], bool]:
+    """The text up to where its first value closes, the brackets still open then, and whether a string is open."""
+    closers: list[str] = []
+    in_string = escaped = False
+    for index, char in enumerate(text):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "{[":
+            closers.append("}" if char == "{" else "]")
+        elif char in "}]" and closers:
+            if char != closers[-1]:
+                continue
+            closers.pop()
+            if not closers:
+                return text[: index + 1], [], False
+    return text, closers, in_string
+
+
+def _balanced(text: str) -> str:
+    return _scan(text)[0]
+
+
+def _mended(text: str) -> str:
+    return _mend(_balanced(text.translate(_SMART_QUOTES)))
+
+
+def _completed(text: str) -> str:
+    """Close what is still open; the paper's own examples open four braces and close three."""
+    body, closers, in_string = _scan(text.translate(_SMART_QUOTES))
+    if in_string:
+        body += '"'
+    body = re.sub(r"[,:]\s*$", "", body.rstrip())
+    return _mend(body + "".join(reversed(closers)))
+
+
+def _mend(text: str) -> str:
+    text = _BARE_WORD.sub(lambda m: m[1] + _BARE_VALUES[m[2]], text)
+    return _TRAILING_COMMA.sub(r"\1", text)
+
+
+_LEAD = re.compile(
+    r".*(?:\banswer is\b|\bfinal answer\s*:|^\s*(?:the\s+)?answer\s*:)\s*:?\s*",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+_ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol|no)\.)\Z", re.IGNORECASE)
+# A list begins at 1; "12. May 1950" is a date.
+_BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
+_QUOTES = "\"'“”‘’«»`*"
+MAX_LISTED = 8
+
+
+def clean_answer(text: str) -> str:
+    """The bare answer in a reply: what follows the last "answer is", first line, without quotes and final full stop."""
+    text = text[:MAX_REPLY].strip()
+    if listed := _listed(text):
+        return listed
+    after = _LEAD.sub("", text).strip()
+    lines = (after or text).splitlines()
+    line = lines[0].strip() if lines else ""
+    line = _BULLET.sub("", line).strip()
+    previous = None
+    while line != previous:
+        previous = line
+        line = line.strip()
+        if line[:1] in _QUOTES and line[-1:] in _QUOTES and len(line) > 1:
+            line = line[1:-1]
+        if line.endswith(".") and not line.endswith("..") and not _ABBREVIATED.search(line):
+            line = line[:-1]
+    return line
+
+
+def _listed(text: str) -> str:
+    """A JSON list of names as "a, b and c"."""
+    if not text.startswith("["):
+        return ""
+    value = _load(text).value
+    if not isinstance(value, list) or not value or not all(isinstance(item, str | int | float) for item in value):
+        return ""
+    items = [str(item) for item in value[:MAX_LISTED]]
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+_IDENTIFIER = re.compile(r"rag[\s\\_-]*required", re.IGNORECASE)
+_SOFT_REFUSAL = re.compile(
+    r"\bi(?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
+    r"|\bi(?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
+    r"\b(?:know|sure|certain|able|answer|aware|familiar|have|provide)",
+    re.IGNORECASE,
+)
+
+
+def retrieval_trigger(reply: str) -> str:
+    """Why a Confident QA reply asks for retrieval: "hard" (the identifier, or nothing), "soft" (a refusal), or ""."""
+    if not reply.strip() or _IDENTIFIER.search(reply):
+        return "hard"
+    return "soft" if _SOFT_REFUSAL.search(reply) else ""
+
+
+_NEGATION = re.compile(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
+_MISSING = re.compile(
+    r"\b(?:found|find|mention\w*|provid\w*|contain\w*|specif\w*|includ\w*|indicat\w*|given|available|information|"
+    r"answer\w*|determin\w*)\b",
+    re.IGNORECASE,
+)
+# "United States" is a place: only the verb counts.
+_STATED = re.compile(r"\bstat(?:e|ed|es)\b")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_UNKNOWN = frozenset(
+    (
+        "unknown",
+        "n/a",
+        "na",
+        "not found",
+        "none given",
+        "not available",
+        "not mentioned",
+        "not specified",
+        "not provided",
+        "unanswerable",
+    )
+)
+
+
+def why_unanswered(text: str) -> str:
+    """The words by which a reply says that the answer is not there, or "".
+
+    A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
+    sentence of a reply of three words or more.
+    """
+    text = text[:MAX_REPLY].strip()
+    if not text:
+        return "empty"
+    if found := _IDENTIFIER.search(text):
+        return found[0]
+    bare = text.strip(" .!\"'“”`*").casefold()
+    if bare in _UNKNOWN:
+        return bare
+    if len(text.split()) < 3:
+        return ""
+    for sentence in _SENTENCE.split(text):
+        negation = _NEGATION.search(sentence)
+        missing = _MISSING.search(sentence) or _STATED.search(sentence)
+        if negation and missing:
+            return f"{negation[0]} … {missing[0]}"
+    return ""
+
+
+def looks_unanswered(text: str) -> bool:
+    """Whether a reply says that it holds no answer; one rule for all methods."""
+    return bool(why_unanswered(text))

@@ -1,0 +1,95 @@
+"""The values every floor speaks in: frozen, without I/O, without third-party imports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+__all__ = ["Answer", "Fact", "Passage", "Question", "Source", "Status", "Usage"]
+
+Status = Literal["answered", "unknown", "refused"]
+Source = Literal["internal", "external", "fallback", "synthesis", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as a person asked it; `id` ties it to a data set, `type` and `hops` to its tables."""
+
+    text: str
+    id: str = ""
+    type: str = ""
+    hops: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a document, with the score of the search that found it."""
+
+    id: str
+    title: str
+    text: str
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A statement read from somewhere: `passage_id` says where."""
+
+    subject: str
+    relation: str
+    object: str
+    confidence: float = 1.0
+    passage_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a step or a method concluded.
+
+    `raw` is the model's reply before clean-up; `support` names the passages it was read from. An `unknown`
+    answer says that the evidence holds none, a `refused` one that the model would rather look it up.
+    """
+
+    text: str
+    raw: str = ""
+    status: Status = "answered"
+    source: Source = "none"
+    support: tuple[str, ...] = ()
+    confidence: float | None = None
+
+    @property
+    def known(self) -> bool:
+        return self.status == "answered" and bool(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a question cost.
+
+    `llm_calls` counts the calls the method made, `cached_calls` those of them that were not paid for again;
+    tokens are those of all calls, so that they do not depend on the cache; `cost` is what was paid, in the currency
+    of the prices given. `cached_tokens` are prompt tokens the server took from its prefix cache,
+    `reasoning_tokens` the part of the completion that was thought and not said.
+    """
+
+    llm_calls: int = 0
+    cached_calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    retrievals: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    critical_path_seconds: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
+
+    def as_dict(self) -> dict[str, float]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Usage:
+        return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})

@@ -1,0 +1,175 @@
+"""The embedded model, with real weights: the smallest of the catalogue."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.models import local
+from hoptree.models.catalogue import find, is_complete
+from hoptree.models.local import LocalModel
+from hoptree.models.model import Message, Reply, Request
+
+ENTRY = find("smollm")
+assert not isinstance(ENTRY, Path)
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="xllamacpp is not installed"),
+    pytest.mark.skipif(not is_complete(ENTRY), reason="hoptree models pull smollm2-135m-instruct"),
+]
+
+QUESTIONS = ("Name three colours.", "What is the capital of France?", "Who wrote Hamlet?", "What is two plus two?")
+COLOURS = json.dumps(
+    {
+        "type": "object",
+        "properties": {"colours": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 2}},
+        "required": ["colours"],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[LocalModel]:
+    opened = LocalModel("local/smollm", n_ctx=512, slots=2)
+    yield opened
+    asyncio.run(opened.aclose())
+
+
+def asking(text: str = QUESTIONS[0], **options: object) -> Request:
+    return Request((Message("user", text),), **{"max_tokens": 10, **options})  # type: ignore[arg-type]
+
+
+def ask(model: LocalModel, request: Request, step: str = "test") -> Reply:
+    return asyncio.run(model.generate(request, step=step))
+
+
+def test_greedy_text_is_the_same_alone_and_four_at_once(model: LocalModel) -> None:
+    async def together() -> list[str]:
+        replies = await asyncio.gather(*(model.generate(asking(text), step="test") for text in QUESTIONS))
+        return [reply.text for reply in replies]
+
+    alone = [ask(model, asking(text)).text for text in QUESTIONS]
+    assert all(alone)
+    assert asyncio.run(together()) == alone
+    assert [ask(model, asking(text)).text for text in QUESTIONS] == alone
+
+
+def test_a_beginning_that_prompts_share_is_read_once(model: LocalModel) -> None:
+    rules = "Answer in one word and never explain. " * 12
+    other = "Translate what follows into French, politely. " * 8
+    first = ask(model, asking(f"{rules} What is the capital of France?", max_tokens=2), "answer")
+    ask(model, asking(f"{other} Good morning.", max_tokens=2), "translate")
+    again = ask(model, asking(f"{rules} Who wrote Hamlet?", max_tokens=2), "answer")
+    assert first.usage.cached < 40
+    assert again.usage.prompt - again.usage.cached < 20
+
+
+def test_logprobs_add_up(model: LocalModel) -> None:
+    choice = ask(model, asking(top_logprobs=5)).choices[0]
+    assert len(choice.tokens) == 10
+    assert "".join(token.text for token in choice.tokens).strip() == choice.text
+    for token in choice.tokens:
+        assert token.logprob <= 0 and len(token.top) == 5
+        assert token.top[0] == (token.text, pytest.approx(token.logprob))
+        assert 0 < sum(math.exp(logprob) for _, logprob in token.top) <= 1 + 1e-6
+
+
+def test_json_schema(model: LocalModel) -> None:
+    reply = ask(model, asking(json_schema=COLOURS, max_tokens=40))
+    assert set(json.loads(reply.text)["colours"]) <= {"red", "green"}
+    with pytest.raises(EndpointError):
+        ask(model, asking(json_schema="{"))
+    with pytest.raises(EndpointError):
+        ask(model, asking(json_schema='{"type": "alien"}'))
+
+
+def test_stop_and_length(model: LocalModel) -> None:
+    whole = ask(model, asking())
+    assert whole.finish == "length" and whole.usage.completion == 10
+    word = whole.text.split()[2]
+    stopped = ask(model, asking(stop=(word,)))
+    assert stopped.finish == "stop" and word not in stopped.text
+
+
+def test_the_reply_continues_a_prefix(model: LocalModel) -> None:
+    request = asking(QUESTIONS[1], prefix="The capital of France is", max_tokens=3)
+    assert ask(model, request).text.startswith("Paris")
+
+
+def test_samples_follow_the_seed(model: LocalModel) -> None:
+    request = asking(n=3, temperature=1.5, seed=7)
+    first = [choice.text for choice in ask(model, request).choices]
+    assert len(set(first)) > 1
+    assert [choice.text for choice in ask(model, request).choices] == first
+    assert [choice.text for choice in ask(model, asking(n=3, temperature=1.5, seed=70)).choices] != first
+
+
+def test_a_prompt_longer_than_the_context_is_not_worth_a_retry(model: LocalModel) -> None:
+    with pytest.raises(EndpointError, match="n_ctx") as caught:
+        ask(model, asking("word " * 600))
+    assert not caught.value.retryable
+
+
+def test_a_cancelled_call_gives_its_slot_back(model: LocalModel) -> None:
+    async def cancelled() -> float:
+        calls = [asyncio.create_task(model.generate(asking("Tell a long story.", max_tokens=400), step="s")) for _ in "123"]
+        await asyncio.sleep(0.5)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        start = time.monotonic()
+        await model.generate(asking(max_tokens=1), step="s")
+        return time.monotonic() - start
+
+    assert asyncio.run(cancelled()) < 3
+
+
+def test_identity_names_weights_and_not_speed(model: LocalModel) -> None:
+    assert not isinstance(ENTRY, Path)
+    assert ENTRY.sha256 in model.identity
+    faster = LocalModel("smollm", n_ctx=512, slots=1, threads=1)
+    assert (faster.identity, faster.endpoint, faster.name) == (model.identity, model.endpoint, model.name)
+    assert LocalModel("smollm", n_ctx=1024).identity != model.identity
+    asyncio.run(faster.aclose())
+
+
+def test_closing_twice_and_calling_after(model: LocalModel) -> None:
+    second = LocalModel("smollm", n_ctx=512, slots=2)
+    asyncio.run(second.aclose())
+    asyncio.run(second.aclose())
+    with pytest.raises(EndpointError, match="closed"):
+        ask(second, asking())
+    assert ask(model, asking(max_tokens=1)).usage.completion == 1
+
+
+def test_what_cannot_be_loaded(tmp_path: Path) -> None:
+    with pytest.raises(MissingModel, match="not on this machine"):
+        LocalModel(f"local/{tmp_path / 'none.gguf'}")
+    for content, cause in ((b"<html>", "not a GGUF file"), (b"GGUF" + b"\0" * 100, "could not load")):
+        path = tmp_path / "bad.gguf"
+        path.write_bytes(content)
+        with pytest.raises(EndpointError, match=cause):
+            ask(LocalModel(f"local/{path}"), asking())
+
+
+def test_settings_and_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError):
+        LocalModel("smollm", slots=0)
+    monkeypatch.setattr(local, "LIBRARY", "no_such_library")
+    with pytest.raises(MissingExtra, match=r"hoptree\[local\]"):
+        LocalModel("smollm")
+
+
+def test_the_machine_is_described() -> None:
+    assert local.physical_cores() >= 1
+    assert local.library_version()
+    assert local.library_features()
+    assert (local.available_memory() or 1) > 0
