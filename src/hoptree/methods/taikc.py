@@ -57,10 +57,10 @@ async def taikc(
     """Split the question into a tree, fill it from confident knowledge or passages, and reason over its chains.
 
     `source` is the paper's ablation: internal answers every node from memory, external always retrieves, probability
-    retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node that
-    documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal. `robust` goes
-    beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory, and no answer
-    rather than a guess.
+    retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
+    that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
+    `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory,
+    and no answer rather than a guess.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -96,11 +96,13 @@ async def taikc(
     async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
         asked = _complete(ctx, plan, node, done)
         ctx.begin_node(node, asked)
-        for iteration, attempt in enumerate(attempts, 1):
+        iterations = 0
+        for attempt in attempts:
+            iterations += 1
             answer = await attempt(asked, node)
             if answer.known or source == "internal":
                 break
-        ctx.end_node(node, answer, iterations=iteration)
+        ctx.end_node(node, answer, iterations=iterations)
         ctx.best = answer if answer.known else ctx.best
         return _Solved(asked, answer)
 

@@ -1,0 +1,5 @@
+"""`python -m hoptree` is the command line."""
+
+from hoptree.cli.main import main
+
+main()

@@ -1,0 +1,175 @@
+"""`hoptree ask` and `hoptree show`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.console import exit_code, print_error, print_json, run
+from hoptree.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from hoptree.engine import Engine
+    from hoptree.runtime.context import Prices
+    from hoptree.runtime.result import Result
+
+__all__ = ["BaseURL", "Model", "NoCache", "Settings", "ask", "ask_and_show", "read_settings", "show"]
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        "-m",
+        envvar="HOPTREE_MODEL",
+        help="openai/NAME, local/NAME, local/FILE.gguf or scripted/FILE.  [default: the embedded model]",
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods lists them.")
+]
+BaseURL = Annotated[
+    str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
+    corpus: Annotated[
+        str | None, typer.Option(help="An index made by hoptree index, or 'sample'.", show_default=False)
+    ] = None,
+    model: Model = "",
+    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
+    settings: Settings = [],  # noqa: B006 - typer copies it
+    budget: Annotated[
+        str, typer.Option(metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them).")
+    ] = "",
+    prices: Annotated[
+        str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+    ] = "",
+    base_url: BaseURL = "",
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
+    ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
+    ] = None,
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question, and show the tree of sub-questions and evidence behind the answer.
+
+    \b
+    hoptree ask "Who is the spouse of the director of film X?" --corpus docs.idx
+    hoptree ask "…" --corpus docs.idx --set robust=on --set k=3 --budget calls=20
+    hoptree ask "…" --corpus sample --json --trace run.jsonl
+    """
+    from hoptree.engine import Engine
+    from hoptree.models import DEFAULT_MODEL
+    from hoptree.runtime.budget import Budget
+    from hoptree.runtime.cache import default_cache_path
+    from hoptree.runtime.trace import TraceFile
+
+    limits = Budget.parse(budget)
+    if limits.cost is not None and not prices:
+        raise ConfigError("A budget of money needs prices.", "Add --prices IN/OUT, for example 0.15/0.60.")
+    text = sys.stdin.read() if question == "-" else question
+    options = read_settings(settings)
+    writer = TraceFile(trace) if trace else None
+    try:
+        engine = Engine(
+            method=method,
+            model=model or DEFAULT_MODEL,
+            corpus=corpus,
+            options=options,
+            budget=limits,
+            prices=_read_prices(prices),
+            cache=None if no_cache else default_cache_path(),
+            base_url=base_url,
+            concurrency=concurrency,
+            listeners=(writer,) if writer else (),
+        )
+        result = run(ask_and_show(engine, text, as_json=as_json))
+    finally:
+        if writer:
+            writer.close()
+    if result.failure:
+        print_error(result.failure)
+        raise typer.Exit(exit_code(result.failure))
+
+
+async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
+    """Ask one question, showing the tree while it grows, and print the result."""
+    async with engine:
+        if as_json:
+            result = await engine.ask(question)
+        else:
+            from rich.console import Console
+
+            from hoptree.cli.render import GrowingTree
+
+            with GrowingTree(Console(stderr=True)) as growing:
+                result = await engine.ask(question, listeners=(growing,))
+    _print(result, as_json)
+    return result
+
+
+def _print(result: Result, as_json: bool) -> None:
+    if as_json:
+        print_json(result.as_dict())
+        return
+    from rich.console import Console
+
+    from hoptree.cli.render import show_result
+
+    show_result(Console(), result)
+
+
+def show(
+    trace: Annotated[Path, typer.Argument(help="A file written by --trace.")],
+    as_json: AsJson = False,
+) -> None:
+    """Draw the trees of a trace again, with evidence and verdicts."""
+    from hoptree.errors import TraceError
+    from hoptree.runtime.result import read_result
+    from hoptree.runtime.trace import read_traces
+
+    try:
+        results = [read_result(events) for events in read_traces(trace)]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise TraceError(
+            f"{trace} is no trace of this version ({error!r}).", "Write one with: hoptree ask … --trace FILE"
+        ) from error
+    if as_json:
+        print_json([result.as_dict() for result in results] if len(results) > 1 else results[0].as_dict())
+        return
+    for result in results:
+        _print(result, as_json=False)
+
+
+def read_settings(settings: list[str]) -> dict[str, Any]:
+    """KEY=VALUE texts as a mapping."""
+    options = {}
+    for setting in settings:
+        key, sign, value = setting.partition("=")
+        if not sign or not key.strip():
+            raise InputError(f"--set {setting} is not possible.", "Write --set KEY=VALUE, for example --set k=3.")
+        options[key.strip()] = value.strip()
+    return options
+
+
+def _read_prices(text: str) -> Prices | None:
+    from hoptree.runtime.context import Prices
+
+    if not text:
+        return None
+    try:
+        prompt, completion = (float(part) for part in text.split("/"))
+    except ValueError as error:
+        raise ConfigError(f"'{text}' are no prices.", "Write IN/OUT, for example --prices 0.15/0.60.") from error
+    return Prices(prompt, completion)

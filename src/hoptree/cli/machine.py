@@ -1,0 +1,115 @@
+"""`hoptree models` and `hoptree doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.console import print_json
+from hoptree.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hoptree.models.catalogue import Entry
+
+__all__ = ["doctor", "models_app", "pull_with_progress"]
+
+models_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="List the models that run inside Hoptree, and fetch them."
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+@models_app.command("list")
+def list_models(as_json: AsJson = False) -> None:
+    """List the models Hoptree knows by name, and which of them are on this machine."""
+    from hoptree.models.catalogue import CATALOGUE, is_complete, models_folder
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": f"local/{entry.name}",
+            "alias": f"local/{entry.alias}",
+            "title": entry.title,
+            "bytes": entry.size,
+            "sha256": entry.sha256,
+            "licence": entry.licence,
+            "note": entry.note,
+            "here": is_complete(entry),
+            "file": str(models_folder() / entry.file),
+        }
+        for entry in CATALOGUE
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    for row in rows:
+        typer.echo(f"{row['name']}  ({row['alias']})  {row['bytes'] / 1e6:,.0f} MB  {row['licence']}")
+        typer.echo(f"    {row['title']}. {row['note']}")
+        typer.echo(
+            f"    {'here: ' + row['file'] if row['here'] else 'not here: hoptree models pull ' + row['alias'][6:]}"
+        )
+    typer.echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
+
+
+@models_app.command()
+def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models list.")] = "qwen") -> None:
+    """Fetch a model; an interrupted pull goes on where it stopped."""
+    from hoptree.models.catalogue import Entry, find
+
+    entry = find(name.removeprefix("local/"))
+    if not isinstance(entry, Entry):
+        raise ConfigError(f"{name} is a file, not a model of the catalogue.", "hoptree models list shows the names.")
+    typer.echo(pull_with_progress(entry))
+
+
+def pull_with_progress(entry: Entry) -> Path:
+    """Fetch a model, showing how far it is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from hoptree.models import catalogue
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(entry.alias, total=entry.size)
+
+        def advance(state: catalogue.Progress) -> None:
+            progress.update(task, completed=state.done, total=state.total)
+
+        return catalogue.pull(entry, on_progress=advance)
+
+
+def doctor(
+    speed: Annotated[
+        bool, typer.Option("--speed", help="Also measure how fast the embedded model reads and writes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is missing or slow on this machine, and how to mend it."""
+    from hoptree.models.catalogue import DEFAULT, located
+    from hoptree.models.machine import examine, measure
+
+    checks = [asdict(check) for check in examine()]
+    if speed:
+        read, write = measure(located(DEFAULT))
+        finding = f"{DEFAULT} reads {read:.0f} and writes {write:.0f} tokens a second"
+        checks.append({"name": "speed", "ok": None, "finding": finding, "remedy": ""})
+    if as_json:
+        print_json(checks)
+    else:
+        for check in checks:
+            mark = {True: "ok  ", False: "mend", None: "note"}[check["ok"]]
+            typer.echo(f"{mark}  {check['name']}: {check['finding']}")
+            if check["remedy"] and not check["ok"]:
+                typer.echo(f"      {check['remedy']}")
+    if any(check["ok"] is False for check in checks):
+        raise typer.Exit(1)

@@ -1,0 +1,75 @@
+"""`hoptree`: the commands. Each imports what it needs when it runs, so that `--help` is instant."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+import typer
+
+from hoptree import __version__
+from hoptree.cli import ask, corpus, demo, machine, methods
+from hoptree.cli.console import exit_code, print_error
+from hoptree.errors import HoptreeError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="hoptree",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="""Answer questions that need several facts joined together, and show the tree behind the answer.
+
+\b
+First steps:
+  hoptree demo                                     a real question over the packaged sample
+  hoptree index docs/ --out docs.idx               make your documents searchable
+  hoptree ask "Who …?" --corpus docs.idx           ask about them with the embedded model
+  hoptree ask "Who …?" --corpus docs.idx -m openai/NAME --base-url http://localhost:8000/v1
+""",
+)
+app.command("ask")(ask.ask)
+app.command("show")(ask.show)
+app.command("index")(corpus.index)
+app.command("search")(corpus.search)
+app.command("methods")(methods.methods)
+app.add_typer(machine.models_app, name="models")
+app.command("doctor")(machine.doctor)
+app.command("demo")(demo.demo)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hoptree {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Options of hoptree itself."""
+
+
+def main() -> None:
+    """Run a command; what goes wrong on purpose is one sentence and an exit code, never a traceback."""
+    try:
+        app()
+    except HoptreeError as error:
+        print_error(error)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # The reader (head, less) went away: nothing is wrong. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print_error(
+            HoptreeError("The disk is full.", "Free some space, then run the same command: nothing paid is lost.")
+        )
+        sys.exit(1)

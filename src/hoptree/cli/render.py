@@ -1,0 +1,141 @@
+"""Drawing a result in the terminal: the tree while it grows, and the whole when it is done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.text import Text
+from rich.tree import Tree
+
+from hoptree.cli.console import clean
+from hoptree.runtime.result import Result, TreeNode, read_result
+from hoptree.runtime.trace import Event
+
+__all__ = ["GrowingTree", "show_result"]
+
+_SOURCE_STYLE = {"internal": "cyan", "external": "green", "fallback": "yellow", "none": "red"}
+_SOURCE_WORDS = {
+    "internal": "from the model's own knowledge",
+    "external": "from documents",
+    "fallback": "guessed: the documents do not say",
+    "none": "no answer found",
+}
+_SNIPPET = 160
+
+
+class GrowingTree:
+    """A listener that draws the tree as events come in: live on a terminal, a line an event elsewhere."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._events: list[Event] = []
+        self._began = time.monotonic()
+        self._spinner = Spinner("dots")
+        self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._draw)
+
+    def __enter__(self) -> GrowingTree:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        self._events.append(event)
+        if not self._console.is_terminal and (line := _line(event)):
+            self._console.print(Text(line), soft_wrap=True)
+
+    def _draw(self) -> Group:
+        result = read_result(self._events)
+        calls = sum(event["event"] == "llm" for event in self._events)
+        waiting = next((e for e in reversed(self._events) if e["event"] in ("retry", "llm")), {})
+        doing = "answering" if result.tree else "planning"
+        if waiting.get("event") == "retry":
+            doing = f"waiting {waiting['wait']:g} s: {waiting['error']}"
+        seconds = time.monotonic() - self._began
+        self._spinner.update(text=Text(f" {clean(doing)} · {calls} calls · {seconds:.0f} s", style="dim"))
+        return Group(_draw_tree(result), self._spinner)
+
+
+def show_result(console: Console, result: Result) -> None:
+    """The tree with its evidence, the answer, and what it cost."""
+    console.print(_draw_tree(result))
+    for chain in result.chains:
+        console.print(Text("chain  ", style="dim") + Text(clean(chain)), soft_wrap=True)
+    if result.evidence:
+        console.print(Text("\nEvidence", style="bold"))
+        for passage in result.evidence:
+            snippet = " ".join(clean(passage.text).split())
+            cut = snippet[:_SNIPPET] + ("…" if len(snippet) > _SNIPPET else "")
+            console.print(
+                Text("  ") + Text(clean(passage.id), style="green") + Text(f"  {clean(passage.title)}: {cut}"),
+                soft_wrap=True,
+            )
+    console.print()
+    console.print(Panel(_answer_text(result), title="Answer", title_align="left", expand=False))
+    for warning in result.warnings:
+        console.print(Text("note: ", style="yellow") + Text(clean(warning)), soft_wrap=True)
+    console.print(Text(_cost(result), style="dim"), soft_wrap=True)
+
+
+def _answer_text(result: Result) -> Text:
+    if result.answer:
+        return Text(clean(result.answer), style="bold")
+    if result.error:
+        return Text("none: the run failed", style="red")
+    if result.stopped_by:
+        return Text(f"none yet: the run was stopped ({result.stopped_by})", style="yellow")
+    return Text("none: the evidence does not answer the question", style="yellow")
+
+
+def _cost(result: Result) -> str:
+    usage = result.usage
+    money = f" · cost {usage.cost:g}" if usage.cost else ""
+    return (
+        f"{result.method} · {result.model} · fidelity {result.fidelity} · {usage.llm_calls} calls "
+        f"({usage.cached_calls} from the cache) · {usage.prompt_tokens} + {usage.completion_tokens} tokens · "
+        f"{usage.retrievals} retrievals · {usage.seconds:.1f} s "
+        f"(critical path {usage.critical_path_seconds:.1f} s){money}"
+    )
+
+
+def _draw_tree(result: Result) -> Tree:
+    tree = Tree(Text(clean(result.question), style="bold"), guide_style="dim")
+    _add(tree, result.tree)
+    return tree
+
+
+def _add(branch: Tree, nodes: Sequence[TreeNode]) -> None:
+    for node in nodes:
+        label = Text(f"{node.id}. ", style="dim") + Text(clean(node.resolved or node.question))
+        if node.state == "asking":
+            label += Text("  …", style="yellow")
+        elif node.state in ("answered", "unanswered"):
+            style = _SOURCE_STYLE.get(node.source, "")
+            label += Text("  → ", style="dim") + Text(clean(node.answer) or "?", style=f"bold {style}")
+            cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
+            label += Text(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited)}]", style=f"dim {style}")
+        _add(branch.add(label), node.children)
+
+
+def _line(event: Event) -> str:
+    """An event in one line, for logs and pipes."""
+    if event["event"] == "plan":
+        return f"plan: {len(event['nodes'])} sub-questions"
+    if event["event"] == "node" and event["state"] == "asking":
+        return clean(f"  {event['id']}. {event['resolved']}")
+    if event["event"] == "node":
+        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event['source']}]")
+    if event["event"] == "retry":
+        return clean(f"  waiting {event['wait']:g} s: {event['error']}")
+    return ""
