@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from hoptree.engine import Engine
@@ -39,6 +40,7 @@ CALLS = 10
 RETRIEVALS = 2
 SECONDS_ALONE = CRITICAL_CALLS * LATENCY
 _CASE = re.compile(r"case (\d+)")
+_NO_INDEX = ("No matching distribution", "Could not find a version", "Connection", "connection", "resolve host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +89,10 @@ class Cast:
         return None
 
 
+@cache
 def _titles() -> list[str]:
-    return sorted({need for question in sample_questions() for need in question["needs"]})
+    needed = {need for row in sample_questions() for need in row["needs"]}
+    return sorted(need.replace("-", " ") for need in needed)
 
 
 def question(number: int) -> str:
@@ -97,8 +101,8 @@ def question(number: int) -> str:
 
 
 def _pair(number: int) -> tuple[str, str]:
-    titles = [title.replace("-", " ") for title in _titles()]
-    return titles[number % len(titles)], titles[(7 * number + 3) % len(titles)]
+    titles = _titles()
+    return titles[number % len(titles)], titles[(number + 1) % len(titles)]
 
 
 def _rules(number: int) -> list[Rule]:
@@ -174,29 +178,52 @@ def ideal_calls(number: int, slots: int) -> float:
     return max(rounds * LATENCY, SECONDS_ALONE)
 
 
-def measure_runs(number: int, at_once: int) -> list[Figure]:
+async def sleep_only(number: int, at_once: int) -> float:
+    """Seconds of the same schedule with bare sleeps in place of questions: what event loop and machine take away."""
+    places = asyncio.Semaphore(at_once)
+
+    async def calls(count: int) -> None:
+        for _ in range(count):
+            await asyncio.sleep(LATENCY)
+
+    async def one() -> None:
+        async with places:
+            await asyncio.gather(calls(CRITICAL_CALLS), calls(CALLS - CRITICAL_CALLS))
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one() for _ in range(number)))
+    return time.perf_counter() - began
+
+
+def measure_runs(number: int, at_once: int, repeats: int) -> list[Figure]:
     index = sample_index()
     asyncio.run(answer(range(number, number + 2), at_once=2, index=index))  # imports, prompts and index are loaded
-    figures = []
-
-    run = asyncio.run(answer(range(number), at_once=at_once, index=index))
     ideal = ideal_questions(number, at_once)
-    name = f"{number} questions, {at_once} questions at once: wall / ideal"
-    figures.append(Figure(name, run.wall / ideal, "x", 1.15, f"{run.wall:.2f} s against {ideal:.2f} s"))
-    per_call = 1000 * run.cpu / (number * CALLS)
-    figures.append(Figure("  own CPU a call", per_call, " ms", 1.5, f"{number * CALLS} calls, all threads"))
+    bare = asyncio.run(sleep_only(number, at_once))
+    runs = [asyncio.run(answer(range(number), at_once=at_once, index=index)) for _ in range(repeats)]
+    figures = _figures(f"{number} questions, {at_once} questions at once", runs, ideal, number)
+    figures.append(Figure("  bare sleeps in the same schedule: wall / ideal", bare / ideal, "x"))
 
-    run = asyncio.run(answer(range(number), at_once=number, index=index, concurrency=at_once))
     ideal = ideal_calls(number, at_once)
-    name = f"{number} questions, {at_once} calls at once: wall / ideal"
-    figures.append(Figure(name, run.wall / ideal, "x", 1.15, f"{run.wall:.2f} s against {ideal:.2f} s"))
-    figures.append(Figure("  own CPU a call", 1000 * run.cpu / (number * CALLS), " ms", 1.5))
+    runs = [
+        asyncio.run(answer(range(number), at_once=number, index=index, concurrency=at_once)) for _ in range(repeats)
+    ]
+    figures += _figures(f"{number} questions, {at_once} calls at once", runs, ideal, number)
 
     walls = [asyncio.run(answer([number + 2 + i], at_once=1, index=index)).wall for i in range(9)]
     alone = statistics.median(walls)
     note = f"{alone:.3f} s against {SECONDS_ALONE:.3f} s, median of {len(walls)}"
-    figures.append(Figure("one question alone: wall / critical path", alone / SECONDS_ALONE, "x", 1.1, note))
-    return figures
+    return [*figures, Figure("one question alone: wall / critical path", alone / SECONDS_ALONE, "x", 1.1, note)]
+
+
+def _figures(name: str, runs: list[Run], ideal: float, number: int) -> list[Figure]:
+    wall = statistics.median(run.wall for run in runs)
+    per_call = 1000 * statistics.median(run.cpu for run in runs) / (number * CALLS)
+    note = f"{wall:.2f} s against {ideal:.2f} s, median of {len(runs)}"
+    return [
+        Figure(f"{name}: wall / ideal", wall / ideal, "x", 1.15, note),
+        Figure("  own CPU a call", per_call, " ms", 1.5, f"{number * CALLS} calls, all threads"),
+    ]
 
 
 def measure_start() -> list[Figure]:
@@ -220,7 +247,7 @@ def _median_seconds(command: list[str]) -> float:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         seconds.append(time.perf_counter() - began)
         if done.returncode:
-            print(f"{' '.join(command)} failed: {done.stderr.strip().splitlines()[-1:]}")
+            print(f"{' '.join(command)} failed:\n{done.stderr.strip()}")
             return float("inf")
     return statistics.median(seconds[1:])
 
@@ -238,10 +265,12 @@ def measure_install() -> list[Figure]:
         )
         for step in steps:
             done = subprocess.run(step, capture_output=True, text=True, check=False)
-            if done.returncode:
-                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-                print(f"Install size: skipped, since a package index seems out of reach ({reason})")
+            if done.returncode and any(sign in done.stderr for sign in _NO_INDEX):
+                print("Install size: skipped, since no package index is within reach")
                 return []
+            if done.returncode:
+                print(f"{' '.join(step)} failed:\n{done.stderr.strip()}")
+                return [Figure("base install", float("inf"), " MB", 60.0, "could not be installed, see above")]
         packages = next((folder / "venv").glob("**/site-packages"))
         tools = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
         size = sum(
@@ -265,7 +294,7 @@ def main() -> int:
     if chosen.questions < 1 or chosen.at_once < 1:
         parser.error("--questions and --at-once are 1 or more")
     number = min(128, chosen.questions) if chosen.quick else chosen.questions
-    figures = measure_runs(number, chosen.at_once) + measure_start()
+    figures = measure_runs(number, chosen.at_once, repeats=1 if chosen.quick else 3) + measure_start()
     if chosen.quick:
         print("Install size: skipped with --quick")
     else:

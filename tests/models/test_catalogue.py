@@ -195,7 +195,7 @@ def test_find_by_name_alias_and_path() -> None:
 
 
 def test_located_says_how_to_fetch(tmp_path: Path) -> None:
-    with pytest.raises(MissingModel, match="Fetch it: hoptree models pull qwen2.5-coder-1.5b-instruct"):
+    with pytest.raises(MissingModel, match=r"Fetch it: hoptree models pull qwen2\.5-coder-1\.5b-instruct"):
         catalogue.located("qwen", tmp_path)
     with pytest.raises(MissingModel, match="not on this machine"):
         catalogue.located(str(tmp_path / "none.gguf"))

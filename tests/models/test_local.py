@@ -44,7 +44,7 @@ def model() -> Iterator[LocalModel]:
 
 
 def asking(text: str = QUESTIONS[0], **options: object) -> Request:
-    return Request((Message("user", text),), **{"max_tokens": 10, **options})  # type: ignore[arg-type]
+    return Request((Message("user", text),), **{"max_tokens": 8, **options})  # type: ignore[arg-type]
 
 
 def ask(model: LocalModel, request: Request, step: str = "test") -> Reply:
@@ -62,6 +62,20 @@ def test_greedy_text_is_the_same_alone_and_four_at_once(model: LocalModel) -> No
     assert [ask(model, asking(text)).text for text in QUESTIONS] == alone
 
 
+def test_exact_replies_do_not_depend_on_what_else_is_asked() -> None:
+    exact = LocalModel("smollm", n_ctx=512, exact=True)
+    requests = [asking(text, top_logprobs=1) for text in QUESTIONS]
+
+    async def together(asked: list[Request]) -> list[Reply]:
+        return await asyncio.gather(*(exact.generate(request, step="test") for request in asked))
+
+    forward = asyncio.run(together(requests))
+    backward = asyncio.run(together(requests[::-1]))[::-1]
+    asyncio.run(exact.aclose())
+    assert [reply.choices for reply in forward] == [reply.choices for reply in backward]
+    assert "exact" in exact.identity
+
+
 def test_a_beginning_that_prompts_share_is_read_once(model: LocalModel) -> None:
     rules = "Answer in one word and never explain. " * 12
     other = "Translate what follows into French, politely. " * 8
@@ -74,7 +88,7 @@ def test_a_beginning_that_prompts_share_is_read_once(model: LocalModel) -> None:
 
 def test_logprobs_add_up(model: LocalModel) -> None:
     choice = ask(model, asking(top_logprobs=5)).choices[0]
-    assert len(choice.tokens) == 10
+    assert len(choice.tokens) == 8
     assert "".join(token.text for token in choice.tokens).strip() == choice.text
     for token in choice.tokens:
         assert token.logprob <= 0 and len(token.top) == 5
@@ -93,7 +107,7 @@ def test_json_schema(model: LocalModel) -> None:
 
 def test_stop_and_length(model: LocalModel) -> None:
     whole = ask(model, asking())
-    assert whole.finish == "length" and whole.usage.completion == 10
+    assert whole.finish == "length" and whole.usage.completion == 8
     word = whole.text.split()[2]
     stopped = ask(model, asking(stop=(word,)))
     assert stopped.finish == "stop" and word not in stopped.text
@@ -120,7 +134,8 @@ def test_a_prompt_longer_than_the_context_is_not_worth_a_retry(model: LocalModel
 
 def test_a_cancelled_call_gives_its_slot_back(model: LocalModel) -> None:
     async def cancelled() -> float:
-        calls = [asyncio.create_task(model.generate(asking("Tell a long story.", max_tokens=400), step="s")) for _ in "123"]
+        story = asking("Tell a long story.", max_tokens=400)
+        calls = [asyncio.create_task(model.generate(story, step="s")) for _ in range(3)]
         await asyncio.sleep(0.5)
         for call in calls:
             call.cancel()

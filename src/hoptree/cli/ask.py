@@ -132,6 +132,9 @@ def _print(result: Result, as_json: bool) -> None:
 
 def show(
     trace: Annotated[Path, typer.Argument(help="A file written by --trace.")],
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Draw the trees of a trace again, with evidence and verdicts."""
@@ -150,6 +153,15 @@ def show(
         return
     for result in results:
         _print(result, as_json=False)
+    if svg:
+        from hoptree.cli.render import draw_svg
+
+        try:
+            svg.write_text(draw_svg(results), encoding="utf-8")
+        except OSError as error:
+            raise InputError(
+                f"The picture cannot be written to {svg}: {error.strerror}.", "Choose another --svg."
+            ) from error
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

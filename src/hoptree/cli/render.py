@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 import time
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,7 +19,7 @@ from hoptree.cli.console import clean
 from hoptree.runtime.result import Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
 
-__all__ = ["GrowingTree", "show_result"]
+__all__ = ["GrowingTree", "draw_svg", "show_result"]
 
 _SOURCE_STYLE = {"internal": "cyan", "external": "green", "fallback": "yellow", "none": "red"}
 _SOURCE_WORDS = {
@@ -27,6 +29,8 @@ _SOURCE_WORDS = {
     "none": "no answer found",
 }
 _SNIPPET = 160
+_SVG_WIDTH = 118
+_FONT_FACE = re.compile(r"@font-face\s*{[^}]*}")
 
 
 class GrowingTree:
@@ -86,6 +90,14 @@ def show_result(console: Console, result: Result) -> None:
     for warning in result.warnings:
         console.print(Text("note: ", style="yellow") + Text(clean(warning)), soft_wrap=True)
     console.print(Text(_cost(result), style="dim"), soft_wrap=True)
+
+
+def draw_svg(results: Sequence[Result]) -> str:
+    """The same drawing as an SVG picture, with no reference to anything outside it."""
+    console = Console(record=True, file=io.StringIO(), width=_SVG_WIDTH, force_terminal=True)
+    for result in results:
+        show_result(console, result)
+    return _FONT_FACE.sub("", console.export_svg(title="hoptree"))
 
 
 def _answer_text(result: Result) -> Text:

@@ -12,6 +12,7 @@ from hoptree.runtime.schedule import in_order, together
 from hoptree.steps.answer import answer_from, confident_answer, direct_answer, synthesise
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
+from hoptree.steps.ground import grounded
 from hoptree.steps.summarise import summarise_chain
 from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Question
@@ -59,8 +60,8 @@ async def taikc(
     `source` is the paper's ablation: internal answers every node from memory, external always retrieves, probability
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
-    `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory,
-    and no answer rather than a guess.
+    `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
+    their answers held against them, chains kept word for word, a reasoned conclusion, no answer rather than a guess.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -81,9 +82,17 @@ async def taikc(
         return answer if sure else replace(answer, status="refused")
 
     async def look_up(asked: str, node: Node) -> Answer:
+        """Retrieve and read; a robust reader's answer must stand in the passages, else it looks a second time."""
         passages = await ctx.search(asked, k=k, node=node)
-        prompt = "read_or_not_found" if robust else "read"
-        return await answer_from(ctx, asked, passages, prompt=prompt, node=node, titles=titles or robust)
+        if not robust:
+            return await answer_from(ctx, asked, passages, node=node, titles=titles)
+        for prompt in ("read", "read_or_not_found"):
+            read = await answer_from(ctx, asked, passages, prompt=prompt, node=node, titles=True)
+            answer = grounded(read, asked, passages) if read.known else read
+            ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
+            if answer.known:
+                break
+        return answer
 
     async def go_on(asked: str, node: Node) -> Answer:
         """Reasoning continuation: a guess keeps the chain whole."""
@@ -114,8 +123,9 @@ async def taikc(
         return Answer("", status="unknown")
     if robust and not all(one.answer.known for one in solved.values()):
         return Answer("", status="unknown")
-    chains = await _chains(ctx, plan, solved, robust=robust)
-    return await synthesise(ctx, question.text, chains)
+    chains = await _chains(ctx, plan, solved, summed_up=not robust)
+    prompt, max_tokens = ("conclude", 128) if robust else ("read", 64)
+    return await synthesise(ctx, question.text, chains, prompt=prompt, max_tokens=max_tokens)
 
 
 def _complete(ctx: Context, plan: Plan, node: Node, done: Mapping[int, _Solved]) -> str:
@@ -129,14 +139,14 @@ def _complete(ctx: Context, plan: Plan, node: Node, done: Mapping[int, _Solved])
     return resolve(node.question, texts)
 
 
-async def _chains(ctx: Context, plan: Plan, solved: Mapping[int, _Solved], *, robust: bool) -> list[str]:
-    """One knowledge chain a path from the top to a leaf, each said once."""
+async def _chains(ctx: Context, plan: Plan, solved: Mapping[int, _Solved], *, summed_up: bool) -> list[str]:
+    """One knowledge chain a path from the top to a leaf, each said once: as a sentence, or as the pairs themselves."""
 
     async def chain(path: tuple[Node, ...]) -> str:
         pairs = [(node.id, solved[node.id].asked, solved[node.id].answer.text) for node in path]
-        if robust and len(pairs) == 1:
-            return f"{pairs[0][1]} {pairs[0][2]}."  # one pair needs no model to be put together
-        return await summarise_chain(ctx, pairs)
+        if summed_up:
+            return await summarise_chain(ctx, pairs)
+        return " ".join(f"{asked} {answer}." for _, asked, answer in pairs)
 
     texts = list(dict.fromkeys(await together(chain(path) for path in plan.paths())))
     for text in texts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import functools
@@ -167,10 +168,9 @@ def file_digest(path: Path) -> str:
 
 
 def _remember_digest(path: Path, digest: str) -> None:
-    try:
+    # A folder that cannot be written only costs the next start the same reading.
+    with contextlib.suppress(OSError):
         _write_json(_digest_note(path), {"sha256": digest, **_stamp(path)})
-    except OSError:
-        pass  # a folder that cannot be written only costs the next start the same reading
 
 
 def _digest_note(path: Path) -> Path:
@@ -264,7 +264,7 @@ class _Part:
                 f"not {self.entry.sha256[:12]}….",
                 f"It was deleted; fetch it again: hoptree models pull {self.entry.name}",
             )
-        os.replace(self.path, self.target)
+        self.path.replace(self.target)
         _remember_digest(self.target, digest)
 
 
@@ -397,4 +397,4 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
     # Under its own name only when whole, so that a note never says less than it should.
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     scratch.write_text(json.dumps(data), encoding="utf-8")
-    os.replace(scratch, path)
+    scratch.replace(path)

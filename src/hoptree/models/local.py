@@ -43,9 +43,14 @@ class Settings:
 class LocalModel:
     """A GGUF file as a model: `local/NAME` for one of the catalogue, `local/PATH.gguf` for any other.
 
-    The file is loaded by the first call. `slots` calls run at once; each prompt kind (the caller's `step`) keeps one of
-    `lanes` places in memory for the beginning that its prompts share, so that it is read once and not for every call.
-    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`.
+    The file is loaded by the first call. `slots` calls run at once; there are more `lanes` than that, each holding the
+    prompt it read last, so that the beginning which the prompts of one step share is read once and not for every call.
+    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`. On two cores a
+    second slot brought no measurable gain; try more on larger machines.
+
+    Sums are rounded differently when a prompt is read in other portions or beside another call, so where two tokens
+    are almost equally likely a greedy reply can depend on the calls before and beside it. `exact` rules that out, at
+    the price of reading every prompt from its start and one call at a time.
     """
 
     def __init__(
@@ -53,12 +58,13 @@ class LocalModel:
         model: str,
         *,
         n_ctx: int = 4096,
-        slots: int = 2,
+        slots: int = 1,
         lanes: int | None = None,
         threads: int | None = None,
+        exact: bool = False,
         folder: Path | None = None,
     ) -> None:
-        lanes = max(slots, 6) if lanes is None else lanes
+        slots, lanes = (1, 1) if exact else (slots, slots + 5 if lanes is None else lanes)
         threads = physical_cores() if threads is None else threads
         if min(n_ctx, slots, lanes, threads) < 1 or lanes < slots:
             raise ConfigError("n_ctx, slots, lanes and threads must be at least 1, and lanes at least slots.")
@@ -67,6 +73,7 @@ class LocalModel:
         short = model.removeprefix("local/")
         self._name = f"local/{short}"
         self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads)
+        self._exact = exact
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
 
@@ -76,10 +83,12 @@ class LocalModel:
 
     @property
     def identity(self) -> str:
-        """Weights, context and library version; slots, lanes and threads only change how fast a reply comes."""
+        """Weights, context, library and its build; slots, lanes and threads change speed and rounding only."""
         if not self._identity:
             digest = file_digest(self._settings.path)
-            self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{LIBRARY}={library_version()}"
+            exact = ";exact" if self._exact else ""
+            built = f"{LIBRARY}={library_version()}:{','.join(sorted(library_features()))}"
+            self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
         return self._identity
 
     @property
@@ -101,7 +110,9 @@ class LocalModel:
             raise EndpointError(f"{self._name} was closed.", "Open the model again before calling it.")
         loop = asyncio.get_running_loop()
         stop = threading.Event()
-        bodies = [_body(request, request.seed + sample) for sample in range(request.n)]
+        bodies = [
+            {**_body(request, request.seed + sample), "cache_prompt": not self._exact} for sample in range(request.n)
+        ]
         try:
             completions = await asyncio.gather(
                 *(loop.run_in_executor(engine.pool, engine.complete, body, step, stop) for body in bodies)
@@ -119,7 +130,7 @@ class LocalModel:
 
 @dataclass(slots=True)
 class _Lane:
-    """One sequence of llama.cpp's memory, and the prompt whose reading it holds."""
+    """One sequence of llama.cpp's memory, and the prompt it read last."""
 
     number: int
     step: str = ""
@@ -129,11 +140,10 @@ class _Lane:
 
 
 class _Lanes:
-    """Which lane a call takes.
+    """Which lane a call takes: one that its step used before, else the one that was idle longest.
 
-    llama.cpp would choose by itself, but gives a lane away as soon as less than a tenth of a prompt matches, and its
-    second cache in RAM hands a state to one call only and skips it when the shared part is under a quarter. The steps
-    are known here, so each keeps its lane until another step needs it more.
+    llama.cpp would choose by itself, by how much of the prompt matches; but then the few words with which every prompt
+    of a chat template begins are enough to give one step's lane away to another while others lie empty.
     """
 
     def __init__(self, count: int) -> None:
@@ -144,9 +154,8 @@ class _Lanes:
     def take(self, step: str, prompt: str) -> _Lane:
         with self._lock:
             idle = [lane for lane in self._lanes if not lane.busy]
-            same = [lane for lane in idle if lane.step == step]
-            if same:
-                lane = max(same, key=lambda lane: len(os.path.commonprefix([lane.prompt, prompt])))
+            if same := [lane for lane in idle if lane.step == step]:
+                lane = max(same, key=lambda lane: _shared(lane.prompt, prompt))
             else:
                 lane = min(idle, key=lambda lane: lane.used)
             self._clock += 1
@@ -156,6 +165,13 @@ class _Lanes:
     def give_back(self, lane: _Lane) -> None:
         with self._lock:
             lane.busy = False
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    return next(
+        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
 
 
 class _Engine:
@@ -170,7 +186,7 @@ class _Engine:
         self._server: Any = None
         self._loading = threading.Lock()
         self._lanes = _Lanes(settings.lanes)
-        # As many workers as slots, so that an idle lane is always there for the call that starts.
+        # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
     @classmethod
@@ -246,6 +262,9 @@ def _load(settings: Settings) -> Any:
 
 
 def _library() -> Any:
+    # Threads of OpenMP wait for each other by spinning. Where another program wants the cores too, that makes writing
+    # three times slower; a short spin costs nothing where none does. Read once, when the library is loaded.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         return importlib.import_module(LIBRARY)
     except ImportError as error:
@@ -260,7 +279,7 @@ def _parameters(library: Any, settings: Settings) -> Any:
     parameters.n_ctx = settings.n_ctx * settings.lanes
     parameters.n_batch = parameters.n_ubatch = BATCH
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = settings.threads
-    # Lanes do this work; the second cache would copy every prompt and grow to 8 GB.
+    # Lanes do the work of the second cache, which copies every prompt, grows to 8 GB, and lends each copy once.
     parameters.cache_ram_mib = 0
     # The library listens on a local port whether it is wanted or not: nobody else gets in.
     parameters.api_keys = [secrets.token_urlsafe(32)]
@@ -295,7 +314,6 @@ def _body(request: Request, seed: int) -> dict[str, Any]:
         "messages": messages,
         "max_tokens": request.max_tokens,
         "seed": seed,
-        "cache_prompt": True,
         # Streaming is what lets a call be stopped, and progress what lets it be stopped while a long prompt is read.
         "stream": True,
         "stream_options": {"include_usage": True},

@@ -23,8 +23,8 @@ def read_choice(
 ) -> Choice:
     """Build a choice whose text and tokens hold only what was said.
 
-    `reasoning` is what the server itself kept apart. Thought inside the text counts up to the last closing tag, since some
-    chat templates open the tag in the prompt; a tag that is never closed means that everything after it was thought.
+    `reasoning` is what the server itself kept apart. Thought inside the text counts up to the last closing tag, since
+    some chat templates open the tag in the prompt; after a tag that is never closed everything was thought.
     """
     said_from = 0
     for closing in _CLOSE.finditer(raw):

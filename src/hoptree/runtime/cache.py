@@ -17,7 +17,8 @@ from hoptree.models.model import Choice, Reply, Token, TokenUsage
 
 __all__ = ["Cache", "CachedReply", "default_cache_path"]
 
-_SCHEMA = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, reply TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID"
+_SCHEMA = """CREATE TABLE IF NOT EXISTS replies
+    (key BLOB PRIMARY KEY, reply TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID"""
 
 CachedReply = tuple[Reply, float]
 """A reply and the seconds the model took for it."""

@@ -42,8 +42,8 @@ class _Flight:
 class Calls:
     """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
 
-    `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency` caps every
-    endpoint's own limit.
+    `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency`
+    caps every endpoint's own limit.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -12,12 +12,16 @@ from importlib.resources import files
 from hoptree.errors import ConfigError
 from hoptree.models.model import Message
 
-__all__ = ["Filled", "Prompt", "plain", "prompt_for", "read_prompt"]
+__all__ = ["Filled", "Prompt", "Shot", "plain", "prompt_for", "read_prompt"]
 
 _VARIABLE = re.compile(r"\{([a-z_]+)\}")
 _SECTION = re.compile(r"^--- (system|user|assistant)\n", re.MULTILINE)
 # What chat templates use to tell turns apart; in a text from outside it must not look like a turn.
 _CONTROL = re.compile(r"<(?=\|)|(?<=\|)>|<(?=/?(?:s|start_of_turn|end_of_turn|bos|eos)>)|\[(?=/?INST\])", re.IGNORECASE)
+
+
+Shot = tuple[Mapping[str, str], str]
+"""A worked example: the values of the last turn, and the reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +46,25 @@ class Prompt:
     sections: tuple[Message, ...]
     variables: frozenset[str]
 
-    def fill(self, **values: str) -> Filled:
-        """Put the values in, all in one pass: text inside a value is never taken for a variable or a turn."""
-        if self.variables != values.keys():
+    def fill(self, *, shots: Sequence[Shot] = (), **values: str) -> Filled:
+        """Put the values in, all in one pass: text inside a value is never taken for a variable or a turn.
+
+        `shots` are worked examples: the last turn filled with their values, and the reply it should get.
+        """
+        *before, last = self.sections
+        examples = (turn for given, reply in shots for turn in (self._turn(last, given), Message("assistant", reply)))
+        turns = (*(self._turn(part, values) for part in before), *examples, self._turn(last, values))
+        return Filled(turns, f"{self.name}@{self.digest}")
+
+    def _turn(self, part: Message, values: Mapping[str, str]) -> Message:
+        if not self.variables <= values.keys():
             raise ConfigError(f"Prompt {self.name} takes {sorted(self.variables)}, not {sorted(values)}.")
-        safe = {name: plain(value) for name, value in values.items()}
-        return Filled(
-            tuple(Message(part.role, _put(part.content, safe)) for part in self.sections), f"{self.name}@{self.digest}"
-        )
+        return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
 
 
 def plain(text: str) -> str:
     """The text with chat-template control tokens broken up."""
     return _CONTROL.sub(lambda match: match[0] + " " if match[0] in "<[" else " " + match[0], text)
-
-
-def _put(template: str, values: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda match: values[match[1]], template)
 
 
 @cache

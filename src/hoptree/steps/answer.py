@@ -11,7 +11,7 @@ from hoptree.models.model import Reply
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.parse import clean_answer, retrieval_trigger, why_unanswered
+from hoptree.steps.parse import clean_answer, concluded, retrieval_trigger, why_unanswered
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
@@ -57,20 +57,24 @@ async def answer_from(
 ) -> Answer:
     """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`)."""
     documents = show_passages(ctx, passages, titles=titles)
-    answer = await _read(ctx, "read", prompt, question, documents, node)
+    answer = await _read(ctx, "read", prompt, question, documents, node, MAX_TOKENS)
     return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())
 
 
-async def synthesise(ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read") -> Answer:
-    """The answer that follows from statements found on the way, by the same prompt as documents are read with."""
-    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None)
+async def synthesise(
+    ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read", max_tokens: int = MAX_TOKENS
+) -> Answer:
+    """The answer that follows from statements found on the way; the paper uses the prompt that documents get."""
+    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None, max_tokens)
     return replace(answer, source="synthesis")
 
 
-async def _read(ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None) -> Answer:
+async def _read(
+    ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None, max_tokens: int
+) -> Answer:
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
-    raw = (await ctx.generate(step, filled, max_tokens=MAX_TOKENS, node=node)).text
-    words = why_unanswered(raw)
+    raw = (await ctx.generate(step, filled, max_tokens=max_tokens, node=node)).text
+    words = why_unanswered(concluded(raw))
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
     return Answer(clean_answer(raw), raw, "unknown" if words else "answered")
 

@@ -23,8 +23,8 @@ async def decompose_tree(
 
     A question that yields no tree is its own single node.
     """
-    shown = "\n\n".join(f"Question: {shot.question}\n{shot.plan}" for shot in demonstrations)
-    prompt = prompt_for(ctx.method, "decompose").fill(demonstrations=shown, question=question)
+    shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
+    prompt = prompt_for(ctx.method, "decompose").fill(shots=shots, question=question)
     reply = (await ctx.generate("decompose", prompt, max_tokens=MAX_TOKENS)).text
     reading, plan = _read(ctx, reply, question, mend_leaks)
     if complaint := _complaint(reading, plan):

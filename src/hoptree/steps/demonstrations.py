@@ -14,6 +14,11 @@ from itertools import pairwise
 __all__ = ["Demonstration", "fixed", "load_bank", "nearest"]
 
 SHOWN = 3
+FOREIGN = 0.2
+"""How much a word that only the demonstration has counts against it, beside one that both have."""
+
+_NAME = re.compile(r"[^\W\d_a-z][\w'’-]*(?:[\s:]+(?:(?:of|the|de|van|von|da|del|di|el|in)\s+)*[^\W\d_a-z][\w'’-]*)*")
+_COMPARING = re.compile(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +56,16 @@ def nearest(question: str, n: int = SHOWN) -> tuple[Demonstration, ...]:
     asked = _shape(question)
 
     def likeness(bag: frozenset[str]) -> float:
-        norm = math.sqrt(sum(weight[word] ** 2 for word in bag)) or 1.0
-        return sum(weight[word] ** 2 for word in bag & asked) / norm
+        shared = sum(weight[word] for word in bag & asked)
+        return shared - FOREIGN * sum(weight[word] for word in bag - asked)
 
     ranked = sorted(range(len(bank)), key=lambda index: (-likeness(bags[index]), index))
     return tuple(bank[index] for index in reversed(ranked[:n]))
 
 
 def _shape(question: str) -> frozenset[str]:
-    """The words and word pairs of a question, names left out."""
-    words = re.findall(r"[^\W_]+", question)
-    kept = [word.casefold() for index, word in enumerate(words) if index == 0 or not word[:1].isupper()]
+    """The words and word pairs of a question, with `@` for every name and `~` for every comparison."""
+    named = _NAME.sub(" @ ", question[:1].lower() + question[1:])
+    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", named)]
+    kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}

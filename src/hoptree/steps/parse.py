@@ -9,7 +9,15 @@ from typing import Any
 
 from hoptree.tree import Pairs
 
-__all__ = ["JsonReading", "clean_answer", "looks_unanswered", "read_json", "retrieval_trigger", "why_unanswered"]
+__all__ = [
+    "JsonReading",
+    "clean_answer",
+    "concluded",
+    "looks_unanswered",
+    "read_json",
+    "retrieval_trigger",
+    "why_unanswered",
+]
 
 MAX_REPLY = 100_000
 """Characters of a reply that are looked at; an endless one is not worth more."""
@@ -115,10 +123,7 @@ def _mend(text: str) -> str:
     return _TRAILING_COMMA.sub(r"\1", text)
 
 
-_LEAD = re.compile(
-    r".*(?:\banswer is\b|\bfinal answer\s*:|^\s*(?:the\s+)?answer\s*:)\s*:?\s*",
-    re.IGNORECASE | re.DOTALL | re.MULTILINE,
-)
+_LEAD = re.compile(r".*\banswer(?:\s+is\b|\s*:)[\s:*]*", re.IGNORECASE | re.DOTALL)
 _ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol|no)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date.
 _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
@@ -126,13 +131,18 @@ _QUOTES = "\"'“”‘’«»`*"
 MAX_LISTED = 8
 
 
+def concluded(text: str) -> str:
+    """What follows the last "answer is" or "answer:" of a reply; all of it where there is none."""
+    text = text[:MAX_REPLY].strip()
+    return _LEAD.sub("", text, count=1).strip() or text
+
+
 def clean_answer(text: str) -> str:
     """The bare answer in a reply: what follows the last "answer is", first line, without quotes and final full stop."""
     text = text[:MAX_REPLY].strip()
     if listed := _listed(text):
         return listed
-    after = _LEAD.sub("", text).strip()
-    lines = (after or text).splitlines()
+    lines = concluded(text).splitlines()
     line = lines[0].strip() if lines else ""
     line = _BULLET.sub("", line).strip()
     previous = None

@@ -1,0 +1,46 @@
+# `make demo` asks a real multi-hop question; `make test` runs everything that must pass. Both set up all they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test wheel clean
+
+demo: $(VENV)/demo-ready
+	$(BIN)/hoptree demo
+
+test: $(VENV)/test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest
+	$(MAKE) wheel
+
+# A wheel built from the tree installs into an empty environment and answers.
+wheel: $(VENV)/test-ready
+	rm -rf $(VENV)/wheel && mkdir -p $(VENV)/wheel
+	$(PIP) wheel --quiet --no-deps --wheel-dir $(VENV)/wheel .
+	$(PYTHON) -m venv --clear $(VENV)/wheel/env
+	$(VENV)/wheel/env/bin/python -m pip --disable-pip-version-check install --quiet $(VENV)/wheel/hoptree-*.whl
+	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" --help > /dev/null
+	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" search "lighthouse" --corpus sample > /dev/null
+	@echo "the wheel installs and answers"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit("Hoptree needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo-ready: $(BIN)/python pyproject.toml
+	$(PIP) install --quiet --editable '.[local]'
+	$(BIN)/hoptree models pull qwen
+	touch $@
+
+$(VENV)/test-ready: $(BIN)/python pyproject.toml
+	$(PIP) install --quiet --editable '.[local,dev]'
+	$(BIN)/hoptree models pull smollm
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

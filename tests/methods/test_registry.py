@@ -1,0 +1,182 @@
+"""Methods and their options: the signature is the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+
+from hoptree.errors import ConfigError
+from hoptree.methods import registry
+from hoptree.methods.registry import Method, Option, find_method, list_methods, method, read_options
+from hoptree.runtime.context import Context
+from hoptree.values import Answer, Question
+
+
+async def sample(
+    question: Question,
+    ctx: Context,
+    *,
+    mode: Literal["fast", "slow"] = "fast",
+    depth: int = 3,
+    tau: float = 0.5,
+    robust: bool = False,
+    label: str = "x",
+    limit: int | None = None,
+) -> Answer:
+    """Try things.
+
+    More words.
+    """
+    return Answer("")
+
+
+@pytest.fixture
+def chosen() -> Iterator[Method]:
+    list_methods()
+    before = dict(registry._registered)
+    method("sample", title="Sample", paper="P", needs=("corpus",), iterative=True)(sample)
+    yield registry._registered["sample"]
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def test_options_come_from_the_signature(chosen: Method) -> None:
+    assert chosen.options == (
+        Option("mode", Literal["fast", "slow"], "fast"),
+        Option("depth", int, 3),
+        Option("tau", float, 0.5),
+        Option("robust", bool, False),
+        Option("label", str, "x"),
+        Option("limit", int | None, None),
+    )
+    assert [option.describe() for option in chosen.options[:5]] == ["fast|slow", "int", "float", "on|off", "str"]
+    assert chosen.summary == "Try things."
+
+
+def test_a_method_describes_itself(chosen: Method) -> None:
+    described = chosen.as_dict()
+    assert described["name"] == "sample"
+    assert described["needs"] == ["corpus"]
+    assert described["options"][0] == {"name": "mode", "type": "fast|slow", "default": "fast"}
+
+
+def test_a_registered_method_is_found_and_still_callable(chosen: Method) -> None:
+    assert find_method("sample") is chosen
+    assert chosen.run is sample
+
+
+def test_the_built_in_methods_are_there() -> None:
+    names = [known.name for known in list_methods()]
+    assert {"taikc", "direct", "oner"} <= set(names)
+    assert len(names) == len(set(names))
+    assert all(known.title and known.summary for known in list_methods())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("taik", "taikc"), ("TAIKC", None), ("dirct", "direct"), ("oneer", "oner")]
+)
+def test_an_unknown_method_is_refused_with_the_nearest_name(name: str, meant: str | None) -> None:
+    with pytest.raises(ConfigError, match=f"There is no method '{name}'") as caught:
+        find_method(name)
+    assert (f"Did you mean '{meant}'?" if meant else "taikc") in caught.value.remedy
+
+
+def test_a_name_like_no_method_gets_the_list() -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_method("zzz")
+    assert "taikc" in caught.value.remedy and "direct" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ({}, {}),
+        ({"depth": "4"}, {"depth": 4}),
+        ({"depth": 4}, {"depth": 4}),
+        ({"tau": "0.25"}, {"tau": 0.25}),
+        ({"tau": 1}, {"tau": 1.0}),
+        ({"mode": "slow"}, {"mode": "slow"}),
+        ({"label": "any text"}, {"label": "any text"}),
+        ({"limit": "7"}, {"limit": 7}),
+        ({"limit": "none"}, {"limit": None}),
+        ({"limit": None}, {"limit": None}),
+        ({"robust": "on", "depth": "0"}, {"robust": True, "depth": 0}),
+    ],
+)
+def test_texts_are_turned_into_values(chosen: Method, given: dict[str, Any], values: dict[str, Any]) -> None:
+    read = read_options(chosen, given)
+    assert read == values
+    assert [type(value) for value in read.values()] == [type(value) for value in values.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("on", True),
+        ("true", True),
+        ("Yes", True),
+        ("1", True),
+        ("off", False),
+        ("FALSE", False),
+        (True, True),
+        (0, False),
+    ],
+)
+def test_switches_have_several_spellings(chosen: Method, text: object, value: bool) -> None:
+    assert read_options(chosen, {"robust": text}) == {"robust": value}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mode": "medium"},
+        {"mode": None},
+        {"mode": ["fast"]},
+        {"depth": "many"},
+        {"depth": "2.5"},
+        {"depth": 2.5},
+        {"depth": "-1"},
+        {"depth": "9999999999"},
+        {"depth": None},
+        {"depth": [3]},
+        {"depth": float("inf")},
+        {"depth": float("nan")},
+        {"tau": "nan"},
+        {"tau": "inf"},
+        {"tau": 10**400},
+        {"tau": "half"},
+        {"robust": "maybe"},
+        {"robust": None},
+        {"limit": "few"},
+        {"limit": float("inf")},
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_what_is_possible(chosen: Method, given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(ConfigError, match=f"sample: {name}=") as caught:
+        read_options(chosen, given)
+    assert f"{name} takes" in caught.value.remedy
+
+
+def test_dashes_are_as_good_as_underscores() -> None:
+    found = Method("m", "M", sample, (Option("top_k", int, 1),))
+    assert read_options(found, {"top-k": "2"}) == {"top_k": 2}
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_name(chosen: Method) -> None:
+    with pytest.raises(ConfigError, match="sample has no option 'dpeth'") as caught:
+        read_options(chosen, {"dpeth": 3})
+    assert "did you mean 'depth'?" in caught.value.remedy
+
+
+def test_an_option_like_no_other_gets_the_list(chosen: Method) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options(chosen, {"zzz": 3})
+    assert "mode, depth, tau" in caught.value.remedy
+
+
+def test_a_method_without_options_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"direct has no option 'k'.*none"):
+        read_options(find_method("direct"), {"k": 3})

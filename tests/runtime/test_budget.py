@@ -1,0 +1,77 @@
+"""Budgets: how they are written, and when they are spent."""
+
+from __future__ import annotations
+
+import pytest
+
+from hoptree.errors import BudgetSpent, ConfigError
+from hoptree.runtime.budget import Budget
+from hoptree.values import Usage
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("20", Budget(calls=20)),
+        ("calls=20", Budget(calls=20)),
+        ("calls=20,seconds=1.5", Budget(calls=20, seconds=1.5)),
+        (" tokens = 1000 , cost = 0.25 ", Budget(tokens=1000, cost=0.25)),
+        ("seconds=60,", Budget(seconds=60)),
+        ("calls=0", Budget(calls=0)),
+        ("tokens=1e4", Budget(tokens=10_000)),
+        ("", Budget()),
+    ],
+)
+def test_a_budget_is_read(text: str, budget: Budget) -> None:
+    assert Budget.parse(text) == budget
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["many", "calls=", "calls=x", "calls=-1", "cost=nan", "seconds=inf", "money=3", "calls:3", "calls=1=2", "-5"],
+)
+def test_what_is_no_budget_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ConfigError, match="is no budget") as caught:
+        Budget.parse(f"seconds=9,{text}")
+    assert text in str(caught.value)
+    assert "--budget calls=20,seconds=60" in caught.value.remedy
+
+
+def test_whole_things_are_counted_in_whole_numbers() -> None:
+    budget = Budget.parse("calls=3,tokens=7")
+    assert isinstance(budget.calls, int) and isinstance(budget.tokens, int)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent", "limit"),
+    [
+        (Budget(calls=2), Usage(llm_calls=2), "calls"),
+        (Budget(calls=0), Usage(), "calls"),
+        (Budget(tokens=10), Usage(prompt_tokens=6, completion_tokens=4), "tokens"),
+        (Budget(cost=0.5), Usage(cost=0.5), "cost"),
+        (Budget(calls=9, cost=0.5), Usage(llm_calls=1, cost=0.6), "cost"),
+    ],
+)
+def test_a_further_call_is_refused_once_a_limit_is_reached(budget: Budget, spent: Usage, limit: str) -> None:
+    with pytest.raises(BudgetSpent) as caught:
+        budget.check(spent)
+    assert caught.value.limit == limit
+    assert f"--budget {limit}=" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("budget", "spent"),
+    [
+        (Budget(), Usage(llm_calls=10**6, prompt_tokens=10**9, cost=1e6)),
+        (Budget(calls=2), Usage(llm_calls=1, prompt_tokens=10**9)),
+        (Budget(tokens=10), Usage(prompt_tokens=5, completion_tokens=4, llm_calls=99)),
+        (Budget(cost=0.5), Usage(cost=0.49)),
+    ],
+)
+def test_a_call_below_every_limit_is_allowed(budget: Budget, spent: Usage) -> None:
+    budget.check(spent)
+
+
+def test_calls_answered_by_the_cache_count_too() -> None:
+    with pytest.raises(BudgetSpent):
+        Budget(calls=1).check(Usage(llm_calls=1, cached_calls=1))

@@ -1,0 +1,277 @@
+"""Results read off traces: tree, evidence, usage, critical path; and traces that were cut off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoptree.errors import TraceError
+from hoptree.runtime.result import read_result
+from hoptree.runtime.trace import Event, Trace, TraceFile, read_traces
+from hoptree.values import Passage, Usage
+
+
+def event(event_kind: str, /, t: float = 0.0, **fields: Any) -> Event:
+    return {"event": event_kind, "run": "r1", "t": t, **fields}
+
+
+def llm(issued: float, t: float, seconds: float | None = None, **fields: Any) -> Event:
+    """A call issued and answered at given times; it worked all the while unless `seconds` says otherwise."""
+    counts = dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"), 0)
+    worked = t - issued if seconds is None else seconds
+    return event("llm", t, **{**counts, "cost": 0.0, "cached": False, **fields}, issued=issued, seconds=worked)
+
+
+def retrieve(issued: float, t: float, *passages: tuple[str, float]) -> Event:
+    found = [{"id": name, "title": name.upper(), "text": f"text of {name}", "score": score} for name, score in passages]
+    return event("retrieve", t, passages=found, issued=issued, seconds=t - issued)
+
+
+START = event("start", question="Who?", method="taikc", model="m", fidelity="exact", options={"k": 5})
+PLAN = event(
+    "plan",
+    0.1,
+    nodes=[
+        {"id": 1, "question": "a?", "parent": None, "refs": []},
+        {"id": 2, "question": "b #query1?", "parent": 1, "refs": [1]},
+        {"id": 3, "question": "c?", "parent": None, "refs": []},
+    ],
+    issues=[],
+)
+RUN = [
+    START,
+    PLAN,
+    event("node", 0.1, id=1, state="asking", resolved="a?"),
+    retrieve(0.1, 0.2, ("p1", 1.0), ("p2", 0.5)),
+    event("node", 0.3, id=1, state="answered", answer="A", source="external", evidence=["p2"]),
+    event("node", 0.3, id=2, state="asking", resolved="b A?"),
+    retrieve(0.3, 0.4, ("p2", 0.9), ("p3", 0.4)),
+    event("node", 0.5, id=2, state="answered", answer="B", source="external", evidence=["p3", "p2"]),
+    event("warning", 0.5, kind="quarantine", message="careful"),
+    event("warning", 0.5, kind="quarantine", message="careful"),
+    event("chain", 0.6, text="A is B."),
+    event("final", 0.7, answer="B", abstained=False, stopped_by=""),
+]
+
+
+def test_a_run_is_put_together() -> None:
+    result = read_result(RUN)
+    assert (result.question, result.answer, result.method, result.model) == ("Who?", "B", "taikc", "m")
+    assert (result.fidelity, result.options, result.chains) == ("exact", {"k": 5}, ("A is B.",))
+    assert (result.abstained, result.stopped_by, result.error) == (False, "", "")
+    assert result.warnings == ("careful",)
+
+
+def test_the_tree_hangs_together_and_knows_what_became_of_each_node() -> None:
+    first, third = read_result(RUN).tree
+    (second,) = first.children
+    assert (first.id, first.answer, first.state, first.evidence) == (1, "A", "answered", ("p2",))
+    assert (second.question, second.resolved, second.answer, second.source) == ("b #query1?", "b A?", "B", "external")
+    assert (third.state, third.answer, third.as_dict()["resolved"]) == ("waiting", "", "c?")
+
+
+def test_the_evidence_is_what_is_cited_once_with_its_best_score() -> None:
+    assert read_result(RUN).evidence == (Passage("p2", "P2", "text of p2", 0.9), Passage("p3", "P3", "text of p3", 0.4))
+
+
+def test_without_a_tree_the_evidence_is_all_that_was_found() -> None:
+    assert [passage.id for passage in read_result([START, retrieve(0, 1, ("b", 2.0), ("a", 1.0))]).evidence] == [
+        "b",
+        "a",
+    ]
+
+
+def test_the_last_plan_counts() -> None:
+    again = event("plan", 0.8, nodes=[{"id": 1, "question": "only?", "parent": None, "refs": []}], issues=[])
+    assert [node.question for node in read_result([*RUN, again]).tree] == ["only?"]
+
+
+def test_a_run_without_its_end_was_killed() -> None:
+    result = read_result(RUN[:-1])
+    assert (result.answer, result.stopped_by) == ("", "killed")
+
+
+def test_a_failed_run_says_how() -> None:
+    failed = event("final", 0.2, answer="", abstained=False, stopped_by="", error="EndpointError", error_message="no")
+    result = read_result([START, failed])
+    assert (result.answer, result.stopped_by) == ("", "")
+    assert result.as_dict()["error"] == {"class": "EndpointError", "message": "no"}
+
+
+def test_a_budget_that_ended_the_run_is_named() -> None:
+    assert read_result([START, event("final", 1, answer="x", stopped_by="calls")]).as_dict()["stopped_by"] == "calls"
+
+
+def test_no_events_are_an_empty_result() -> None:
+    assert read_result([]).usage == Usage()
+
+
+def test_a_result_is_json() -> None:
+    data = json.loads(json.dumps(read_result(RUN).as_dict()))
+    assert data["tree"][0]["children"][0]["answer"] == "B"
+    assert data["evidence"][0]["id"] == "p2"
+
+
+# Usage
+
+
+def test_usage_adds_up_the_calls() -> None:
+    events = [
+        llm(0, 1, prompt_tokens=10, cached_tokens=4, completion_tokens=3, reasoning_tokens=2, cost=0.1),
+        llm(1, 2, prompt_tokens=5, completion_tokens=1, cached=True),
+        retrieve(2, 2.5),
+        event("final", 3.25, answer="x"),
+    ]
+    assert read_result(events).usage == Usage(
+        llm_calls=2,
+        cached_calls=1,
+        prompt_tokens=15,
+        cached_tokens=4,
+        completion_tokens=4,
+        reasoning_tokens=2,
+        retrievals=1,
+        cost=0.1,
+        seconds=3.25,
+        critical_path_seconds=2.5,
+    )
+
+
+def test_usages_add_and_survive_being_written_down() -> None:
+    usage = Usage(llm_calls=1, cost=0.5) + Usage(llm_calls=2, prompt_tokens=7)
+    assert usage == Usage(llm_calls=3, prompt_tokens=7, cost=0.5)
+    assert Usage.from_dict({**usage.as_dict(), "from": "a newer version"}) == usage
+
+
+# The critical path
+
+
+@pytest.mark.parametrize(
+    ("calls", "seconds"),
+    [
+        ([], 0.0),
+        ([llm(0, 1), llm(1, 3), llm(3, 3.5)], 3.5),
+        # two branches at once, of 2 and 3 seconds, and a call that waits for both
+        ([llm(0, 1), llm(1, 3), llm(1, 4), llm(4, 5)], 5.0),
+        # two branches of two calls each: 1 + 1 and 2 + 3
+        ([llm(0, 1), llm(1, 2), llm(0, 2), llm(2, 5)], 5.0),
+        # a short branch that ends after the long one's first call has begun does not count
+        ([llm(0, 1), llm(1, 2), llm(1, 9), llm(9, 10)], 10.0),
+        # four seconds in the queue are not work
+        ([llm(0, 1), llm(1, 6, seconds=1), llm(6, 7)], 3.0),
+        # a cached call counts what it once took
+        ([llm(0, 0, seconds=2), llm(0, 0, seconds=3)], 5.0),
+        ([retrieve(0, 1), llm(1, 2)], 2.0),
+    ],
+)
+def test_the_critical_path_is_the_work_that_decided_when_it_was_done(calls: list[Event], seconds: float) -> None:
+    assert read_result(calls).usage.critical_path_seconds == seconds
+
+
+# Trace files
+
+
+def write(path: Path, events: list[Event]) -> Path:
+    listener = TraceFile(path)
+    for one in events:
+        listener(one)
+    listener.close()
+    return path
+
+
+def test_a_trace_read_back_gives_the_same_result(tmp_path: Path) -> None:
+    (events,) = read_traces(write(tmp_path / "deep" / "trace.jsonl", RUN))
+    assert read_result(events) == read_result(RUN)
+
+
+def test_runs_that_were_traced_at_once_are_told_apart(tmp_path: Path) -> None:
+    second = [{**one, "run": "r2"} for one in RUN]
+    mixed = [one for pair in zip(RUN, second, strict=True) for one in pair]
+    assert list(read_traces(write(tmp_path / "trace.jsonl", mixed))) == [RUN, second]
+
+
+@pytest.mark.parametrize("kept", [1, 10, 40])
+def test_a_last_line_cut_off_by_a_kill_is_passed_over(tmp_path: Path, kept: int) -> None:
+    path = write(tmp_path / "trace.jsonl", RUN)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
+    (events,) = read_traces(path)
+    assert events == RUN[:-1]
+    assert read_result(events).stopped_by == "killed"
+
+
+def test_a_last_line_cut_off_inside_a_character_is_passed_over(tmp_path: Path) -> None:
+    path = write(tmp_path / "trace.jsonl", [START, event("final", answer="Łódź")])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index("ó".encode()) + 1])
+    (events,) = read_traces(path)
+    assert events == [START]
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\x85b", "a\u2029b\x1c", "a\nb\rc", "\0", "😀"])
+def test_any_text_survives_the_file(tmp_path: Path, text: str) -> None:
+    events = [START, event("final", answer=text)]
+    assert list(read_traces(write(tmp_path / "trace.jsonl", events))) == [events]
+
+
+def test_a_lone_surrogate_does_not_end_the_run(tmp_path: Path) -> None:
+    (events,) = read_traces(write(tmp_path / "trace.jsonl", [START, event("final", answer="half \ud83d a character")]))
+    assert events[1]["answer"].startswith("half ")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["", " "],
+        ["not json"],
+        ['{"event": "start"}'],
+        ['{"run": "r1"}'],
+        ['{"event": "start", "run": ["r1"]}'],
+        ["[]"],
+        ["3"],
+        ["not json", '{"event": "start", "run": "r1", "t": 0}'],
+        ['{"event": "start", "run": "r1", "t": 0}', '{"run": "r1"}', '{"event": "final", "run": "r1", "t": 1}'],
+        ["[" * 5000, '{"event": "start", "run": "r1", "t": 0}'],
+    ],
+)
+def test_what_is_no_trace_is_a_trace_error(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(TraceError):
+        list(read_traces(path))
+
+
+def test_a_last_line_that_is_no_event_is_not_taken_for_one(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(json.dumps(START) + '\n{"run": "r1"}\n', encoding="utf-8")
+    assert list(read_traces(path)) == [[START]]
+
+
+def test_a_missing_trace_is_a_trace_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="cannot be read"):
+        list(read_traces(tmp_path / "none.jsonl"))
+
+
+def test_a_trace_that_is_no_text_is_a_trace_error(tmp_path: Path) -> None:
+    (tmp_path / "trace.jsonl").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(TraceError):
+        list(read_traces(tmp_path / "trace.jsonl"))
+
+
+def test_a_trace_that_cannot_be_written_is_a_trace_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TraceError, match="cannot be written"):
+        TraceFile(tmp_path / "file" / "trace.jsonl")
+
+
+def test_listeners_hear_every_event_in_order() -> None:
+    heard: list[Event] = []
+    trace = Trace("r9", (heard.append,))
+    trace.add("start", question="Who?")
+    trace.add("final", answer="x")
+    assert heard == trace.events
+    assert [(one["event"], one["run"]) for one in heard] == [("start", "r9"), ("final", "r9")]
+    assert 0 <= heard[0]["t"] <= heard[1]["t"]
