@@ -451,8 +451,14 @@ def test_a_budget_of_seconds_stops_a_slow_model() -> None:
 # Robust
 
 
+def well_read(raw: object = CHAIN) -> list[Rule]:
+    """A reader that finds what the passage holds."""
+    born = Rule("Providence", step="read", regex=r"Question: .* born\?")
+    return [plan(raw), born, *rules(raw, read="Damien Chazelle")[1:]]
+
+
 def test_robust_asks_documents_first() -> None:
-    run = Run(rules(), robust=True)
+    run = Run(well_read(), robust=True)
     assert [step for step in run.steps if step in ("read", "confident")] == ["read", "read"]
     assert (run.node(1)["source"], run.node(1)["iterations"]) == ("external", 1)
 
@@ -480,10 +486,19 @@ def test_robust_mends_leaks() -> None:
     assert Run(rules(raw)).node(2)["question"] == "where was Damien Chazelle born?"
 
 
-def test_robust_needs_no_model_to_sum_up_a_single_pair() -> None:
-    run = Run(rules(PLANS["two leaves"]), robust=True)
+def test_robust_answers_must_stand_in_the_passages() -> None:
+    run = Run(rules(read="Denis Villeneuve"), robust=True)
+    assert run.node(1)["state"] == "unanswered"
+    assert (run.result.answer, run.result.abstained) == ("", True)
+
+
+def test_robust_keeps_chains_word_for_word_without_asking_the_model() -> None:
+    run = Run(well_read({"query1": "Who directed Whiplash?", "query2": "Where was Damien Chazelle born?"}), robust=True)
     assert "summarise" not in run.steps
-    assert run.result.chains == ("When was A founded? read answer.", "When was B founded? read answer.")
+    assert run.result.chains == (
+        "Who directed Whiplash? Damien Chazelle.",
+        "Where was Damien Chazelle born? Providence.",
+    )
 
 
 # What the tables and figures are drawn from

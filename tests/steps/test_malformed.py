@@ -28,7 +28,7 @@ from hoptree.runtime.result import read_result
 from hoptree.runtime.trace import Trace, read_traces
 from hoptree.steps.demonstrations import nearest
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.parse import clean_answer, concluded, looks_unanswered, read_json, retrieval_trigger, why_unanswered
+from hoptree.steps.parse import clean_answer, concluded, read_json, retrieval_trigger, why_unanswered
 from hoptree.tree import make_plan, references, resolve
 from hoptree.values import Passage
 
@@ -193,13 +193,11 @@ def fill(text: str) -> None:
 
 
 READERS: dict[str, Callable[[str], object]] = {
-    "read_json": read_json,
-    "make_plan": plan_of,
+    "read_json and make_plan": plan_of,
     "references and resolve": question_of,
     "concluded": concluded,
     "clean_answer": clean_answer,
     "why_unanswered": why_unanswered,
-    "looks_unanswered": looks_unanswered,
     "retrieval_trigger": retrieval_trigger,
     "read_choice": choice_of,
     "Prompt.fill": fill,

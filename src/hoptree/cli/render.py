@@ -30,7 +30,7 @@ _SOURCE_WORDS = {
 }
 _SNIPPET = 160
 _SVG_WIDTH = 118
-_FONT_FACE = re.compile(r"@font-face\s*{[^}]*}")
+_OUTSIDE = re.compile(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
 
 
 class GrowingTree:
@@ -97,7 +97,7 @@ def draw_svg(results: Sequence[Result]) -> str:
     console = Console(record=True, file=io.StringIO(), width=_SVG_WIDTH, force_terminal=True)
     for result in results:
         show_result(console, result)
-    return _FONT_FACE.sub("", console.export_svg(title="hoptree"))
+    return _OUTSIDE.sub("", console.export_svg(title="hoptree"))
 
 
 def _answer_text(result: Result) -> Text:

@@ -1,0 +1,262 @@
+"""The command line as a person and as a machine use it: real processes, exit codes, no tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLAN = {
+    "query1": {
+        "question": "Who directed the film Red Kite?",
+        "children": {"query2": {"question": "Where was #query1 born?"}},
+    }
+}
+REPLIES = [
+    {"step": "taikc/decompose", "reply": json.dumps(PLAN)},
+    {"step": "taikc/confident", "reply": "RAG_REQUIRED"},
+    {"step": "taikc/read", "contains": "Question: Who directed", "reply": "Ada Moor"},
+    {"step": "taikc/read", "contains": "Question: Where was Ada Moor", "reply": "Skagen"},
+    {"step": "taikc/summarise", "reply": "Ada Moor, who directed Red Kite, was born in Skagen."},
+    {"step": "taikc/final", "reply": "Skagen"},
+    {"step": "direct/direct", "reply": "Paris"},
+]
+QUESTION = "Where was the director of the film Red Kite born?"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A folder with documents, their index and a script, and a cache of its own."""
+    documents = tmp_path / "docs"
+    documents.mkdir()
+    (documents / "films.md").write_text("# Red Kite\n\nRed Kite is a film directed by Ada Moor.\n", encoding="utf-8")
+    (documents / "people.txt").write_text("Ada Moor was born in Skagen.\n", encoding="utf-8")
+    (tmp_path / "script.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    done = hoptree(tmp_path, "index", "docs", "--out", "docs.idx")
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def environment(home: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
+    return kept | {"XDG_CACHE_HOME": str(home / "cache"), "HOPTREE_MODELS": str(home / "models"), "NO_COLOR": "1"}
+
+
+def hoptree(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hoptree", *arguments]
+    return subprocess.run(
+        command, cwd=home, env=environment(home), input=stdin, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def ask(home: Path, *more: str, question: str = QUESTION) -> subprocess.CompletedProcess[str]:
+    return hoptree(home, "ask", question, "--corpus", "docs.idx", "-m", "scripted/script.json", *more)
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """The command said in one line what is wrong and what to do, and left with 2."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_help_names_the_first_steps(tmp_path: Path) -> None:
+    done = hoptree(tmp_path, "--help")
+    assert done.returncode == 0
+    assert "hoptree demo" in done.stdout
+    for command in ("ask", "show", "index", "search", "methods", "models", "doctor", "demo"):
+        assert hoptree(tmp_path, command, "--help").returncode == 0
+
+
+def test_json_is_one_object_with_the_promised_fields(home: Path) -> None:
+    done = ask(home, "--json")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    assert result["question"] == QUESTION
+    assert result["answer"] == "Skagen"
+    assert (result["method"], result["fidelity"], result["model"]) == ("taikc", "exact", "scripted/script.json")
+    (top,) = result["tree"]
+    assert (top["id"], top["answer"], top["source"]) == (1, "Ada Moor", "external")
+    assert top["evidence"] == ["films.md#1"]
+    (below,) = top["children"]
+    assert (below["question"], below["resolved"]) == ("Where was #query1 born?", "Where was Ada Moor born?")
+    assert result["chains"] == ["Ada Moor, who directed Red Kite, was born in Skagen."]
+    assert {"id", "title", "text", "score"} == set(result["evidence"][0])
+    usage = result["usage"]
+    assert (usage["llm_calls"], usage["cached_calls"], usage["retrievals"]) == (7, 0, 2)
+    assert usage["prompt_tokens"] > 0 and usage["completion_tokens"] > 0
+    assert usage["seconds"] >= usage["critical_path_seconds"] >= 0
+    assert result["stopped_by"] is None and result["warnings"] == []
+
+
+def test_the_same_command_again_pays_for_nothing(home: Path) -> None:
+    first, second = json.loads(ask(home, "--json").stdout), json.loads(ask(home, "--json").stdout)
+    assert second["usage"]["cached_calls"] == second["usage"]["llm_calls"] == 7
+    assert second["tree"] == first["tree"]
+    assert json.loads(ask(home, "--json", "--no-cache").stdout)["usage"]["cached_calls"] == 0
+
+
+def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
+    done = ask(home)
+    assert done.returncode == 0, done.stderr
+    for piece in (
+        "1. Who directed the film Red Kite?",
+        "Ada Moor",
+        "from documents",
+        "films.md#1",
+        "Skagen",
+        "7 calls",
+    ):
+        assert piece in done.stdout
+    assert "plan: 2 sub-questions" in done.stderr
+
+
+def test_show_draws_a_trace_again(home: Path) -> None:
+    answered = ask(home, "--json", "--trace", "run.jsonl")
+    shown = hoptree(home, "show", "run.jsonl", "--json")
+    assert json.loads(shown.stdout) == json.loads(answered.stdout)
+    drawn = hoptree(home, "show", "run.jsonl", "--svg", "tree.svg")
+    assert "Ada Moor" in drawn.stdout
+    picture = (home / "tree.svg").read_text(encoding="utf-8")
+    assert picture.startswith("<svg") and "http" not in picture.replace("http://www.w3.org", "")
+
+
+def test_show_keeps_every_question_of_an_appended_trace(home: Path) -> None:
+    ask(home, "--trace", "run.jsonl")
+    ask(home, "--trace", "run.jsonl", "--method", "direct")
+    shown = json.loads(hoptree(home, "show", "run.jsonl", "--json").stdout)
+    assert [result["method"] for result in shown] == ["taikc", "direct"]
+
+
+def test_question_from_standard_input(home: Path) -> None:
+    done = hoptree(
+        home, "ask", "-", "--method", "direct", "-m", "scripted/script.json", "--json", stdin="Where is it?\n"
+    )
+    assert json.loads(done.stdout)["answer"] == "Paris"
+
+
+def test_budget_stops_with_the_best_answer_so_far(home: Path) -> None:
+    result = json.loads(ask(home, "--json", "--budget", "calls=5").stdout)
+    assert result["stopped_by"] == "calls"
+    assert result["answer"] == "Skagen"
+    assert result["usage"]["llm_calls"] == 5
+    assert any("budget" in warning for warning in result["warnings"])
+
+
+def test_search_lists_passages(home: Path) -> None:
+    found = json.loads(hoptree(home, "search", "who directed Red Kite", "--corpus", "docs.idx", "--json").stdout)
+    assert found[0]["id"] == "films.md#1"
+    nothing = hoptree(home, "search", "zebra", "--corpus", "docs.idx")
+    assert nothing.returncode == 0 and "No passage" in nothing.stdout
+
+
+def test_methods_and_models_are_listed(home: Path) -> None:
+    listed = {row["name"]: row for row in json.loads(hoptree(home, "methods", "--json").stdout)}
+    assert {"taikc", "direct", "oner"} <= listed.keys()
+    assert {"name": "k", "type": "int", "default": 5} in listed["taikc"]["options"]
+    assert "--set robust=off" in hoptree(home, "methods", "taikc").stdout
+    models = json.loads(hoptree(home, "models", "list", "--json").stdout)
+    assert [model["here"] for model in models] == [False, False]
+
+
+def test_doctor_finds_a_missing_model_and_says_how_to_get_it(home: Path) -> None:
+    done = hoptree(home, "doctor")
+    assert done.returncode == 1
+    assert "hoptree models pull" in done.stdout
+    assert all(
+        {"name", "ok", "finding", "remedy"} == set(check)
+        for check in json.loads(hoptree(home, "doctor", "--json").stdout)
+    )
+
+
+def test_demo_scores_every_question(home: Path) -> None:
+    (home / "demo.json").write_text(json.dumps({"replies": [{"step": "direct", "reply": "Belgica"}]}), encoding="utf-8")
+    arguments = ("demo", "--all", "--method", "direct", "-m", "scripted/demo.json")
+    score = json.loads(hoptree(home, *arguments, "--json").stdout)
+    assert (score["questions"], score["right"], score["exact"]) == (20, 1, 1)
+    assert "1 of 20 right" in hoptree(home, *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ask", QUESTION, "-m", "scripted/script.json"), ("no corpus", "hoptree index")),
+        (("ask", QUESTION, "--corpus", "nowhere", "-m", "scripted/script.json"), ("nowhere", "hoptree index")),
+        (("ask", QUESTION, "--corpus", "docs", "-m", "scripted/script.json"), ("no index", "hoptree index")),
+        (("ask", QUESTION, "--corpus", "docs.idx"), ("not on this machine", "hoptree models pull")),
+        (("ask", QUESTION, "--corpus", "docs.idx", "-m", "local/none.gguf"), ("none.gguf",)),
+        (("ask", QUESTION, "--corpus", "docs.idx", "-m", "opnai/x"), ("names no model", "openai/")),
+        (("ask", QUESTION, "--corpus", "docs.idx", "-m", "openai/x"), ("key", "OPENAI_API_KEY")),
+        (("ask", QUESTION, "-m", "scripted/none.json"), ("none.json",)),
+        (("ask", "  ", "-m", "scripted/script.json"), ("empty",)),
+        (("ask", "x" * 100_000, "-m", "scripted/script.json"), ("100,000 characters",)),
+        (("ask", QUESTION, "--method", "taikk", "-m", "scripted/script.json"), ("taikk", "taikc")),
+        (("ask", QUESTION, "--set", "robst=on", "-m", "scripted/script.json"), ("robst", "robust")),
+        (("ask", QUESTION, "--set", "k=many", "-m", "scripted/script.json"), ("k=many", "int")),
+        (("ask", QUESTION, "--set", "k", "-m", "scripted/script.json"), ("KEY=VALUE",)),
+        (("ask", QUESTION, "--budget", "calls=lots", "-m", "scripted/script.json"), ("budget",)),
+        (("ask", QUESTION, "--budget", "cost=1", "-m", "scripted/script.json"), ("--prices",)),
+        (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),
+        (("index", "script.json", "--out", "x.idx"), ("kind",)),
+        (("index", "docs", "--out", "docs"), ("no index",)),
+        (("search", "film", "--corpus", "nowhere"), ("nowhere",)),
+        (("show", "nowhere.jsonl"), ("nowhere.jsonl",)),
+        (("show", "script.json"), ("not a trace",)),
+        (("models", "pull", "qwem"), ("qwem", "qwen")),
+        (("methods", "taikk"), ("taikc",)),
+    ],
+)
+def test_bad_input_is_one_sentence_with_a_remedy(
+    home: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    refused(hoptree(home, *arguments), *words)
+
+
+def test_an_empty_corpus_is_refused(home: Path) -> None:
+    (home / "empty").mkdir()
+    refused(hoptree(home, "index", "empty", "--out", "empty.idx"), "no document")
+    (home / "empty" / "blank.txt").write_text("  \n", encoding="utf-8")
+    refused(hoptree(home, "index", "empty", "--out", "empty.idx"), "empty")
+    assert not (home / "empty.idx").exists()
+
+
+def test_an_unreachable_endpoint_is_named(home: Path) -> None:
+    done = hoptree(
+        home, "ask", QUESTION, "--corpus", "docs.idx", "-m", "openai/x", "--base-url", "http://127.0.0.1:9/v1"
+    )
+    refused(done, "127.0.0.1:9", "--base-url")
+
+
+def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
+    replies = [dict(reply) for reply in REPLIES]
+    replies[5]["latency"] = 60
+    (home / "slow.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    command = [sys.executable, "-m", "hoptree", "ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/slow.json"]
+    trace = home / "run.jsonl"
+    process = subprocess.Popen(
+        [*command, "--trace", str(trace)], cwd=home, env=environment(home), stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 30
+    while not (trace.exists() and '"chain"' in trace.read_text(encoding="utf-8")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "Stopped." in said and "Traceback" not in said
+    result = json.loads(hoptree(home, *command[3:], "--json", "--budget", "calls=6").stdout)
+    assert result["usage"]["cached_calls"] == 6
+
+
+def test_terminal_escapes_in_replies_are_not_printed(home: Path) -> None:
+    (home / "evil.json").write_text(json.dumps({"replies": [{"reply": "Pa\u001b[31mris\u0007"}]}), encoding="utf-8")
+    done = hoptree(home, "ask", QUESTION, "--method", "direct", "-m", "scripted/evil.json")
+    assert "\x1b" not in done.stdout and "\x07" not in done.stdout

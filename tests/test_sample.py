@@ -1,0 +1,40 @@
+"""The packaged sample keeps what the documentation says of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from importlib.resources import files
+
+from hoptree.retrieval.bm25 import BM25
+from hoptree.sample import sample_index, sample_questions
+
+
+def test_passages_are_short_and_ids_unique() -> None:
+    text = (files("hoptree.sample") / "corpus.jsonl").read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert len(rows) >= 80
+    assert len({row["id"] for row in rows}) == len(rows)
+    assert max(len(row["text"].split()) for row in rows) <= 60
+
+
+def test_questions_cover_the_kinds_and_three_have_no_answer() -> None:
+    questions = sample_questions()
+    assert len(questions) == 20
+    kinds = Counter(question["type"] for question in questions)
+    assert set(kinds) == {"bridge", "comparison", "bridge-comparison", "intersection"}
+    assert {2, 3, 4} <= {question["hops"] for question in questions}
+    unanswerable = [question for question in questions if not question["answerable"]]
+    assert len(unanswerable) == 3
+    assert all(not question["answers"] and not question["needs"] for question in unanswerable)
+
+
+def test_the_questions_are_multi_hop_for_bm25_too() -> None:
+    """The first five passages for the whole question miss a needed one on at least half of the answerable questions."""
+    index = BM25(sample_index())
+    questions = [question for question in sample_questions() if question["answerable"]]
+    missed = sum(
+        not set(question["needs"]) <= {passage.id for passage in index.search_now(question["question"], 5)}
+        for question in questions
+    )
+    assert 2 * missed >= len(questions)
