@@ -82,7 +82,7 @@ class Engine:
     async def aclose(self) -> None:
         await self.model.aclose()
         if self._cache is not None:
-            await self._cache.aclose()
+            self._cache.close()
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
@@ -191,6 +191,10 @@ def _check(question: str | Question) -> Question:
     asked = Question(question) if isinstance(question, str) else question
     if not asked.text.strip():
         raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
+    try:
+        asked.text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
     if len(asked.text) > MAX_QUESTION:
         raise InputError(
             f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most.",

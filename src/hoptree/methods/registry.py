@@ -151,7 +151,7 @@ def _convert(owner: str, option: Option, value: Any) -> Any:
         return switches[str(value).casefold()]
     try:
         converted = wanted(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if isinstance(converted, int | float) and not 0 <= converted < 1e9:
         raise wrong

@@ -124,8 +124,7 @@ async def taikc(
     if robust and not all(one.answer.known for one in solved.values()):
         return Answer("", status="unknown")
     chains = await _chains(ctx, plan, solved, summed_up=not robust)
-    prompt, max_tokens = ("conclude", 128) if robust else ("read", 64)
-    return await synthesise(ctx, question.text, chains, prompt=prompt, max_tokens=max_tokens)
+    return await synthesise(ctx, question.text, chains, prompt="conclude" if robust else "read", reasoned=robust)
 
 
 def _complete(ctx: Context, plan: Plan, node: Node, done: Mapping[int, _Solved]) -> str:

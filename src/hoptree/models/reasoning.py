@@ -32,18 +32,23 @@ def read_choice(
     said_to = len(raw)
     if opening := _OPEN.search(raw, said_from):
         said_to = opening.start()
-    said = raw[said_from:said_to]
-    if said_from == 0 and said_to == len(raw):
-        return Choice(raw.strip(), reasoning.strip(), finish, tuple(tokens))
+    said = raw[said_from:said_to].strip()
     thought = "\n".join(part for part in (reasoning, raw[:said_from], raw[said_to:]) if part)
     thought = _CLOSE.sub("", _OPEN.sub("", thought)).strip()
-    return Choice(said.strip(), thought, finish, _tokens_between(tokens, said_from, said_to))
+    return Choice(said, thought, finish, _tokens_of(said, tokens) if thought else tuple(tokens))
 
 
-def _tokens_between(tokens: Sequence[Token], start: int, end: int) -> tuple[Token, ...]:
-    kept, position = [], 0
-    for token in tokens:
-        if position >= start and position + len(token.text) <= end:
-            kept.append(token)
-        position += len(token.text)
-    return tuple(kept)
+def _tokens_of(said: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The last tokens that spell what was said: servers list those of the thought before them, or leave them out.
+
+    None where no run of tokens spells it, since a signal from thought would be a false one.
+    """
+    for end in range(len(tokens), 0, -1):
+        text = ""
+        for start in range(end - 1, -1, -1):
+            text = tokens[start].text + text
+            if len(text.strip()) >= len(said):
+                if text.strip() == said:
+                    return tuple(tokens[start:end])
+                break
+    return ()

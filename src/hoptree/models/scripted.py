@@ -53,7 +53,7 @@ class Rule:
 
 
 class ScriptedModel:
-    """Replies by step and pattern, first rule that fits; tokens are counted as words."""
+    """Replies by step and pattern, first rule that fits; tokens are counted as words, roughly."""
 
     capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "prefix"})
 
@@ -90,7 +90,7 @@ class ScriptedModel:
         said = rule.reply if isinstance(rule.reply, str) else rule.reply[min(turn, len(rule.reply) - 1)]
         tokens = [Token(word, rule.logprob) for word in re.findall(r"\s*\S+", said)] if request.top_logprobs else []
         choice = read_choice(said, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
-        prompt = sum(len(message.content.split()) for message in request.messages)
+        prompt = sum(message.content.count(" ") + 1 for message in request.messages)
         usage = TokenUsage(prompt, 0, len(said.split()), len(choice.reasoning.split()))
         return Reply((choice,) * request.n, usage)
 

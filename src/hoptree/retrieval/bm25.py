@@ -23,6 +23,8 @@ _ANALYZER = "hoptree"
 _WRITER_BYTES = 64 * 2**20
 _TITLE_BOOST = 2.0
 _TIE_ROOM = 10
+_WORTH_A_THREAD = 50_000
+"""Passages: under that a search takes less than handing it to a thread and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ class BM25:
             )
 
     async def search(self, query: str, *, k: int) -> tuple[Passage, ...]:
+        if self.manifest.passages < _WORTH_A_THREAD:
+            return self.search_now(query, k)
         return await asyncio.to_thread(self.search_now, query, k)
 
     def search_now(self, query: str, k: int) -> tuple[Passage, ...]:

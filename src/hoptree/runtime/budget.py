@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from hoptree.errors import BudgetSpent, ConfigError
-from hoptree.values import Usage
 
 __all__ = ["Budget"]
 
@@ -23,13 +22,13 @@ class Budget:
     cost: float | None = None
     seconds: float | None = None
 
-    def check(self, spent: Usage) -> None:
-        """Raise when a further call is not allowed any more."""
-        if self.calls is not None and spent.llm_calls >= self.calls:
+    def check(self, calls: int, tokens: int, cost: float) -> None:
+        """Raise when after these a further call is not allowed any more."""
+        if self.calls is not None and calls >= self.calls:
             raise BudgetSpent("calls", self.calls)
-        if self.tokens is not None and spent.prompt_tokens + spent.completion_tokens >= self.tokens:
+        if self.tokens is not None and tokens >= self.tokens:
             raise BudgetSpent("tokens", self.tokens)
-        if self.cost is not None and spent.cost >= self.cost:
+        if self.cost is not None and cost >= self.cost:
             raise BudgetSpent("cost", self.cost)
 
     @classmethod

@@ -7,7 +7,6 @@ import json
 import os
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,9 @@ def default_cache_path() -> Path:
 
 
 class Cache:
-    """One WAL connection; writes that arrive while a commit is under way go together into the next one.
+    """One WAL connection; replies that arrive in one turn of the event loop are committed together at its end.
 
-    `put` returns after the commit. A commit survives the death of the process, not a power failure
+    `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. It survives the death of the process, not a power failure
     (synchronous=NORMAL), which loses the last replies but never the file.
     """
 
@@ -51,9 +50,7 @@ class Cache:
                 f"The cache at {path} cannot be used: {error}.",
                 "Set HOPTREE_CACHE to another file, or move this one away.",
             ) from error
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="hoptree-cache")
         self._waiting: list[tuple[bytes, str, asyncio.Future[None]]] = []
-        self._flushing: asyncio.Task[None] | None = None
 
     def get(self, key: bytes) -> CachedReply | None:
         try:
@@ -63,30 +60,25 @@ class Cache:
         return _load(row[0]) if row else None
 
     async def put(self, key: bytes, reply: Reply, seconds: float) -> None:
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush)
         self._waiting.append((key, _dump(reply, seconds), done))
-        if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush())
         await done
 
-    async def _flush(self) -> None:
-        loop = asyncio.get_running_loop()
+    def _flush(self) -> None:
+        batch, self._waiting = self._waiting, []
         try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                rows = [(key, text, time.time()) for key, text, _ in batch]
-                try:
-                    await loop.run_in_executor(self._writer, self._write, rows)
-                except sqlite3.Error as error:
-                    for _, _, done in batch:
-                        if not done.done():
-                            done.set_exception(self._unusable(error))
-                else:
-                    for _, _, done in batch:
-                        if not done.done():
-                            done.set_result(None)
-        finally:
-            self._flushing = None
+            self._write([(key, text, time.time()) for key, text, _ in batch])
+        except sqlite3.Error as error:
+            for _, _, done in batch:
+                if not done.done():
+                    done.set_exception(self._unusable(error))
+        else:
+            for _, _, done in batch:
+                if not done.done():
+                    done.set_result(None)
 
     def _write(self, rows: list[tuple[bytes, str, float]]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
@@ -104,10 +96,9 @@ class Cache:
             "What it held is safe; free some space or set HOPTREE_CACHE to another file.",
         )
 
-    async def aclose(self) -> None:
-        while self._flushing is not None:
-            await asyncio.wait([self._flushing])
-        self._writer.shutdown()
+    def close(self) -> None:
+        if self._waiting:
+            self._flush()
         self._db.close()
 
 

@@ -33,10 +33,8 @@ class Call:
     seconds: float
 
 
-@dataclass(slots=True)
-class _Flight:
-    task: asyncio.Task[Call]
-    waiters: int = 0
+class _Abandoned(Exception):
+    """The caller that had sent a request was cancelled before the reply came."""
 
 
 class Calls:
@@ -54,29 +52,30 @@ class Calls:
         self._attempts = attempts
         self._patience = patience
         self._concurrency = concurrency
-        self._flights: dict[bytes, _Flight] = {}
+        self._flights: dict[bytes, asyncio.Future[Call]] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
 
     async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call:
         key = call_key(model, request)
-        joined = self._flights.get(key)
-        if joined is None:
-            if remembered := self._remembered(key):
-                return Call(remembered[0], True, remembered[1])
-            flight = _Flight(asyncio.create_task(self._pay(key, model, request, step, on_retry)))
-            self._flights[key] = flight
-            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
-        else:
-            flight = joined
-        flight.waiters += 1
+        while flight := self._flights.get(key):
+            try:
+                return replace(await asyncio.shield(flight), cached=True)
+            except _Abandoned:
+                continue  # the next of those who waited sends it again
+        if remembered := self._remembered(key):
+            return Call(remembered[0], True, remembered[1])
+        flight = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
-            call = await asyncio.shield(flight.task)
+            call = await self._pay(key, model, request, step, on_retry)
+        except BaseException as error:
+            flight.set_exception(error if isinstance(error, Exception) else _Abandoned())
+            flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
+            raise
         finally:
-            flight.waiters -= 1
-            if not flight.waiters and not flight.task.done():
-                flight.task.cancel()
-        return replace(call, cached=True) if joined else call
+            del self._flights[key]
+        flight.set_result(call)
+        return call
 
     def _remembered(self, key: bytes) -> tuple[Reply, float] | None:
         if self.cache is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hoptree.errors import ConfigError, CorpusError, ModelError
@@ -14,7 +14,7 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.prompts import Filled
 from hoptree.runtime.trace import Event, Trace
 from hoptree.tree import Node
-from hoptree.values import Answer, Passage, Usage
+from hoptree.values import Answer, Passage
 
 __all__ = ["Context", "Prices"]
 
@@ -50,7 +50,8 @@ class Context:
         self.model = model
         self.trace = trace
         self.best: Answer | None = None
-        self.spent = Usage()
+        self._calls_made = self._tokens = 0
+        self._cost = 0.0
         self._calls = calls
         self._retriever = retriever
         self._budget = budget or Budget()
@@ -89,8 +90,8 @@ class Context:
         prefix: str = "",
     ) -> Reply:
         """Ask the model once, within the budget."""
-        self._budget.check(self.spent)
-        self.spent = replace(self.spent, llm_calls=self.spent.llm_calls + 1)
+        self._budget.check(self._calls_made, self._tokens, self._cost)
+        self._calls_made += 1
         request = Request(prompt.messages, max_tokens, temperature, seed, stop, n, top_logprobs, json_schema, prefix)
         issued = self.trace.now()
 
@@ -101,12 +102,8 @@ class Context:
         self._note_cache()
         usage = call.reply.usage
         cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
-        self.spent = replace(
-            self.spent,
-            prompt_tokens=self.spent.prompt_tokens + usage.prompt,
-            completion_tokens=self.spent.completion_tokens + usage.completion,
-            cost=self.spent.cost + cost,
-        )
+        self._tokens += usage.prompt + usage.completion
+        self._cost += cost
         self.trace.add(
             "llm",
             step=step,

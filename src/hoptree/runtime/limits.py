@@ -16,7 +16,7 @@ class AdaptiveLimit:
     cuts it to 70 %, once for all requests that were under way when it came.
     """
 
-    def __init__(self, ceiling: int, start: int = 16) -> None:
+    def __init__(self, ceiling: int, start: int = 32) -> None:
         self.ceiling = ceiling
         self.width = float(min(start, ceiling))
         self._in_use = 0

@@ -64,6 +64,8 @@ class Prompt:
 
 def plain(text: str) -> str:
     """The text with chat-template control tokens broken up."""
+    if "<" not in text and "|>" not in text and "[" not in text:
+        return text
     return _CONTROL.sub(lambda match: match[0] + " " if match[0] in "<[" else " " + match[0], text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,10 @@ from typing import Any, TextIO
 from hoptree.errors import TraceError
 
 __all__ = ["Event", "Listener", "Trace", "TraceFile", "read_traces"]
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+# These come with others that are written out at once; flushing each would cost more than the event itself.
+_FREQUENT = frozenset({"llm", "retrieve", "decision", "parse"})
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
@@ -37,13 +42,13 @@ class Trace:
 
 
 class TraceFile:
-    """A listener that appends every event to a JSONL file at once, so that a killed run leaves its trace."""
+    """A listener that appends every event to a JSONL file as it comes, so that a killed run leaves its trace."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file: TextIO | None = path.open("a", encoding="utf-8", buffering=1)
+            self._file: TextIO | None = path.open("a", encoding="utf-8")
         except OSError as error:
             raise TraceError(
                 f"The trace cannot be written to {path}: {error.strerror}.", "Choose another --trace file."
@@ -53,7 +58,9 @@ class TraceFile:
         if self._file is None:
             return
         try:
-            self._file.write(json.dumps(event, ensure_ascii=False) + "\n")
+            self._file.write(_encode(event) + "\n")
+            if event["event"] not in _FREQUENT:
+                self._file.flush()
         except OSError as error:
             self._file = None
             raise TraceError(
@@ -62,9 +69,10 @@ class TraceFile:
             ) from error
 
     def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # a full disk was reported when the event was written
+                file.close()
 
 
 def read_traces(path: Path) -> Iterator[list[Event]]:

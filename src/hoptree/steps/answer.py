@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from hoptree.models.model import Reply
 from hoptree.runtime.context import Context
@@ -18,6 +19,7 @@ from hoptree.values import Answer, Passage
 __all__ = ["answer_from", "confident_answer", "direct_answer", "synthesise"]
 
 MAX_TOKENS = 64
+REASONED_TOKENS = 128
 
 
 async def confident_answer(ctx: Context, question: str, *, node: Node | None = None, strict: bool = False) -> Answer:
@@ -57,24 +59,28 @@ async def answer_from(
 ) -> Answer:
     """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`)."""
     documents = show_passages(ctx, passages, titles=titles)
-    answer = await _read(ctx, "read", prompt, question, documents, node, MAX_TOKENS)
+    answer = await _read(ctx, "read", prompt, question, documents, node)
     return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())
 
 
 async def synthesise(
-    ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read", max_tokens: int = MAX_TOKENS
+    ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read", reasoned: bool = False
 ) -> Answer:
-    """The answer that follows from statements found on the way; the paper uses the prompt that documents get."""
-    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None, max_tokens)
+    """The answer that follows from statements found on the way, by the prompt that documents are read with.
+
+    `reasoned` says that the prompt asks for a reason before "Answer:".
+    """
+    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None, reasoned)
     return replace(answer, source="synthesis")
 
 
 async def _read(
-    ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None, max_tokens: int
+    ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None, reasoned: bool = False
 ) -> Answer:
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
+    max_tokens = REASONED_TOKENS if reasoned else MAX_TOKENS
     raw = (await ctx.generate(step, filled, max_tokens=max_tokens, node=node)).text
-    words = why_unanswered(concluded(raw))
+    words = why_unanswered(concluded(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
     return Answer(clean_answer(raw), raw, "unknown" if words else "answered")
 
@@ -91,5 +97,6 @@ def _cited(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     return tuple(holding or (p.id for p in passages))
 
 
+@lru_cache(maxsize=4096)
 def _words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from hoptree.runtime.context import Context
 from hoptree.values import Passage
@@ -13,7 +14,7 @@ __all__ = ["show_passages"]
 MAX_WORDS = 350
 """Words of a passage a prompt shows, as IRCoT caps them."""
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = re.compile(
     r"rag[\s\\_-]*required"
     r"|\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|above|previous|guidelines)\b"
@@ -34,7 +35,7 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
         text, dropped = _without_orders(passage.text)
         title, title_dropped = _without_orders(passage.title)
         if dropped or title_dropped:
-            ctx.trace.add("quarantine", passage=passage.id, sentences=dropped + title_dropped)
+            ctx.trace.add("quarantine", passage=passage.id, sentences=[*dropped, *title_dropped])
             ctx.warn(
                 "quarantine",
                 f"Passage {passage.id} holds text that gives orders to the model; those sentences were not read.",
@@ -47,9 +48,12 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
     return "\n".join(shown)
 
 
-def _without_orders(text: str) -> tuple[str, list[str]]:
+@lru_cache(maxsize=4096)
+def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
+    """The text without its sentences that address a model, and those sentences. Remembered: good passages come again."""
+    text = " ".join(text.split())  # an order broken over two lines is one
     if not _ADDRESSES_MODEL.search(text):
-        return text, []
+        return text, ()
     sentences = _SENTENCE.split(text)
     kept = [sentence for sentence in sentences if not _ADDRESSES_MODEL.search(sentence)]
-    return " ".join(kept), [sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence)]
+    return " ".join(kept), tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence))

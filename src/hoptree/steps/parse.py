@@ -124,7 +124,7 @@ def _mend(text: str) -> str:
 
 
 _LEAD = re.compile(r".*\banswer(?:\s+is\b|\s*:)[\s:*]*", re.IGNORECASE | re.DOTALL)
-_ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol|no)\.)\Z", re.IGNORECASE)
+_ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date.
 _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
 _QUOTES = "\"'“”‘’«»`*"
