@@ -153,6 +153,8 @@ def _convert(owner: str, option: Option, value: Any) -> Any:
         converted = wanted(value)
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
-    if isinstance(converted, int | float) and not 0 <= converted < 1e9:
+    if isinstance(converted, int | float) and (
+        not 0 <= converted < 1e9 or (isinstance(value, float) and converted != value)
+    ):
         raise wrong
     return converted

@@ -100,7 +100,8 @@ async def taikc(
             raise _Broken
         return replace(await direct_answer(ctx, asked, node=node), status="answered", source="fallback")
 
-    attempts = (look_up, recall) if robust else (recall, look_up, go_on)
+    documents_first, as_in_the_paper = (look_up, recall), (recall, look_up, go_on)
+    attempts = (recall,) if source == "internal" else documents_first if robust else as_in_the_paper
 
     async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
         asked = _complete(ctx, plan, node, done)
@@ -109,7 +110,7 @@ async def taikc(
         for attempt in attempts:
             iterations += 1
             answer = await attempt(asked, node)
-            if answer.known or source == "internal":
+            if answer.known:
                 break
         ctx.end_node(node, answer, iterations=iterations)
         ctx.best = answer if answer.known else ctx.best

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import tantivy
 
@@ -23,6 +24,7 @@ _ANALYZER = "hoptree"
 _WRITER_BYTES = 64 * 2**20
 _TITLE_BOOST = 2.0
 _TIE_ROOM = 10
+_MOST_TIES = 20_000
 _WORTH_A_THREAD = 50_000
 """Passages: under that a search takes less than handing it to a thread and back."""
 
@@ -52,9 +54,7 @@ def build_index(
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
         manifest = _write(passages, fresh, language, on_passage)
-        if out.exists():
-            shutil.rmtree(out)
-        fresh.rename(out)
+        _put_in_place(fresh, out)
     except OSError as error:
         raise CorpusError(
             f"The index cannot be written to {out}: {error.strerror}.", "Free some space or choose another --out."
@@ -62,6 +62,21 @@ def build_index(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return manifest
+
+
+def _put_in_place(fresh: Path, out: Path) -> None:
+    """Swap the folders; if that fails, the old index is where it was."""
+    old = out.with_name(out.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if out.exists():
+        out.rename(old)
+    try:
+        fresh.rename(out)
+    except OSError:
+        if old.exists():
+            old.rename(out)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(
@@ -73,22 +88,29 @@ def _write(
     writer = index.writer(_WRITER_BYTES, 1)
     digest = hashlib.sha256()
     seen: set[str] = set()
-    for count, passage in enumerate(passages, 1):
-        if passage.id in seen:
-            raise CorpusError(f"Two passages have the id '{passage.id}'.", "Give every passage an id of its own.")
-        seen.add(passage.id)
-        fields = {"id": passage.id, "title": passage.title, "text": passage.text}
-        digest.update(json.dumps(fields).encode())
-        writer.add_document(tantivy.Document.from_dict(fields, schema))
-        if on_passage is not None:
-            on_passage(count)
-    if not seen:
-        raise CorpusError("The corpus is empty: no passage was found.", "Give a folder or file with text in it.")
-    writer.commit()
-    writer.wait_merging_threads()
+    try:
+        for count, passage in enumerate(passages, 1):
+            if passage.id in seen:
+                raise CorpusError(f"Two passages have the id '{passage.id}'.", "Give every passage an id of its own.")
+            seen.add(passage.id)
+            fields = {"id": _utf8(passage.id), "title": _utf8(passage.title), "text": _utf8(passage.text)}
+            digest.update(json.dumps(fields).encode())
+            writer.add_document(tantivy.Document.from_dict(fields, schema))
+            if on_passage is not None:
+                on_passage(count)
+        if not seen:
+            raise CorpusError("The corpus is empty: no passage was found.", "Give a folder or file with text in it.")
+        writer.commit()
+    finally:
+        writer.wait_merging_threads()  # until then its threads write to the folder
     manifest = Manifest(FORMAT, len(seen), language, digest.hexdigest())
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1), encoding="utf-8")
     return manifest
+
+
+def _utf8(text: str) -> str:
+    """The text with halves of characters, which no file can hold, replaced."""
+    return text.encode("utf-8", "replace").decode()
 
 
 class BM25:
@@ -120,7 +142,7 @@ class BM25:
 
     def search_now(self, query: str, k: int) -> tuple[Passage, ...]:
         """Search in this thread. Ties at the cut are broken by id, so that indexing order never shows."""
-        terms = dict.fromkeys(self._analyzer.analyze(query))
+        terms = dict.fromkeys(self._analyzer.analyze(_utf8(query)))
         if not terms or k <= 0:
             return ()
         schema = self._index.schema
@@ -129,13 +151,21 @@ class BM25:
             for field, boost in (("text", 1.0), ("title", _TITLE_BOOST)):
                 exact = tantivy.Query.term_query(schema, field, term, index_option="freq")
                 clauses.append((tantivy.Occur.Should, tantivy.Query.boost_query(exact, boost)))
-        hits = self._searcher.search(tantivy.Query.boolean_query(clauses), k + _TIE_ROOM, count=False).hits
         found = []
-        for score, address in hits:
+        for score, address in self._best(tantivy.Query.boolean_query(clauses), k):
             stored = self._searcher.doc(address)
             found.append(Passage(stored["id"][0], stored["title"][0], stored["text"][0], float(score)))
         found.sort(key=lambda passage: (-passage.score, passage.id))
         return tuple(found[:k])
+
+    def _best(self, query: tantivy.Query, k: int) -> list[tuple[Any, tantivy.DocAddress]]:
+        """At least the k best, with all that tie with the last of them (within reason)."""
+        wanted = k + _TIE_ROOM
+        while True:
+            hits: list[tuple[Any, tantivy.DocAddress]] = self._searcher.search(query, wanted, count=False).hits
+            if len(hits) < wanted or hits[-1][0] < hits[k - 1][0] or wanted >= _MOST_TIES:
+                return hits
+            wanted *= 8
 
 
 def _read_manifest(folder: Path) -> Manifest:
@@ -144,7 +174,7 @@ def _read_manifest(folder: Path) -> Manifest:
     except FileNotFoundError as error:
         missing = f"{folder} is no index." if folder.exists() else f"There is no index at {folder}."
         raise CorpusError(missing, f"Make one: hoptree index FOLDER --out {folder}") from error
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise CorpusError(
             f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
         ) from error
@@ -165,7 +195,12 @@ def _register(index: tantivy.Index, language: str) -> tantivy.TextAnalyzer:
     """Custom analyzers are not saved with an index: give it its own again on every open."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.lowercase())
     builder = builder.filter(tantivy.Filter.ascii_fold())
-    builder = builder.filter(tantivy.Filter.stopword(language)).filter(tantivy.Filter.stemmer(language))
+    try:
+        builder = builder.filter(tantivy.Filter.stopword(language)).filter(tantivy.Filter.stemmer(language))
+    except ValueError as error:
+        raise CorpusError(
+            f"There is no stemmer for '{language}'.", "Use a language such as english or german."
+        ) from error
     analyzer = builder.build()
     index.register_tokenizer(_ANALYZER, analyzer)
     return analyzer

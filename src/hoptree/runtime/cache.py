@@ -33,8 +33,8 @@ def default_cache_path() -> Path:
 class Cache:
     """One WAL connection; replies that arrive in one turn of the event loop are committed together at its end.
 
-    `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. It survives the death of the process, not a power failure
-    (synchronous=NORMAL), which loses the last replies but never the file.
+    `put` returns after the commit, which takes a fraction of a millisecond and therefore no thread. It survives the
+    death of the process, not a power failure (synchronous=NORMAL), which loses the last replies but never the file.
     """
 
     def __init__(self, path: Path) -> None:

@@ -50,7 +50,7 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
 
 @lru_cache(maxsize=4096)
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
-    """The text without its sentences that address a model, and those sentences. Remembered: good passages come again."""
+    """The text without its sentences that address a model, and those; remembered, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
     if not _ADDRESSES_MODEL.search(text):
         return text, ()

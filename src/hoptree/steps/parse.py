@@ -192,6 +192,7 @@ _MISSING = re.compile(
 # "United States" is a place: only the verb counts.
 _STATED = re.compile(r"\bstat(?:e|ed|es)\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_NO_ANSWER = re.compile(r"\bno\s+answer\b(?=.)", re.DOTALL)
 _UNKNOWN = frozenset(
     (
         "unknown",
@@ -219,11 +220,17 @@ def why_unanswered(text: str) -> str:
         return "empty"
     if found := _IDENTIFIER.search(text):
         return found[0]
+    if found := _NO_ANSWER.search(text):
+        return found[0]
+    # Who says "the answer is …" is judged by what follows: "no" is an answer there, and "not in the documents" is none.
+    text = concluded(text)
     bare = text.strip(" .!\"'“”`*").casefold()
     if bare in _UNKNOWN:
         return bare
     if len(text.split()) < 3:
         return ""
+    if text.startswith("not "):
+        return "not"
     for sentence in _SENTENCE.split(text):
         negation = _NEGATION.search(sentence)
         missing = _MISSING.search(sentence) or _STATED.search(sentence)
