@@ -16,6 +16,8 @@ __all__ = ["Issue", "Node", "Pairs", "Plan", "make_plan", "references", "resolve
 
 MAX_NODES = 12
 MAX_DEPTH = 5
+_MAX_NESTING = 50
+"""Brackets inside brackets that are followed when nodes are looked for."""
 
 _LONG = r"#\s*query\s*_?\s*(\d+)"
 _REFERENCE = re.compile(_LONG, re.IGNORECASE)
@@ -95,14 +97,19 @@ class Plan:
         return tuple(ordered)
 
 
+def _number(digits: str) -> int:
+    """The id that digits name; one too long to be meant names no node."""
+    return int(digits) if len(digits) < 10 else -1
+
+
 def references(question: str) -> tuple[int, ...]:
     """The ids a canonical question refers to, each once."""
-    return tuple(dict.fromkeys(int(match[1]) for match in _REFERENCE.finditer(question)))
+    return tuple(dict.fromkeys(_number(match[1]) for match in _REFERENCE.finditer(question)))
 
 
 def resolve(question: str, answers: Mapping[int, str]) -> str:
     """Put the answers in place of the references, in one pass, so that an answer is never read as a reference."""
-    return _REFERENCE.sub(lambda match: answers.get(int(match[1]), match[0]), question)
+    return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
 def single_node(question: str, issue: Issue | None = None) -> Plan:
@@ -142,48 +149,57 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
     else:
         ids = [name or 0 for name in names]
     nodes = _refer(drafts, ids, root, issues)
-    nodes = [_mend_leak(node, root, mend_leaks, issues) for node in nodes]
+    for index, node in enumerate(nodes):
+        nodes[index] = _mend_leak(node, root, nodes if mend_leaks else None, issues)
     return Plan(tuple(nodes), tuple(issues))
 
 
 def _collect(
-    raw: object, name: int | None, above: int | None, depth: int, drafts: list[_Draft], issues: list[Issue]
+    raw: object,
+    name: int | None,
+    above: int | None,
+    depth: int,
+    drafts: list[_Draft],
+    issues: list[Issue],
+    nesting: int = 0,
 ) -> None:
     """Append the drafts found in `raw`, which may be a node, a group of nodes, or a bare question."""
+    if nesting > _MAX_NESTING:
+        return
+    if depth > MAX_DEPTH and isinstance(raw, str | Mapping):
+        issues.append(Issue("cap_depth", above + 1 if above is not None else 0, f"deeper than {MAX_DEPTH}: dropped"))
+        return
     if isinstance(raw, str):
         if raw.strip():
             drafts.append(_Draft(name, raw.strip(), above, depth))
         return
     if isinstance(raw, Sequence):
         for item in raw:
-            _collect(item, None, above, depth, drafts, issues)
+            _collect(item, None, above, depth, drafts, issues, nesting + 1)
         return
     if not isinstance(raw, Mapping):
-        return
-    if depth > MAX_DEPTH:
-        issues.append(Issue("cap_depth", above + 1 if above is not None else 0, f"deeper than {MAX_DEPTH}: dropped"))
         return
     pairs: Iterable[tuple[str, Any]] = raw.pairs if isinstance(raw, Pairs) else raw.items()
     question = next((raw[key] for key in _QUESTION_KEYS if isinstance(raw.get(key), str)), "")
     if question.strip():
         declared = raw.get("id", name)
         number = _KEY_ID.search(f"query{declared}") if isinstance(declared, int | str) else None
-        drafts.append(_Draft(int(number[1]) if number else name, question.strip(), above, depth))
+        drafts.append(_Draft(_number(number[1]) if number else name, question.strip(), above, depth))
         above, depth = len(drafts) - 1, depth + 1
     elif name is not None:
         issues.append(Issue("question_empty", name, "a node without a question was dropped; its children moved up"))
     for key, value in pairs:
         if found := _KEY_ID.fullmatch(key.strip()):
-            _collect(value, int(found[1]), above, depth, drafts, issues)
+            _collect(value, _number(found[1]), above, depth, drafts, issues, nesting + 1)
         elif key in _CHILDREN_KEYS or isinstance(value, Mapping | list):
-            _collect(value, None, above, depth, drafts, issues)
+            _collect(value, None, above, depth, drafts, issues, nesting + 1)
 
 
 def _drop_first(drafts: list[_Draft]) -> None:
     del drafts[0]
     for draft in drafts:
-        draft.depth -= 1 if draft.above is not None else 0
         draft.above = draft.above - 1 if draft.above else None
+        draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
 
 
 def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
@@ -191,7 +207,7 @@ def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue])
     # "#1 hit" in the question itself is text; and who writes "#query2" does not mean "#2".
     short_is_text = any(_REFERENCE.search(draft.question) for draft in drafts) or bool(_SHORT.search(root))
     pattern = _REFERENCE if short_is_text else _ANY_REFERENCE
-    written = [{m[0]: int(m[m.lastindex or 1]) for m in pattern.finditer(draft.question)} for draft in drafts]
+    written = [{m[0]: _number(m[m.lastindex or 1]) for m in pattern.finditer(draft.question)} for draft in drafts]
     meant = [{name: _meant(name, index, drafts) for name in names.values()} for index, names in enumerate(written)]
     edges: dict[int, set[int]] = {
         ids[index]: {ids[target] for target in targets.values() if target is not None and target < index}
@@ -199,10 +215,11 @@ def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue])
     }
     nodes = []
     for index, draft in enumerate(drafts):
-        stands_for = {
-            text: _stand_in(name, meant[index][name], index, drafts, ids, edges, root, issues)
-            for text, name in written[index].items()
+        by_name = {
+            name: _stand_in(name, target, index, drafts, ids, edges, root, issues)
+            for name, target in meant[index].items()
         }
+        stands_for = {text: by_name[name] for text, name in written[index].items()}
         question = pattern.sub(lambda match, known=stands_for: known[match[0]], draft.question)  # type: ignore[misc]
         parent = ids[draft.above] if draft.above is not None else None
         nodes.append(Node(ids[index], question, parent, draft.depth, references(question)))
@@ -212,6 +229,8 @@ def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue])
 def _meant(name: int, index: int, drafts: list[_Draft]) -> int | None:
     """The draft a reference names: the nearest one before it, else the first after it, never itself."""
     named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
+    if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
+        return name - 1  # nodes without a number are counted
     return max((other for other in named if other < index), default=min(named, default=None))
 
 
@@ -243,7 +262,7 @@ def _stand_in(
         edges[here].add(ids[candidate])
         return f"#query{ids[candidate]}"
     issues.append(Issue(kind, here, f"#query{name} cannot be meant; described instead"))
-    return f'the one asked about in "{root}"'
+    return f'the one asked about in "{_ANY_REFERENCE.sub("it", root)}"'
 
 
 def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
@@ -260,20 +279,22 @@ def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
     return False
 
 
-def _mend_leak(node: Node, root: str, mend: bool, issues: list[Issue]) -> Node:
+def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
     """Notice a child that names an entity the question never named: the model gave away its parent's answer."""
     if node.parent is None or node.refs:
         return node
     known = root.casefold()
     first_word = len(node.question.split(maxsplit=1)[0])
-    for match in _SPAN.finditer(node.question):
+    for match in _SPAN.finditer(node.question, first_word):
         span = match[0].rstrip("?.,'’")
-        if match.start() < first_word or span.casefold().removesuffix("'s").removesuffix("’s") in known:
+        if not span[:1].isupper() or span.casefold().removesuffix("'s").removesuffix("’s") in known:
             continue
-        if not mend:
+        edges = {other.id: set(other.refs) for other in mend_in or ()}
+        if mend_in is None or _reaches(edges, node.parent, node.id):
             issues.append(Issue("plan_leak", node.id, f"names {span!r}, which the question does not"))
             return node
         issues.append(Issue("plan_leak", node.id, f"{span!r} replaced by #query{node.parent}"))
-        question = node.question.replace(span, f"#query{node.parent}", 1)
-        return replace(node, question=question, refs=(node.parent,))
+        end = match.start() + len(span)
+        question = f"{node.question[: match.start()]}#query{node.parent}{node.question[end:]}"
+        return replace(node, question=question, refs=references(question))
     return node

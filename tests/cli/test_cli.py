@@ -19,7 +19,7 @@ PLAN = {
         "children": {"query2": {"question": "Where was #query1 born?"}},
     }
 }
-REPLIES = [
+REPLIES: list[dict[str, Any]] = [
     {"step": "taikc/decompose", "reply": json.dumps(PLAN)},
     {"step": "taikc/confident", "reply": "RAG_REQUIRED"},
     {"step": "taikc/read", "contains": "Question: Who directed", "reply": "Ada Moor"},

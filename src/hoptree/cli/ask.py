@@ -138,16 +138,10 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Draw the trees of a trace again, with evidence and verdicts."""
-    from hoptree.errors import TraceError
     from hoptree.runtime.result import read_result
     from hoptree.runtime.trace import read_traces
 
-    try:
-        results = [read_result(events) for events in read_traces(trace)]
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise TraceError(
-            f"{trace} is no trace of this version ({error!r}).", "Write one with: hoptree ask … --trace FILE"
-        ) from error
+    results = [read_result(events) for events in read_traces(trace)]
     if as_json:
         print_json([result.as_dict() for result in results] if len(results) > 1 else results[0].as_dict())
         return

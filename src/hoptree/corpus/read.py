@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -14,9 +15,10 @@ from hoptree.values import Passage
 
 __all__ = ["SUFFIXES", "read_passages"]
 
-SUFFIXES = (".txt", ".md", ".jsonl", ".jsonl.gz")
+_JSONL = (".jsonl", ".jsonl.gz")
+SUFFIXES = (".txt", ".md", *_JSONL)
 PASSAGE_WORDS = 200
-_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
+_HEADING = re.compile(r"^#{1,6}\s+(.+)$")
 
 
 def read_passages(source: Path) -> Iterator[Passage]:
@@ -38,8 +40,8 @@ def _read_file(path: Path, name: str) -> Iterator[Passage]:
         raise CorpusError(f"{path} is no document of a known kind.", f"Documents end in {', '.join(SUFFIXES)}.")
     try:
         with _open(path) as lines:
-            yield from _read_jsonl(lines, path) if ".jsonl" in path.name else _read_text(lines.read(), name)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+            yield from _read_jsonl(lines, path) if path.name.endswith(_JSONL) else _read_text(lines.read(), name)
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise CorpusError(f"{path} cannot be read: {error}.", "Documents are UTF-8 text.") from error
 
 
@@ -75,7 +77,7 @@ def _read_text(text: str, name: str) -> Iterator[Passage]:
             yield passage()
             words = []
         if heading:
-            title, body = heading[1], body.partition("\n")[2]
+            title, body = heading[1].rstrip("#").rstrip() or heading[1], body.partition("\n")[2]
         words += body.split()
     if words:
         number += 1

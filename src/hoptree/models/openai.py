@@ -145,7 +145,7 @@ class OpenAIModel:
             if not choices:
                 raise KeyError("choices")
             usage = _read_usage(data.get("usage") or {}, choices)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             raise UnusableReply(
                 f"{self.url} answered with {_what(body)} instead of a chat completion.",
                 "Check that --base-url ends where /chat/completions begins (often /v1).",

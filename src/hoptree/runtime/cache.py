@@ -57,7 +57,10 @@ class Cache:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
-        return _load(row[0]) if row else None
+        try:
+            return _load(row[0]) if row else None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None  # written by another version, or damaged: it is paid for again
 
     async def put(self, key: bytes, reply: Reply, seconds: float) -> None:
         loop = asyncio.get_running_loop()
@@ -71,7 +74,7 @@ class Cache:
         batch, self._waiting = self._waiting, []
         try:
             self._write([(key, text, time.time()) for key, text, _ in batch])
-        except sqlite3.Error as error:
+        except Exception as error:  # whatever it is, nobody may wait for ever
             for _, _, done in batch:
                 if not done.done():
                     done.set_exception(self._unusable(error))
@@ -85,12 +88,12 @@ class Cache:
         try:
             self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", rows)
             self._db.execute("COMMIT")
-        except sqlite3.Error:
+        except Exception:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
 
-    def _unusable(self, error: sqlite3.Error) -> CacheError:
+    def _unusable(self, error: Exception) -> CacheError:
         return CacheError(
             f"The cache at {self.path} cannot be used: {error}.",
             "What it held is safe; free some space or set HOPTREE_CACHE to another file.",
@@ -112,7 +115,6 @@ def _dump(reply: Reply, seconds: float) -> str:
             "usage": [usage.prompt, usage.cached, usage.completion, usage.reasoning],
             "seconds": round(seconds, 4),
         },
-        ensure_ascii=False,
     )
 
 

@@ -35,7 +35,7 @@ class AdaptiveLimit:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release()
-            else:
+            elif turn in self._queue:  # a release may have passed it over already
                 self._queue.remove(turn)
             raise
 

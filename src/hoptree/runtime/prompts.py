@@ -89,4 +89,4 @@ def read_prompt(name: str, text: str) -> Prompt:
         for role, content in zip(parts[1::2], parts[2::2], strict=True)
     )
     found = frozenset(name for section in sections for name in _VARIABLE.findall(section.content))
-    return Prompt(name, hashlib.sha256(text.encode()).hexdigest()[:8], sections, found)
+    return Prompt(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8], sections, found)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoptree.errors import HoptreeError
+from hoptree.errors import HoptreeError, TraceError
 from hoptree.runtime.trace import Event
 from hoptree.values import Passage, Usage
 
@@ -87,6 +87,16 @@ class Result:
 
 def read_result(events: Sequence[Event], failure: HoptreeError | None = None) -> Result:
     """Put the events of one question together."""
+    try:
+        return _put_together(events, failure)
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise TraceError(
+            f"The trace holds an event that cannot be understood ({type(error).__name__}: {error}).",
+            "Write it again with: hoptree ask … --trace FILE",
+        ) from error
+
+
+def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     start = next((e for e in events if e["event"] == "start"), {})
     final = next((e for e in reversed(events) if e["event"] == "final"), {})
     tree = _read_tree(events)
@@ -172,7 +182,7 @@ def _critical_path(calls: Sequence[Event]) -> float:
     waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
     """
     total = 0.0
-    last = max(range(len(calls)), key=lambda i: calls[i]["t"], default=None)
+    last = max(range(len(calls)), key=lambda i: (calls[i]["t"], i), default=None)
     while last is not None:
         total += calls[last]["seconds"]
         issued = calls[last]["issued"]

@@ -21,6 +21,15 @@ Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
 
+def _line(event: Event) -> str:
+    text = _encode(event)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as models write them
+        text = json.dumps(event)
+    return text + "\n"
+
+
 class Trace:
     """The events of one question, kept in memory and passed on to listeners as they happen."""
 
@@ -58,7 +67,7 @@ class TraceFile:
         if self._file is None:
             return
         try:
-            self._file.write(_encode(event) + "\n")
+            self._file.write(_line(event))
             if event["event"] not in _FREQUENT:
                 self._file.flush()
         except OSError as error:
@@ -81,22 +90,22 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
     A last line cut off by a kill is passed over; any other line that is no event is an error.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        lines = path.read_bytes().split(b"\n")  # and at nothing else: replies hold all kinds of line ends
+    except OSError as error:
         raise TraceError(
-            f"The trace {path} cannot be read: {reason}.", "Write one with: hoptree ask … --trace FILE"
+            f"The trace {path} cannot be read: {error.strerror}.", "Write one with: hoptree ask … --trace FILE"
         ) from error
     runs: dict[str, list[Event]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            event = json.loads(line)
+            event = json.loads(line.decode())
+            if not isinstance(event["event"], str) or not isinstance(event["t"], int | float):
+                raise TypeError("no event")
             runs.setdefault(event["run"], []).append(event)
-            event["event"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            if number == len(lines) and runs:
+            if runs and not b"".join(lines[number:]).strip():
                 break
             raise TraceError(
                 f"Line {number} of {path} is not a trace event.", "Write a trace with: hoptree ask … --trace FILE"

@@ -17,10 +17,10 @@ MAX_WORDS = 350
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = re.compile(
     r"rag[\s\\_-]*required"
-    r"|\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules?|above|previous|guidelines)\b"
-    r"|^\W*(?:please\s+)?(?:output|respond|reply|answer|print|say|write)\s+(?:only|with|just|exactly|nothing|the\s+(?:word|text|phrase|string)\b)"
+    r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?|rules?|above|previous|guidelines)\b"
+    r"|^\W*(?:please\s+)?(?:output|respond|reply|answer|print|say|write)\s+(?:only|with|just|exactly|nothing\s+(?:but|else)|the\s+(?:word|text|phrase|string)\b)"
     r"|\byou\s+(?:must|should|are\s+to)\s+(?:now\s+)?(?:answer|output|respond|reply|ignore|say)\b"
-    r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:ai|language)\s+(?:assistant|model)\b",
+    r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:(?:ai|large)\s+)?(?:ai|language)\s+(?:assistant|model)\b",
     re.IGNORECASE,
 )
 
@@ -52,8 +52,8 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
 def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without its sentences that address a model, and those; remembered, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
-    if not _ADDRESSES_MODEL.search(text):
-        return text, ()
     sentences = _SENTENCE.split(text)
-    kept = [sentence for sentence in sentences if not _ADDRESSES_MODEL.search(sentence)]
-    return " ".join(kept), tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence))
+    orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence))
+    if not orders:
+        return text, ()
+    return " ".join(sentence for sentence in sentences if sentence not in orders), orders

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from hoptree.tree import Pairs
@@ -36,9 +37,15 @@ class JsonReading:
         return not self.error
 
 
+MAX_STARTS = 4
+"""Brackets at which an object is tried to be read."""
+
+_OPENING = re.compile(r"[{\[]")
 _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-_BARE_WORD = re.compile(r"(?<=[:\[,])(\s*)(unknown|True|False|None)\b(?=\s*[,}\]]|\s*\Z)")
+# Strings come first, so that what stands inside them is not touched.
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_BARE_WORD = re.compile(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
 _BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
 _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
@@ -56,16 +63,13 @@ def read_json(text: str) -> JsonReading:
     bodies.append(((), text))
     error = reading.error or "there is no object in it"
     for steps, body in bodies:
-        start = min((i for i in (body.find("{"), body.find("[")) if i >= 0), default=-1)
-        if start < 0:
-            continue
-        body = body[start:]
-        for repair in (_balanced, _mended, _completed):
-            candidate = repair(body)
-            reading = _load(candidate)
-            if reading.ok and isinstance(reading.value, dict | list):
-                return JsonReading(reading.value, (*steps, repair.__name__.lstrip("_")))
-            error = reading.error or error
+        # Prose may hold brackets too: what cannot be read is passed over, up to a point.
+        for start in [match.start() for match in islice(_OPENING.finditer(body), MAX_STARTS)]:
+            for repair in (_balanced, _mended, _completed):
+                reading = _load(repair(body[start:]))
+                if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
+                    return JsonReading(reading.value, (*steps, repair.__name__.lstrip("_")))
+                error = reading.error or error
     return JsonReading(error=error)
 
 
@@ -119,22 +123,27 @@ def _completed(text: str) -> str:
 
 
 def _mend(text: str) -> str:
-    text = _BARE_WORD.sub(lambda m: m[1] + _BARE_VALUES[m[2]], text)
-    return _TRAILING_COMMA.sub(r"\1", text)
+    text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
+    return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
 
 
-_LEAD = re.compile(r".*\banswer(?:\s+is\b|\s*:)[\s:*]*", re.IGNORECASE | re.DOTALL)
+_LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date.
 _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
 _QUOTES = "\"'“”‘’«»`*"
 MAX_LISTED = 8
+MAX_ANSWER = 1_000
+"""Characters of an answer that are kept."""
 
 
 def concluded(text: str) -> str:
     """What follows the last "answer is" or "answer:" of a reply; all of it where there is none."""
     text = text[:MAX_REPLY].strip()
-    return _LEAD.sub("", text, count=1).strip() or text
+    end = 0
+    for lead in _LEAD.finditer(text):
+        end = lead.end()
+    return text[end:].strip() or text
 
 
 def clean_answer(text: str) -> str:
@@ -143,13 +152,14 @@ def clean_answer(text: str) -> str:
     if listed := _listed(text):
         return listed
     lines = concluded(text).splitlines()
-    line = lines[0].strip() if lines else ""
+    line = lines[0].strip()[:MAX_ANSWER] if lines else ""
     line = _BULLET.sub("", line).strip()
     previous = None
     while line != previous:
         previous = line
         line = line.strip()
-        if line[:1] in _QUOTES and line[-1:] in _QUOTES and len(line) > 1:
+        ends = line[:1] + line[-1:]
+        if len(line) > 1 and set(ends) <= set(_QUOTES) and not set(ends) & set(line.strip(ends)):
             line = line[1:-1]
         if line.endswith(".") and not line.endswith("..") and not _ABBREVIATED.search(line):
             line = line[:-1]
@@ -192,7 +202,8 @@ _MISSING = re.compile(
 # "United States" is a place: only the verb counts.
 _STATED = re.compile(r"\bstat(?:e|ed|es)\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
-_NO_ANSWER = re.compile(r"\bno\s+answer\b(?=.)", re.DOTALL)
+# "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away".
+_NO_CONCLUSION = re.compile(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
 _UNKNOWN = frozenset(
     (
         "unknown",
@@ -213,24 +224,21 @@ def why_unanswered(text: str) -> str:
     """The words by which a reply says that the answer is not there, or "".
 
     A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
-    sentence of a reply of three words or more.
+    sentence of a reply of three words or more. Who says "the answer is …" is judged by what follows.
     """
     text = text[:MAX_REPLY].strip()
     if not text:
         return "empty"
     if found := _IDENTIFIER.search(text):
         return found[0]
-    if found := _NO_ANSWER.search(text):
+    if found := _NO_CONCLUSION.search(text):
         return found[0]
-    # Who says "the answer is …" is judged by what follows: "no" is an answer there, and "not in the documents" is none.
     text = concluded(text)
     bare = text.strip(" .!\"'“”`*").casefold()
     if bare in _UNKNOWN:
         return bare
     if len(text.split()) < 3:
         return ""
-    if text.startswith("not "):
-        return "not"
     for sentence in _SENTENCE.split(text):
         negation = _NEGATION.search(sentence)
         missing = _MISSING.search(sentence) or _STATED.search(sentence)
