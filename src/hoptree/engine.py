@@ -106,7 +106,7 @@ class Engine:
             method=self.method.name,
             options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
             model=self.model.name,
-            fidelity="exact",
+            fidelity=self.method.fidelity(self.options),
             version=__version__,
         )
         failure: HoptreeError | None = None

@@ -55,6 +55,10 @@ class Method:
     strategy: str = ""
     query: str = ""
 
+    def fidelity(self, options: Mapping[str, Any]) -> str:
+        """How close to its paper a run is: `exact`, or `approx` with the option that goes beyond it."""
+        return "approx" if options.get("robust") else "exact"
+
     @property
     def summary(self) -> str:
         return (inspect.getdoc(self.run) or "").split("\n", 1)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import time
 from collections.abc import Callable
@@ -156,20 +155,23 @@ class Calls:
 
 
 def call_key(model: Model, request: Request) -> bytes:
-    """The digest of everything that determines the reply."""
-    parts = [
-        model.identity,
-        [(message.role, message.content) for message in request.messages],
+    """The digest of everything that determines the reply; every part is told from the next by its length."""
+    settings = (
         request.max_tokens,
         request.temperature,
         request.seed,
         request.stop,
         request.n,
         request.top_logprobs,
-        request.json_schema,
-        request.prefix,
-    ]
-    return hashlib.sha256(json.dumps(parts).encode()).digest()
+    )
+    parts = [model.identity, repr(settings), request.json_schema, request.prefix]
+    for message in request.messages:
+        parts += (message.role, message.content)
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(data) + data)
+    return digest.digest()
 
 
 def _with_room(request: Request) -> Request:
