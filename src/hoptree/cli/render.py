@@ -73,9 +73,10 @@ class GrowingTree:
 
 def show_result(console: Console, result: Result) -> None:
     """The tree with its evidence, the answer, and what it cost."""
+    whole_lines = not console.is_terminal
     console.print(_draw_tree(result))
     for chain in result.chains:
-        console.print(Text("chain  ", style="dim") + Text(clean(chain)), soft_wrap=True)
+        console.print(Text("chain  ", style="dim") + Text(clean(chain)), soft_wrap=whole_lines)
     if result.evidence:
         console.print(Text("\nEvidence", style="bold"))
         for passage in result.evidence:
@@ -83,13 +84,13 @@ def show_result(console: Console, result: Result) -> None:
             cut = snippet[:_SNIPPET] + ("…" if len(snippet) > _SNIPPET else "")
             console.print(
                 Text("  ") + Text(clean(passage.id), style="green") + Text(f"  {clean(passage.title)}: {cut}"),
-                soft_wrap=True,
+                soft_wrap=whole_lines,
             )
     console.print()
     console.print(Panel(_answer_text(result), title="Answer", title_align="left", expand=False))
     for warning in result.warnings:
-        console.print(Text("note: ", style="yellow") + Text(clean(warning)), soft_wrap=True)
-    console.print(Text(_cost(result), style="dim"), soft_wrap=True)
+        console.print(Text("note: ", style="yellow") + Text(clean(warning)), soft_wrap=whole_lines)
+    console.print(Text(_cost(result), style="dim"), soft_wrap=whole_lines)
 
 
 def draw_svg(results: Sequence[Result]) -> str:
