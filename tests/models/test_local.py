@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.models import local
+from hoptree.models import hardware, local
 from hoptree.models.catalogue import find, is_complete
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
@@ -185,7 +185,7 @@ def test_settings_and_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_machine_is_described() -> None:
-    assert local.physical_cores() >= 1
+    assert hardware.physical_cores() >= 1
     assert local.library_version()
     assert local.library_features()
-    assert (local.available_memory() or 1) > 0
+    assert (hardware.available_memory() or 1) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoptree.models import machine
+from hoptree.models import hardware, machine
 from hoptree.models.catalogue import CATALOGUE
 
 ARM = frozenset({"fp", "asimd", "asimddp"})
@@ -40,9 +40,9 @@ def test_unknown_processors_and_missing_libraries_are_neither_right_nor_wrong() 
 def test_cpu_flags(tmp_path: Path) -> None:
     (tmp_path / "arm").write_text("processor\t: 0\nFeatures\t: fp asimddp\n", encoding="utf-8")
     (tmp_path / "x86").write_text("processor\t: 0\nflags\t\t: fpu avx2\n", encoding="utf-8")
-    assert machine.cpu_flags(tmp_path / "arm") == frozenset({"fp", "asimddp"})
-    assert machine.cpu_flags(tmp_path / "x86") == frozenset({"fpu", "avx2"})
-    assert machine.cpu_flags(tmp_path / "none") is None
+    assert hardware.cpu_flags(tmp_path / "arm") == frozenset({"fp", "asimddp"})
+    assert hardware.cpu_flags(tmp_path / "x86") == frozenset({"fpu", "avx2"})
+    assert hardware.cpu_flags(tmp_path / "none") is None
 
 
 def test_model_absent_damaged_and_misspelt(tmp_path: Path) -> None:

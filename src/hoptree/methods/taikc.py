@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,6 +18,9 @@ from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Question
 
 __all__ = ["taikc"]
+
+Attempt = Callable[[str, Node], Awaitable[Answer]]
+"""One way to answer a node's completed question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,54 +84,76 @@ async def taikc(
         ctx.decide("probability", sure, node=node, signal=answer.confidence, threshold=tau)
         return answer if sure else replace(answer, status="refused")
 
+    if robust:
+        return await _robust(question, ctx, recall, parallel=order == "parallel", k=k, read=source != "internal")
+
     async def look_up(asked: str, node: Node) -> Answer:
-        """Retrieve and read; a robust reader's answer must stand in the passages, else it looks a second time."""
         passages = await ctx.search(asked, k=k, node=node)
-        if not robust:
-            return await answer_from(ctx, asked, passages, node=node, titles=titles)
-        for prompt in ("read", "read_or_not_found"):
-            read = await answer_from(ctx, asked, passages, prompt=prompt, node=node, titles=True)
-            answer = grounded(read, asked, passages) if read.known else read
+        return await answer_from(ctx, asked, passages, node=node, titles=titles)
+
+    async def go_on(asked: str, node: Node) -> Answer:
+        """Reasoning continuation: a guess keeps the chain whole."""
+        if not continuation:
+            ctx.end_node(node, Answer("", status="unknown"), iterations=2)
+            raise _Broken
+        return replace(await direct_answer(ctx, asked, node=node), status="answered", source="fallback")
+
+    plan = await decompose_tree(ctx, question.text, demonstrations=fixed())
+    attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, look_up, go_on)
+    try:
+        solved = await _fill(ctx, plan, attempts, parallel=order == "parallel")
+    except _Broken:
+        return Answer("", status="unknown")
+    chains = await together(summarise_chain(ctx, path) for path in _paths(plan, solved))
+    return await synthesise(ctx, question.text, _note(ctx, chains))
+
+
+async def _robust(question: Question, ctx: Context, recall: Attempt, *, parallel: bool, k: int, read: bool) -> Answer:
+    """Documents before memory, answers held against them, and no answer rather than a guess."""
+
+    async def look_up(asked: str, node: Node) -> Answer:
+        passages = await ctx.search(asked, k=k, node=node)
+        for prompt in ("read", "read_or_not_found"):  # who may say NOT FOUND says it too often: only the second time
+            said = await answer_from(ctx, asked, passages, prompt=prompt, node=node, titles=True)
+            answer = grounded(said, asked, passages) if said.known else said
             ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
             if answer.known:
                 break
         return answer
 
-    async def go_on(asked: str, node: Node) -> Answer:
-        """Reasoning continuation: a guess keeps the chain whole."""
-        if not continuation:
-            raise _Broken
-        return replace(await direct_answer(ctx, asked, node=node), status="answered", source="fallback")
+    plan = await decompose_tree(ctx, question.text, demonstrations=nearest(question.text), mend_leaks=True)
+    attempts: tuple[Attempt, ...] = (look_up, recall) if read else (recall,)
+    solved = await _fill(ctx, plan, attempts, parallel=parallel, build_on_nothing=False)
+    if not all(one.answer.known for one in solved.values()):
+        return Answer("", status="unknown")
+    chains = [" ".join(f"{asked} {answer}." for _, asked, answer in path) for path in _paths(plan, solved)]
+    answer = await synthesise(ctx, question.text, _note(ctx, chains), prompt="conclude", reasoned=True)
+    return answer if answer.known else replace(answer, text="")
 
-    documents_first, as_in_the_paper = (look_up, recall), (recall, look_up, go_on)
-    attempts = (recall,) if source == "internal" else documents_first if robust else as_in_the_paper
+
+async def _fill(
+    ctx: Context, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool, build_on_nothing: bool = True
+) -> dict[int, _Solved]:
+    """Answer every node by the first attempt that succeeds, and with `build_on_nothing` also what rests on none."""
 
     async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
-        asked = _complete(ctx, plan, node, done)
+        asked = _complete(ctx, node, done)
         ctx.begin_node(node, asked)
-        iterations = 0
-        for attempt in attempts:
-            iterations += 1
-            answer = await attempt(asked, node)
-            if answer.known:
-                break
+        answer, iterations = Answer("", status="unknown"), 0
+        if build_on_nothing or all(done[ref].answer.known for ref in node.refs):
+            for attempt in attempts:
+                iterations += 1
+                answer = await attempt(asked, node)
+                if answer.known:
+                    break
         ctx.end_node(node, answer, iterations=iterations)
-        ctx.best = answer if answer.known else ctx.best
+        ctx.propose(answer, order=node.id)
         return _Solved(asked, answer)
 
-    shots = nearest(question.text) if robust else fixed()
-    plan = await decompose_tree(ctx, question.text, demonstrations=shots, mend_leaks=robust)
-    try:
-        solved = await in_order(plan, solve, parallel=order == "parallel")
-    except _Broken:
-        return Answer("", status="unknown")
-    if robust and not all(one.answer.known for one in solved.values()):
-        return Answer("", status="unknown")
-    chains = await _chains(ctx, plan, solved, summed_up=not robust)
-    return await synthesise(ctx, question.text, chains, prompt="conclude" if robust else "read", reasoned=robust)
+    return await in_order(plan, solve, parallel=parallel)
 
 
-def _complete(ctx: Context, plan: Plan, node: Node, done: Mapping[int, _Solved]) -> str:
+def _complete(ctx: Context, node: Node, done: Mapping[int, _Solved]) -> str:
     """The node's question with answers in place of references; one without an answer is described."""
     texts = {}
     for ref in node.refs:
@@ -139,16 +164,14 @@ def _complete(ctx: Context, plan: Plan, node: Node, done: Mapping[int, _Solved])
     return resolve(node.question, texts)
 
 
-async def _chains(ctx: Context, plan: Plan, solved: Mapping[int, _Solved], *, summed_up: bool) -> list[str]:
-    """One knowledge chain a path from the top to a leaf, each said once: as a sentence, or as the pairs themselves."""
+def _paths(plan: Plan, solved: Mapping[int, _Solved]) -> list[list[tuple[int, str, str]]]:
+    """What was asked and answered along every path from the top to a leaf."""
+    return [[(node.id, solved[node.id].asked, solved[node.id].answer.text) for node in path] for path in plan.paths()]
 
-    async def chain(path: tuple[Node, ...]) -> str:
-        pairs = [(node.id, solved[node.id].asked, solved[node.id].answer.text) for node in path]
-        if summed_up:
-            return await summarise_chain(ctx, pairs)
-        return " ".join(f"{asked} {answer}." for _, asked, answer in pairs)
 
-    texts = list(dict.fromkeys(await together(chain(path) for path in plan.paths())))
+def _note(ctx: Context, chains: Iterable[str]) -> list[str]:
+    """The knowledge chains, each once, and in the trace."""
+    texts = list(dict.fromkeys(chains))
     for text in texts:
         ctx.trace.add("chain", text=text)
     return texts

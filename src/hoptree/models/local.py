@@ -18,10 +18,12 @@ from typing import Any, ClassVar, Literal
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, ModelError, UnusableReply
 from hoptree.models.catalogue import file_digest, located
+from hoptree.models.hardware import available_memory, physical_cores
+from hoptree.models.lanes import Lanes
 from hoptree.models.model import Capability, Choice, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
-__all__ = ["LocalModel", "Speed", "available_memory", "library_features", "library_version", "physical_cores", "speed"]
+__all__ = ["LocalModel", "Speed", "library_features", "library_version", "speed"]
 
 LIBRARY = "xllamacpp"
 MAGIC = b"GGUF"
@@ -128,52 +130,6 @@ class LocalModel:
             await asyncio.to_thread(engine.release)
 
 
-@dataclass(slots=True)
-class _Lane:
-    """One sequence of llama.cpp's memory, and the prompt it read last."""
-
-    number: int
-    step: str = ""
-    prompt: str = ""
-    used: int = 0
-    busy: bool = False
-
-
-class _Lanes:
-    """Which lane a call takes: one that its step used before, else the one that was idle longest.
-
-    llama.cpp would choose by itself, by how much of the prompt matches; but then the few words with which every prompt
-    of a chat template begins are enough to give one step's lane away to another while others lie empty.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._lanes = [_Lane(number) for number in range(count)]
-        self._lock = threading.Lock()
-        self._clock = 0
-
-    def take(self, step: str, prompt: str) -> _Lane:
-        with self._lock:
-            idle = [lane for lane in self._lanes if not lane.busy]
-            if same := [lane for lane in idle if lane.step == step]:
-                lane = max(same, key=lambda lane: _shared(lane.prompt, prompt))
-            else:
-                lane = min(idle, key=lambda lane: lane.used)
-            self._clock += 1
-            lane.step, lane.prompt, lane.used, lane.busy = step, prompt, self._clock, True
-            return lane
-
-    def give_back(self, lane: _Lane) -> None:
-        with self._lock:
-            lane.busy = False
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
-    return next(
-        (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
-
-
 class _Engine:
     """One loaded file with its threads, shared by every model with the same settings."""
 
@@ -185,7 +141,7 @@ class _Engine:
         self._users = 0
         self._server: Any = None
         self._loading = threading.Lock()
-        self._lanes = _Lanes(settings.lanes)
+        self._lanes = Lanes(settings.lanes)
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
@@ -455,28 +411,3 @@ def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
         raise _refusal(answer)
     timings: dict[str, Any] = answer["timings"]
     return timings
-
-
-def physical_cores() -> int:
-    """The cores this process may use, hyper-threads counted once: llama.cpp gains nothing from the second ones."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        blocks = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")
-    except OSError:
-        return usable
-    cores = set()
-    for block in blocks:
-        facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in block.splitlines())}
-        if "core id" in facts:
-            cores.add((facts.get("physical id", "0"), facts["core id"]))
-    return min(usable, len(cores)) if cores else usable
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that can be had without swapping, where the system says so."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(kilobytes[0]) * 1024 if kilobytes else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from hoptree.errors import InputError
 from hoptree.models import local
 from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete, models_folder
+from hoptree.models.hardware import available_memory, cpu_flags
 
 __all__ = [
     "BUILD_COMMAND",
@@ -25,7 +27,6 @@ __all__ = [
     "check_memory",
     "check_model",
     "check_python",
-    "cpu_flags",
     "examine",
     "measure",
 ]
@@ -34,7 +35,8 @@ OLDEST_PYTHON = (3, 11)
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.
 BUILD_COMMAND = (
     'CMAKE_ARGS="-DLLAMA_BUILD_BORINGSSL=OFF -DLLAMA_LLGUIDANCE=OFF" '
-    "pip install --force-reinstall --no-deps --no-cache-dir --no-binary xllamacpp xllamacpp"
+    f"{shlex.quote(sys.executable)} -m pip install "
+    "--force-reinstall --no-deps --no-cache-dir --no-binary xllamacpp xllamacpp"
 )
 # What the processor calls a feature, what llama.cpp calls it, and what it is.
 FEATURES = {
@@ -65,7 +67,7 @@ def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT) -
         check_features(cpu_flags(), local.library_features() if version else None),
         check_model(model),
         check_disk(models_folder()),
-        check_memory(local.available_memory()),
+        check_memory(available_memory()),
         check_endpoint(os.environ if environ is None else environ),
     )
 
@@ -89,19 +91,6 @@ def check_library(version: str) -> Check:
         return Check("Embedded models", True, f"xllamacpp {version}")
     remedy = "For models inside the process: pip install 'hoptree[local]'"
     return Check("Embedded models", None, "xllamacpp is not installed.", remedy)
-
-
-def cpu_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
-    """The processor's features as Linux names them, or None where the system does not say."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip().lower() in ("flags", "features"):
-            return frozenset(value.split())
-    return None
 
 
 def check_features(flags: frozenset[str] | None, built_for: frozenset[str] | None) -> Check:

@@ -50,6 +50,7 @@ class Context:
         self.model = model
         self.trace = trace
         self.best: Answer | None = None
+        self._best_order = 0
         self._calls_made = self._tokens = 0
         self._cost = 0.0
         self._calls = calls
@@ -140,6 +141,11 @@ class Context:
             seconds=round(time.perf_counter() - began, 4),
         )
         return passages
+
+    def propose(self, answer: Answer, *, order: int) -> None:
+        """Offer an answer for the case that the budget ends first; the one with the highest order counts."""
+        if answer.known and order >= self._best_order:
+            self.best, self._best_order = answer, order
 
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""

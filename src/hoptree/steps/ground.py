@@ -21,7 +21,8 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     """The answer in the spelling of the passages that support it, or unknown where none does.
 
     A passage supports an answer if it holds the answer's words in a row, and a name from the question: a cemetery
-    somebody else is buried in is not evidence. A question without names asks for the words alone.
+    somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
+    passages do not say, ask for the name alone.
     """
     names = _names(question)
     wanted = [_fold(word) for word in _WORD.findall(answer.text)]
@@ -32,7 +33,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
         held = " ".join(_fold(word) for word in _WORD.findall(text))
         if names and not any(f" {name} " in f" {held} " for name in names):
             continue
-        if spelled := _spelled(wanted, text):
+        if spelled := answer.text if wanted in (["yes"], ["no"]) else _spelled(wanted, text):
             support.append(passage.id)
             found = found or spelled
     if not support:
