@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from hoptree import __version__
-from hoptree.errors import BudgetSpent, CacheError, HoptreeError, InputError
+from hoptree.errors import BudgetSpent, CacheError, HoptreeError, InputError, InternalError
 from hoptree.methods.registry import find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
@@ -121,6 +121,8 @@ class Engine:
             stopped_by = "seconds"
         except HoptreeError as error:
             failure = error
+        except Exception as error:  # one question's mishap must not end a run of a thousand
+            failure = InternalError(error)
         if stopped_by:
             answer = ctx.best
             ctx.warn("stopped", f"The budget of {stopped_by} ended the run; the answer is the best found until then.")

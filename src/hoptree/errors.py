@@ -10,6 +10,7 @@ __all__ = [
     "EndpointError",
     "HoptreeError",
     "InputError",
+    "InternalError",
     "MissingExtra",
     "MissingModel",
     "ModelError",
@@ -29,6 +30,17 @@ class HoptreeError(Exception):
 
     def __str__(self) -> str:
         return f"{self.cause} {self.remedy}".strip()
+
+
+class InternalError(HoptreeError):
+    """A mistake of Hoptree's own; the error it came from is its `__cause__`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"Something went wrong inside Hoptree ({type(error).__name__}: {error}).",
+            "Please report it; HOPTREE_DEBUG=1 shows where.",
+        )
+        self.__cause__ = error
 
 
 class InputError(HoptreeError):

@@ -260,3 +260,10 @@ def test_terminal_escapes_in_replies_are_not_printed(home: Path) -> None:
     (home / "evil.json").write_text(json.dumps({"replies": [{"reply": "Pa\u001b[31mris\u0007"}]}), encoding="utf-8")
     done = hoptree(home, "ask", QUESTION, "--method", "direct", "-m", "scripted/evil.json")
     assert "\x1b" not in done.stdout and "\x07" not in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_answer_is_worth_more_than_its_trace(home: Path) -> None:
+    done = ask(home, "--json", "--trace", "/dev/full")
+    assert json.loads(done.stdout)["answer"] == "Skagen"
+    assert done.returncode == 2 and "No space left" in done.stderr and "Traceback" not in done.stderr

@@ -13,8 +13,8 @@ import pytest
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, film_question, films, index_of, refused, said, script_films
 
 import hoptree
-from hoptree import Budget, Engine, Question, Result
-from hoptree.errors import EndpointError
+from hoptree import Budget, Engine, Passage, Question, Result
+from hoptree.errors import EndpointError, HoptreeError
 from hoptree.runtime.context import Prices
 from hoptree.runtime.result import read_result
 from hoptree.runtime.trace import TraceFile, read_traces
@@ -301,3 +301,22 @@ def test_listeners_hear_events_while_the_question_is_being_answered(
     hoptree.ask(film_question(3), listeners=(events.append,), **settings)
     assert plan_known == [True, True]
     assert [event["event"] for event in events][-1] == "final"
+
+
+def test_a_mistake_inside_one_question_is_its_result_and_no_more(
+    settings: dict[str, Any], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_films(endpoint)
+
+    async def broken(query: str, *, k: int) -> tuple[Passage, ...]:
+        raise ZeroDivisionError("an index out of joint")
+
+    async def ask() -> Result:
+        async with Engine(**settings) as engine:
+            monkeypatch.setattr(engine.retriever, "search", broken)
+            return await engine.ask(film_question(3))
+
+    result = asyncio.run(ask())
+    assert (result.answer, result.error, result.abstained) == ("", "InternalError", False)
+    assert "an index out of joint" in result.error_message
+    assert isinstance(result.failure, HoptreeError) and isinstance(result.failure.__cause__, ZeroDivisionError)

@@ -98,9 +98,9 @@ def ask(
     finally:
         if writer:
             writer.close()
-    if result.failure:
-        print_error(result.failure)
-        raise typer.Exit(exit_code(result.failure))
+    if failure := result.failure or (writer and writer.failure):
+        print_error(failure)
+        raise typer.Exit(exit_code(failure))
 
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:

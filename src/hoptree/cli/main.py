@@ -11,7 +11,7 @@ import typer
 from hoptree import __version__
 from hoptree.cli import ask, corpus, demo, machine, methods
 from hoptree.cli.console import exit_code, print_error
-from hoptree.errors import HoptreeError
+from hoptree.errors import HoptreeError, InternalError
 
 __all__ = ["app", "main"]
 
@@ -66,10 +66,10 @@ def main() -> None:
         # The reader (head, less) went away: nothing is wrong. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
+    except Exception as error:
+        if os.environ.get("HOPTREE_DEBUG"):
             raise
-        print_error(
-            HoptreeError("The disk is full.", "Free some space, then run the same command: nothing paid is lost.")
-        )
+        full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+        remedy = "Free some space, then run the same command: nothing paid is lost."
+        print_error(HoptreeError("The disk is full.", remedy) if full else InternalError(error))
         sys.exit(1)

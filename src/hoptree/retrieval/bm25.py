@@ -55,9 +55,10 @@ def build_index(
         fresh.mkdir(parents=True)
         manifest = _write(passages, fresh, language, on_passage)
         _put_in_place(fresh, out)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # tantivy reports what the system told it as a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
         raise CorpusError(
-            f"The index cannot be written to {out}: {error.strerror}.", "Free some space or choose another --out."
+            f"The index cannot be written to {out}: {reason}.", "Free some space or choose another --out."
         ) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -55,6 +55,7 @@ class TraceFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.failure: TraceError | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: TextIO | None = path.open("a", encoding="utf-8")
@@ -71,11 +72,11 @@ class TraceFile:
             if event["event"] not in _FREQUENT:
                 self._file.flush()
         except OSError as error:
-            self._file = None
-            raise TraceError(
-                f"The trace at {self.path} could not be written further: {error.strerror}.",
-                "Free some space, then run the same command: finished calls are not paid for again.",
-            ) from error
+            # An answer is worth more than its trace: the run goes on, and whoever opened the file says so at the end.
+            self.failure = TraceError(
+                f"The trace at {self.path} could not be written further: {error.strerror}.", "Free some space."
+            )
+            self.close()
 
     def close(self) -> None:
         file, self._file = self._file, None
