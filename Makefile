@@ -18,12 +18,13 @@ test: $(VENV)/test-ready
 	$(BIN)/python -m pytest
 	$(MAKE) wheel
 
-# A wheel built from the tree installs into an empty environment and answers.
+# A wheel built from the tree installs into an empty environment and answers. What it needs was fetched at set-up.
 wheel: $(VENV)/test-ready
 	rm -rf $(VENV)/wheel && mkdir -p $(VENV)/wheel
-	$(PIP) wheel --quiet --no-deps --wheel-dir $(VENV)/wheel .
+	$(PIP) wheel --quiet --no-deps --no-index --no-build-isolation --wheel-dir $(VENV)/wheel .
 	$(PYTHON) -m venv --clear $(VENV)/wheel/env
-	$(VENV)/wheel/env/bin/python -m pip --disable-pip-version-check install --quiet $(VENV)/wheel/hoptree-*.whl
+	$(VENV)/wheel/env/bin/python -m pip --disable-pip-version-check install --quiet \
+		--no-index --find-links $(VENV)/wheelhouse $(VENV)/wheel/hoptree-*.whl
 	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" --help > /dev/null
 	cd / && "$(CURDIR)/$(VENV)/wheel/env/bin/hoptree" search "lighthouse" --corpus sample > /dev/null
 	@echo "the wheel installs and answers"
@@ -39,6 +40,7 @@ $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 
 $(VENV)/test-ready: $(BIN)/python pyproject.toml
 	$(PIP) install --quiet --editable '.[local,dev]'
+	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
 	$(BIN)/hoptree models pull smollm
 	touch $@
 

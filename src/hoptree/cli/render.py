@@ -76,20 +76,18 @@ def show_result(console: Console, result: Result) -> None:
     whole_lines = not console.is_terminal
     console.print(_draw_tree(result))
     for chain in result.chains:
-        console.print(Text("chain  ", style="dim") + Text(clean(chain)), soft_wrap=whole_lines)
+        console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
     if result.evidence:
         console.print(Text("\nEvidence", style="bold"))
         for passage in result.evidence:
             snippet = " ".join(clean(passage.text).split())
             cut = snippet[:_SNIPPET] + ("…" if len(snippet) > _SNIPPET else "")
-            console.print(
-                Text("  ") + Text(clean(passage.id), style="green") + Text(f"  {clean(passage.title)}: {cut}"),
-                soft_wrap=whole_lines,
-            )
+            line = Text.assemble("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {cut}")
+            console.print(line, soft_wrap=whole_lines)
     console.print()
     console.print(Panel(_answer_text(result), title="Answer", title_align="left", expand=False))
     for warning in result.warnings:
-        console.print(Text("note: ", style="yellow") + Text(clean(warning)), soft_wrap=whole_lines)
+        console.print(Text.assemble(("note: ", "yellow"), clean(warning)), soft_wrap=whole_lines)
     console.print(Text(_cost(result), style="dim"), soft_wrap=whole_lines)
 
 
@@ -130,14 +128,15 @@ def _draw_tree(result: Result) -> Tree:
 
 def _add(branch: Tree, nodes: Sequence[TreeNode]) -> None:
     for node in nodes:
-        label = Text(f"{node.id}. ", style="dim") + Text(clean(node.resolved or node.question))
+        label = Text.assemble((f"{node.id}. ", "dim"), clean(node.resolved or node.question))
         if node.state == "asking":
-            label += Text("  …", style="yellow")
+            label.append("  …", "yellow")
         elif node.state in ("answered", "unanswered"):
             style = _SOURCE_STYLE.get(node.source, "")
-            label += Text("  → ", style="dim") + Text(clean(node.answer) or "?", style=f"bold {style}")
             cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
-            label += Text(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited)}]", style=f"dim {style}")
+            label.append("  → ", "dim")
+            label.append(clean(node.answer) or "?", f"bold {style}")
+            label.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited)}]", f"dim {style}")
         _add(branch.add(label), node.children)
 
 
