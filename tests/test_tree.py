@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -140,6 +141,20 @@ def test_who_writes_long_references_does_not_mean_short_ones() -> None:
     plan = make_plan({"query1": "Who sang?", "query2": "Was #query1 ever at #1 in the charts?"}, ROOT)
     assert questions(plan)[1] == "Was #query1 ever at #1 in the charts?"
     assert plan[2].refs == (1,)
+
+
+def test_a_short_reference_beside_long_ones_elsewhere_is_one() -> None:
+    raw = {"query1": "Who wrote it?", "query2": "Where was #query1 born?", "query3": "Which river flows through #2?"}
+    plan = make_plan(raw, ROOT)
+    assert questions(plan)[2] == "Which river flows through #query2?"
+    assert plan[3].refs == (2,)
+
+
+def test_only_children_and_queries_hold_questions() -> None:
+    raw = {"query1": {"question": "Who directed it?", "keywords": ["director", "film"], "children": {}}}
+    plan = make_plan(raw, ROOT)
+    assert questions(plan) == ["Who directed it?"]
+    assert plan.issues == ()
 
 
 # Repairs of references
@@ -528,7 +543,8 @@ def test_any_value_makes_a_plan_that_can_be_carried_out(raw: Any, root: str, men
 def test_a_plan_written_down_and_read_again_is_the_same(raw: Any, root: str) -> None:
     plan = make_plan(raw, root)
     again = make_plan(json.loads(json.dumps(written(plan))), root)
-    if "root_restated" not in kinds(again):
+    text_like_references = any(re.search(r"#\d", node.question) for node in plan.nodes)
+    if "root_restated" not in kinds(again) and not text_like_references:
         assert [(node.id, node.parent, node.refs) for node in again.nodes] == [
             (node.id, node.parent, node.refs) for node in plan.nodes
         ]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hoptree.engine import Engine, aask, ask
     from hoptree.runtime.budget import Budget
+    from hoptree.runtime.context import Prices
     from hoptree.runtime.result import Result
     from hoptree.values import Answer, Fact, Passage, Question, Usage
 
-__all__ = ["Answer", "Budget", "Engine", "Fact", "Passage", "Question", "Result", "Usage", "aask", "ask"]
+__all__ = ["Answer", "Budget", "Engine", "Fact", "Passage", "Prices", "Question", "Result", "Usage", "aask", "ask"]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -18,6 +19,7 @@ _HOMES = {
     "aask": "hoptree.engine",
     "ask": "hoptree.engine",
     "Budget": "hoptree.runtime.budget",
+    "Prices": "hoptree.runtime.context",
     "Result": "hoptree.runtime.result",
 }
 

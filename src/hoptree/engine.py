@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from hoptree import __version__
-from hoptree.errors import BudgetSpent, CacheError, HoptreeError, InputError, InternalError
+from hoptree.errors import BudgetSpent, CacheError, ConfigError, HoptreeError, InputError, InternalError
 from hoptree.methods.registry import find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
@@ -33,7 +34,8 @@ MAX_QUESTION = 8_000
 class Engine:
     """A method, a model and a corpus, ready to answer any number of questions at once.
 
-    `cache` is a file for replies (None: nothing is remembered). Use it as an async context manager.
+    `cache` is the file where replies are remembered, by default the user's own; None remembers nothing. Use it as an
+    async context manager.
     """
 
     def __init__(
@@ -45,11 +47,13 @@ class Engine:
         options: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
-        cache: Path | None = None,
+        cache: str | Path | None = "default",
         base_url: str = "",
         concurrency: int | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
+        if budget and budget.cost is not None and prices is None:
+            raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
         self.retriever = _open_corpus(corpus)
@@ -62,11 +66,11 @@ class Engine:
         self._calls = Calls(self._cache, concurrency=concurrency)
         self._calls.cache_failure = self._cache_failure
 
-    def _open_cache(self, path: Path | None) -> Cache | None:
+    def _open_cache(self, path: str | Path | None) -> Cache | None:
         if path is None:
             return None
         try:
-            return Cache(path)
+            return Cache(default_cache_path() if path == "default" else Path(path))
         except CacheError as error:
             self._cache_failure = error
             return None
@@ -106,6 +110,7 @@ class Engine:
             method=self.method.name,
             options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
             model=self.model.name,
+            corpus=self.retriever.identity if self.retriever else None,
             fidelity=self.method.fidelity(self.options),
             version=__version__,
         )
@@ -113,16 +118,19 @@ class Engine:
         stopped_by = ""
         answer: Answer | None = None
         try:
-            async with asyncio.timeout(self._budget.seconds if self._budget else None):
+            async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
                 answer = await self.method.run(asked, ctx, **self.options)
         except BudgetSpent as spent:
             stopped_by = spent.limit
-        except TimeoutError:
-            stopped_by = "seconds"
         except HoptreeError as error:
             failure = error
         except Exception as error:  # one question's mishap must not end a run of a thousand
-            failure = InternalError(error)
+            if isinstance(error, TimeoutError) and clock.expired():
+                stopped_by = "seconds"
+            elif os.environ.get("HOPTREE_DEBUG"):
+                raise
+            else:
+                failure = InternalError(error)
         if stopped_by:
             answer = ctx.best
             ctx.warn("stopped", f"The budget of {stopped_by} ended the run; the answer is the best found until then.")
@@ -150,12 +158,14 @@ async def aask(
     method: str = "taikc",
     options: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
+    prices: Prices | None = None,
     base_url: str = "",
-    cache: Path | None = None,
+    concurrency: int | None = None,
+    cache: str | Path | None = "default",
     trace: str | Path | None = None,
     listeners: Sequence[Listener] = (),
 ) -> Result:
-    """Answer one question; a failure is raised. Replies are remembered in `cache`, by default the user's own."""
+    """Answer one question; a failure is raised."""
     writer = TraceFile(Path(trace)) if trace else None
     try:
         async with Engine(
@@ -164,8 +174,10 @@ async def aask(
             corpus=corpus,
             options=options,
             budget=budget,
+            prices=prices,
             base_url=base_url,
-            cache=cache or default_cache_path(),
+            concurrency=concurrency,
+            cache=cache,
             listeners=(*listeners, writer) if writer else listeners,
         ) as engine:
             result = await engine.ask(question)

@@ -21,7 +21,12 @@ __all__ = [
 
 
 class HoptreeError(Exception):
-    """Anything Hoptree reports on purpose: one sentence for the cause, one for the remedy."""
+    """Anything Hoptree reports on purpose: one sentence for the cause, one for the remedy.
+
+    `exit_code` is 2 where the command must be changed to work, 1 where the same one may work later.
+    """
+
+    exit_code = 1
 
     def __init__(self, cause: str, remedy: str = "") -> None:
         super().__init__(cause)
@@ -45,6 +50,8 @@ class InternalError(HoptreeError):
 
 class InputError(HoptreeError):
     """What the caller gave cannot be used as it is."""
+
+    exit_code = 2
 
 
 class ConfigError(InputError):
@@ -106,8 +113,10 @@ class EndpointError(ModelError):
         status: int | None = None,
         retryable: bool = False,
         retry_after: float | None = None,
+        exit_code: int = 1,
     ) -> None:
         super().__init__(cause, remedy)
+        self.exit_code = exit_code
         self.status = status
         self.retryable = retryable
         self.retry_after = retry_after

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hoptree.names import name_spans
+
 __all__ = ["Issue", "Node", "Pairs", "Plan", "make_plan", "references", "resolve", "single_node"]
 
 MAX_NODES = 12
@@ -26,7 +28,6 @@ _SHORT = re.compile(r"#\d+\b")
 _KEY_ID = re.compile(r"query\s*_?\s*(\d+)", re.IGNORECASE)
 _QUESTION_KEYS = ("question", "query", "sub_question", "subquestion", "text")
 _CHILDREN_KEYS = ("children", "sub_queries", "subqueries", "sub_questions")
-_SPAN = re.compile(r"[^\W\d_a-z][\w'’.-]*(?:\s+(?:(?:of|the|de|van|von|da|del|di)\s+)?[^\W\d_a-z][\w'’.-]*)*")
 
 
 class Pairs(dict[str, Any]):
@@ -166,7 +167,7 @@ def _collect(
     """Append the drafts found in `raw`, which may be a node, a group of nodes, or a bare question."""
     if nesting > _MAX_NESTING:
         return
-    if depth > MAX_DEPTH and isinstance(raw, str | Mapping):
+    if depth > MAX_DEPTH and raw and isinstance(raw, str | Mapping):
         issues.append(Issue("cap_depth", above + 1 if above is not None else 0, f"deeper than {MAX_DEPTH}: dropped"))
         return
     if isinstance(raw, str):
@@ -191,7 +192,7 @@ def _collect(
     for key, value in pairs:
         if found := _KEY_ID.fullmatch(key.strip()):
             _collect(value, _number(found[1]), above, depth, drafts, issues, nesting + 1)
-        elif key in _CHILDREN_KEYS or isinstance(value, Mapping | list):
+        elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
             _collect(value, None, above, depth, drafts, issues, nesting + 1)
 
 
@@ -204,10 +205,7 @@ def _drop_first(drafts: list[_Draft]) -> None:
 
 def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
     """Give every draft its references, repaired where they point nowhere, and its canonical wording."""
-    # "#1 hit" in the question itself is text; and who writes "#query2" does not mean "#2".
-    short_is_text = any(_REFERENCE.search(draft.question) for draft in drafts) or bool(_SHORT.search(root))
-    pattern = _REFERENCE if short_is_text else _ANY_REFERENCE
-    written = [{m[0]: _number(m[m.lastindex or 1]) for m in pattern.finditer(draft.question)} for draft in drafts]
+    written = [_written(draft.question, root) for draft in drafts]
     meant = [{name: _meant(name, index, drafts) for name in names.values()} for index, names in enumerate(written)]
     edges: dict[int, set[int]] = {
         ids[index]: {ids[target] for target in targets.values() if target is not None and target < index}
@@ -220,10 +218,22 @@ def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue])
             for name, target in meant[index].items()
         }
         stands_for = {text: by_name[name] for text, name in written[index].items()}
-        question = pattern.sub(lambda match, known=stands_for: known[match[0]], draft.question)  # type: ignore[misc]
+        question = _ANY_REFERENCE.sub(
+            lambda match, known=stands_for: known.get(match[0], match[0]),  # type: ignore[misc]
+            draft.question,
+        )
         parent = ids[draft.above] if draft.above is not None else None
         nodes.append(Node(ids[index], question, parent, draft.depth, references(question)))
     return nodes
+
+
+def _written(question: str, root: str) -> dict[str, int]:
+    """The references of a question as they are written, and the numbers they name.
+
+    "#1 hit" is text where the main question has it, or where the sub-question writes "#query1" for what it means.
+    """
+    pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
+    return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
 
 
 def _meant(name: int, index: int, drafts: list[_Draft]) -> int | None:
@@ -285,16 +295,15 @@ def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: li
         return node
     known = root.casefold()
     first_word = len(node.question.split(maxsplit=1)[0])
-    for match in _SPAN.finditer(node.question, first_word):
-        span = match[0].rstrip("?.,'’")
-        if not span[:1].isupper() or span.casefold().removesuffix("'s").removesuffix("’s") in known:
+    for start, end in name_spans(node.question, first_word):
+        span = node.question[start:end]
+        if span.casefold().removesuffix("'s").removesuffix("’s") in known:
             continue
         edges = {other.id: set(other.refs) for other in mend_in or ()}
         if mend_in is None or _reaches(edges, node.parent, node.id):
             issues.append(Issue("plan_leak", node.id, f"names {span!r}, which the question does not"))
             return node
         issues.append(Issue("plan_leak", node.id, f"{span!r} replaced by #query{node.parent}"))
-        end = match.start() + len(span)
-        question = f"{node.question[: match.start()]}#query{node.parent}{node.question[end:]}"
+        question = f"{node.question[:start]}#query{node.parent}{node.question[end:]}"
         return replace(node, question=question, refs=references(question))
     return node

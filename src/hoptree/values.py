@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Literal
 
 __all__ = ["Answer", "Fact", "Passage", "Question", "Source", "Status", "Usage"]
 
@@ -84,12 +83,5 @@ class Usage:
     seconds: float = 0.0
     critical_path_seconds: float = 0.0
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
-
     def as_dict(self) -> dict[str, float]:
         return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Usage:
-        return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})

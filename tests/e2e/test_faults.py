@@ -325,7 +325,7 @@ def test_a_tree_that_is_nonsense_only_at_first_is_asked_for_again(endpoint: Endp
 def test_a_question_in_another_script_arrives_and_comes_back_whole(
     question: str, name: str, endpoint: Endpoint, tmp_path: Path
 ) -> None:
-    corpus = index_of(tmp_path, (name, f"{name} 1948."))
+    corpus = index_of(tmp_path, (name, f"{question} {name} 1948."))
     endpoint.on("taikc/decompose", json.dumps({"query1": {"question": question}}, ensure_ascii=False))
     endpoint.on("taikc/read", name)
     endpoint.on("taikc/final", name)

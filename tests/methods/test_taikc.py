@@ -31,6 +31,7 @@ class Shelf:
     """A retriever that always finds the same passages, and remembers what it was asked."""
 
     kind = "shelf"
+    identity = "shelf"
 
     def __init__(self, *passages: Passage) -> None:
         self.passages = passages
@@ -90,6 +91,7 @@ class Run:
             corpus=self.shelf,
             options=options,
             budget=budget,
+            cache=None,
             listeners=(self.events.append,),
         ) as engine:
             return await engine.ask(question)
@@ -532,7 +534,7 @@ def test_the_calls_are_counted() -> None:
     assert run.result.usage.retrievals == len(run.shelf.asked) == 2
 
 
-def test_a_search_that_finds_nothing_is_read_all_the_same() -> None:
+def test_a_search_that_finds_nothing_leaves_nothing_to_read() -> None:
     run = Run(rules(read="The documents do not provide it."), shelf=Shelf())
     assert run.node(1)["passages"] == []
     assert run.node(1)["source"] == "fallback"

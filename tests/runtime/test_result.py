@@ -139,12 +139,6 @@ def test_usage_adds_up_the_calls() -> None:
     )
 
 
-def test_usages_add_and_survive_being_written_down() -> None:
-    usage = Usage(llm_calls=1, cost=0.5) + Usage(llm_calls=2, prompt_tokens=7)
-    assert usage == Usage(llm_calls=3, prompt_tokens=7, cost=0.5)
-    assert Usage.from_dict({**usage.as_dict(), "from": "a newer version"}) == usage
-
-
 # The critical path
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import exit_code, print_error, print_json, run
+from hoptree.cli.console import print_error, print_json, run
 from hoptree.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -72,12 +72,9 @@ def ask(
     from hoptree.engine import Engine
     from hoptree.models import DEFAULT_MODEL
     from hoptree.runtime.budget import Budget
-    from hoptree.runtime.cache import default_cache_path
     from hoptree.runtime.trace import TraceFile
 
     limits = Budget.parse(budget)
-    if limits.cost is not None and not prices:
-        raise ConfigError("A budget of money needs prices.", "Add --prices IN/OUT, for example 0.15/0.60.")
     text = sys.stdin.read() if question == "-" else question
     options = read_settings(settings)
     writer = TraceFile(trace) if trace else None
@@ -89,7 +86,7 @@ def ask(
             options=options,
             budget=limits,
             prices=_read_prices(prices),
-            cache=None if no_cache else default_cache_path(),
+            cache=None if no_cache else "default",
             base_url=base_url,
             concurrency=concurrency,
             listeners=(writer,) if writer else (),
@@ -100,7 +97,7 @@ def ask(
             writer.close()
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
-        raise typer.Exit(exit_code(failure))
+        raise typer.Exit(failure.exit_code)
 
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
@@ -142,20 +139,19 @@ def show(
     from hoptree.runtime.trace import read_traces
 
     results = [read_result(events) for events in read_traces(trace)]
-    if as_json:
-        print_json([result.as_dict() for result in results] if len(results) > 1 else results[0].as_dict())
-        return
-    for result in results:
-        _print(result, as_json=False)
     if svg:
         from hoptree.cli.render import draw_svg
 
         try:
             svg.write_text(draw_svg(results), encoding="utf-8")
         except OSError as error:
-            raise InputError(
-                f"The picture cannot be written to {svg}: {error.strerror}.", "Choose another --svg."
-            ) from error
+            cause = f"The picture cannot be written to {svg}: {error.strerror}."
+            raise InputError(cause, "Choose another --svg.") from error
+    if as_json:
+        print_json([result.as_dict() for result in results] if len(results) > 1 else results[0].as_dict())
+        return
+    for result in results:
+        _print(result, as_json=False)
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from hoptree.errors import EndpointError, HoptreeError, InputError
+from hoptree.errors import HoptreeError
 
-__all__ = ["Interrupted", "clean", "exit_code", "print_error", "print_json", "run"]
+__all__ = ["Interrupted", "clean", "print_error", "print_json", "run"]
 
 T = TypeVar("T")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# Terminal controls, marks that turn the direction of writing, and halves of characters.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Interrupted(HoptreeError):
@@ -34,16 +35,10 @@ def clean(text: str) -> str:
     return _CONTROL.sub("", text)
 
 
-def exit_code(error: HoptreeError) -> int:
-    """2 where the command must be changed to work (input, key, address), 1 where the same one may work later."""
-    if isinstance(error, EndpointError):
-        return 2 if error.status in (401, 403, 404) or (error.status is None and error.retryable) else 1
-    return 2 if isinstance(error, InputError) else 1
-
-
 def print_error(error: HoptreeError) -> None:
     print(f"hoptree: {clean(str(error))}", file=sys.stderr)  # noqa: T201
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))  # noqa: T201
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(json.dumps(value, indent=2) if _CONTROL.search(text) else text)  # noqa: T201

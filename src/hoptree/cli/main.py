@@ -10,7 +10,7 @@ import typer
 
 from hoptree import __version__
 from hoptree.cli import ask, corpus, demo, machine, methods
-from hoptree.cli.console import exit_code, print_error
+from hoptree.cli.console import print_error
 from hoptree.errors import HoptreeError, InternalError
 
 __all__ = ["app", "main"]
@@ -61,7 +61,7 @@ def main() -> None:
         app()
     except HoptreeError as error:
         print_error(error)
-        sys.exit(exit_code(error))
+        sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader (head, less) went away: nothing is wrong. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -66,19 +66,21 @@ def _read_text(text: str, name: str) -> Iterator[Passage]:
     """Paragraphs put together to passages, never across a heading; the title is the heading, or the file's name."""
     title, words, number = Path(name).stem, list[str](), 0
 
-    def passage() -> Passage:
-        return Passage(f"{name}#{number}", title, " ".join(words))
+    def cut(size: int) -> Passage:
+        nonlocal words, number
+        number += 1
+        text, words = " ".join(words[:size]), words[size:]
+        return Passage(f"{name}#{number}", title, text)
 
     for paragraph in re.split(r"\n\s*\n|\n(?=#{1,6}\s)|(?<=\n)(?=#{1,6}\s)", text):
         body = paragraph.strip()
         heading = _HEADING.match(body.split("\n", 1)[0]) if body else None
         if words and (heading or len(words) + len(body.split()) > PASSAGE_WORDS):
-            number += 1
-            yield passage()
-            words = []
+            yield cut(PASSAGE_WORDS)
         if heading:
             title, body = heading[1].rstrip("#").rstrip() or heading[1], body.partition("\n")[2]
         words += body.split()
+        while len(words) > PASSAGE_WORDS:
+            yield cut(PASSAGE_WORDS)
     if words:
-        number += 1
-        yield passage()
+        yield cut(PASSAGE_WORDS)

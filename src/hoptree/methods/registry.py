@@ -42,7 +42,10 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method; `iterative` to `query` are the columns of TAIKC's Table 11."""
+    """A registered method.
+
+    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
+    """
 
     name: str
     title: str
@@ -54,10 +57,11 @@ class Method:
     dynamic: bool = False
     strategy: str = ""
     query: str = ""
+    beyond: tuple[str, ...] = ()
 
     def fidelity(self, options: Mapping[str, Any]) -> str:
-        """How close to its paper a run is: `exact`, or `approx` with the option that goes beyond it."""
-        return "approx" if options.get("robust") else "exact"
+        """How close to its paper a run's signals are: `exact`, or `approx` with an option that goes beyond it."""
+        return "approx" if any(options.get(name) for name in self.beyond) else "exact"
 
     @property
     def summary(self) -> str:

@@ -44,6 +44,7 @@ class _Broken(Exception):
     dynamic=True,
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
+    beyond=("robust",),
 )
 async def taikc(
     question: Question,
@@ -64,7 +65,8 @@ async def taikc(
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers held against them, chains kept word for word, a reasoned conclusion, no answer rather than a guess.
+    their answers held against them, chains kept word for word, a reasoned conclusion, no answer rather than a guess
+    (`continuation` and `titles` have no effect on it).
     """
     if source != "internal":
         ctx.require_corpus()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from typing import Any
 
 from hoptree.errors import ConfigError
 from hoptree.models.model import Model
@@ -11,10 +12,14 @@ __all__ = ["DEFAULT_MODEL", "open_model"]
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
 _KINDS = ("openai", "local", "scripted")
+_LOCAL_SETTINGS = ("n_ctx", "slots", "threads", "exact")
 
 
 def open_model(spec: str, *, base_url: str = "") -> Model:
-    """The model a `KIND/NAME` text names; `base_url` is for `openai/…`."""
+    """The model a `KIND/NAME` text names; `base_url` is for `openai/…`.
+
+    A local model takes settings: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1`.
+    """
     kind, _, name = spec.partition("/")
     if not name or kind not in _KINDS:
         close = difflib.get_close_matches(kind, _KINDS, 1)
@@ -32,7 +37,21 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     if kind == "local":
         from hoptree.models.local import LocalModel
 
-        return LocalModel(name)
+        file, _, settings = name.partition("?")
+        return LocalModel(file, **_local_settings(settings))
     from hoptree.models.scripted import ScriptedModel
 
     return ScriptedModel(name)
+
+
+def _local_settings(text: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = part.partition("=")
+        if name not in _LOCAL_SETTINGS or not value.isdigit():
+            raise ConfigError(
+                f"'{part}' is no setting of a local model.",
+                "There are n_ctx, slots, threads and exact: local/NAME?n_ctx=8192",
+            )
+        settings[name] = value == "1" if name == "exact" else int(value)
+    return settings

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hoptree.errors import ConfigError, InputError, MissingModel
+from hoptree.folders import cache_folder
 
 __all__ = [
     "CATALOGUE",
@@ -123,8 +124,7 @@ def models_folder() -> Path:
     """The folder of model weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
     if chosen := os.environ.get("HOPTREE_MODELS"):
         return Path(chosen).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "hoptree" / "models"
+    return cache_folder() / "models"
 
 
 def find(name: str) -> Entry | Path:

@@ -47,8 +47,7 @@ class LocalModel:
 
     The file is loaded by the first call. `slots` calls run at once; there are more `lanes` than that, each holding the
     prompt it read last, so that the beginning which the prompts of one step share is read once and not for every call.
-    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`. On two cores a
-    second slot brought no measurable gain; try more on larger machines.
+    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`.
 
     Sums are rounded differently when a prompt is read in other portions or beside another call, so where two tokens
     are almost equally likely a greedy reply can depend on the calls before and beside it. `exact` rules that out, at
@@ -87,7 +86,10 @@ class LocalModel:
     def identity(self) -> str:
         """Weights, context, library and its build; slots, lanes and threads change speed and rounding only."""
         if not self._identity:
-            digest = file_digest(self._settings.path)
+            try:
+                digest = file_digest(self._settings.path)
+            except OSError as error:
+                raise _unreadable(self._settings.path, error) from error
             exact = ";exact" if self._exact else ""
             built = f"{LIBRARY}={library_version()}:{','.join(sorted(library_features()))}"
             self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
@@ -205,9 +207,7 @@ def _load(settings: Settings) -> Any:
         with path.open("rb") as file:
             magic = file.read(len(MAGIC))
     except OSError as error:
-        raise EndpointError(
-            f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions."
-        ) from error
+        raise _unreadable(path, error) from error
     if magic != MAGIC:
         raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
@@ -217,9 +217,15 @@ def _load(settings: Settings) -> Any:
         raise _load_error(settings, error) from error
 
 
+def _unreadable(path: Path, error: OSError) -> EndpointError:
+    return EndpointError(
+        f"{path} cannot be read: {error.strerror}.", "Check the file and its permissions.", exit_code=2
+    )
+
+
 def _library() -> Any:
-    # Threads of OpenMP wait for each other by spinning. Where another program wants the cores too, that makes writing
-    # three times slower; a short spin costs nothing where none does. Read once, when the library is loaded.
+    # Threads of OpenMP wait for each other by spinning, which is slow where another program wants the cores too; a
+    # short spin costs nothing where none does. Read once, when the library is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         return importlib.import_module(LIBRARY)
@@ -254,7 +260,7 @@ def _load_error(settings: Settings, error: Exception) -> ModelError:
     if room is not None and room < size:
         return EndpointError(
             f"{settings.path.name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free.",
-            "Close other programs, choose a smaller model, or lower n_ctx.",
+            "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048).",
         )
     return EndpointError(
         f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",
@@ -334,7 +340,7 @@ def _refusal(chunk: dict[str, Any]) -> ModelError:
     if told.get("type") == "exceed_context_size_error":
         return EndpointError(
             f"The prompt has {told.get('n_prompt_tokens')} tokens and the model's context {told.get('n_ctx')}.",
-            "Raise n_ctx, or give the step fewer or shorter passages.",
+            "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
             status=status,
         )
     message = str(told.get("message", told)).rstrip(".")

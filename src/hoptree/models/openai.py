@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
@@ -38,7 +39,9 @@ class OpenAIModel:
         self, name: str, *, base_url: str = "", api_key: str = "", timeout: float = 120.0, slots: int = 100
     ) -> None:
         self.url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
-        key = api_key or os.environ.get("OPENAI_API_KEY", "")
+        key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
+        if not key.isascii() or not key.isprintable():
+            raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(
                 f"'{self.url}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
@@ -51,6 +54,7 @@ class OpenAIModel:
         self.name = f"openai/{name}"
         self.identity = f"openai:{self.url}:{name}"
         self.endpoint = self.url
+        self._shown = _without_password(self.url)
         self.slots = slots
         self._model = name
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -60,10 +64,11 @@ class OpenAIModel:
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         while True:
-            status, headers, body = await self._post(self._body(request), step)
+            sent = self._body(request)
+            status, headers, body = await self._post(sent, step)
             if status == 200:
                 return self._read(body)
-            if status == 400 and (parameter := self._newly_refused(body)):
+            if status == 400 and (parameter := _complained_of(body, sent)):
                 self._refused.add(parameter)
                 continue
             raise self._failure(status, headers, body)
@@ -88,24 +93,29 @@ class OpenAIModel:
                 async for chunk in response.aiter_bytes():
                     received += chunk
                     if len(received) > MAX_BODY:
-                        raise UnusableReply(f"{self.url} sent a reply without end.", "Check the server's max_tokens.")
+                        raise UnusableReply(
+                            f"{self._shown} sent a reply without end.", "Check the server's max_tokens."
+                        )
                 return response.status_code, response.headers, bytes(received)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise EndpointError(
-                f"{self.url} did not answer within {self._timeout:g} seconds.",
+                f"{self._shown} did not answer within {self._timeout:g} seconds.",
                 "Check that the server is running and not overloaded.",
                 retryable=True,
             ) from error
         except httpx.ConnectError as error:
             raise EndpointError(
-                f"{self.url} cannot be reached ({error}).", "Start the server, or correct --base-url.", retryable=True
+                f"{self._shown} cannot be reached ({error}).",
+                "Start the server, or correct --base-url.",
+                retryable=True,
+                exit_code=2,
             ) from error
         except (httpx.TransportError, httpx.DecodingError) as error:
             raise EndpointError(
-                f"The connection to {self.url} broke off ({type(error).__name__}).", "Try again.", retryable=True
+                f"The connection to {self._shown} broke off ({type(error).__name__}).", "Try again.", retryable=True
             ) from error
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise ConfigError(f"'{self.url}' is no base URL ({error}).", "Correct --base-url.") from error
+            raise ConfigError(f"'{self._shown}' is no base URL ({error}).", "Correct --base-url.") from error
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -130,14 +140,6 @@ class OpenAIModel:
                 body[_RENAMED[parameter]] = value
         return body
 
-    def _newly_refused(self, body: bytes) -> str:
-        """The parameter a 400 complains of, if leaving it out or renaming it may help."""
-        said = _error_text(body)
-        for parameter in (*_RENAMED, *_OPTIONAL):
-            if f"'{parameter}'" in said and parameter not in self._refused:
-                return parameter
-        return ""
-
     def _read(self, body: bytes) -> Reply:
         try:
             data = json.loads(body)
@@ -147,7 +149,7 @@ class OpenAIModel:
             usage = _read_usage(data.get("usage") or {}, choices)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             raise UnusableReply(
-                f"{self.url} answered with {_what(body)} instead of a chat completion.",
+                f"{self._shown} answered with {_what(body)} instead of a chat completion.",
                 "Check that --base-url ends where /chat/completions begins (often /v1).",
             ) from error
         return Reply(choices, usage)
@@ -158,18 +160,22 @@ class OpenAIModel:
         after = _retry_after(headers)
         if status in (401, 403):
             return EndpointError(
-                f"{self.url} refused the key (HTTP {status}).", "Set OPENAI_API_KEY to a valid key.", status=status
+                f"{self._shown} refused the key (HTTP {status}).",
+                "Set OPENAI_API_KEY to a valid key.",
+                status=status,
+                exit_code=2,
             )
         if status == 404:
             return EndpointError(
-                f"{self.url} has no model '{self._model}' (HTTP 404{quoted}).",
+                f"{self._shown} has no model '{self._model}' (HTTP 404{quoted}).",
                 "Check the model's name and that --base-url is complete (often …/v1).",
                 status=status,
+                exit_code=2,
             )
         if status == 429:
             paid_up = "quota" not in said and "billing" not in said
             return RateLimited(
-                f"{self.url} asks for fewer requests (HTTP 429{quoted}).",
+                f"{self._shown} asks for fewer requests (HTTP 429{quoted}).",
                 "Wait a little or lower --concurrency; finished calls are kept.",
                 status=status,
                 retryable=paid_up,
@@ -177,14 +183,14 @@ class OpenAIModel:
             )
         if status >= 500 or status in (408, 409, 425):
             return EndpointError(
-                f"{self.url} failed (HTTP {status}{quoted}).",
+                f"{self._shown} failed (HTTP {status}{quoted}).",
                 "Try again later; finished calls are kept.",
                 status=status,
                 retryable=True,
                 retry_after=after,
             )
         return EndpointError(
-            f"{self.url} refused the request (HTTP {status}{quoted}).",
+            f"{self._shown} refused the request (HTTP {status}{quoted}).",
             "Shorten the question or the passages (--set k=…)." if "context" in said else "Check model and options.",
             status=status,
         )
@@ -193,6 +199,12 @@ class OpenAIModel:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+
+def _complained_of(body: bytes, sent: Mapping[str, Any]) -> str:
+    """The parameter of the request that a 400 complains of, if leaving it out or renaming it may help."""
+    said = _error_text(body)
+    return next((name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent), "")
 
 
 def _read_choice(data: dict[str, Any]) -> Choice:
@@ -261,3 +273,10 @@ def _retry_after(headers: httpx.Headers) -> float | None:
         )
     except (ValueError, TypeError):
         return None
+
+
+def _without_password(url: str) -> str:
+    """The URL as it may be shown and written to a trace."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return scheme + separator + host.rpartition("@")[2] + slash + path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shutil
+import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,28 +47,26 @@ def build_index(
     on_passage: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Write a new index to `out`; an index that was there stays usable until the new one is complete."""
+    out = out.resolve()
     if out.exists() and not (out / MANIFEST).exists() and (not out.is_dir() or any(out.iterdir())):
         raise CorpusError(f"{out} exists and is no index.", "Choose a new folder for --out.")
-    fresh = out.with_name(out.name + ".new")
     try:
-        shutil.rmtree(fresh, ignore_errors=True)
-        fresh.mkdir(parents=True)
-        manifest = _write(passages, fresh, language, on_passage)
-        _put_in_place(fresh, out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+            fresh = Path(scratch, "new")
+            fresh.mkdir()
+            manifest = _write(passages, fresh, language, on_passage)
+            _put_in_place(fresh, out, Path(scratch, "old"))
     except (OSError, ValueError) as error:  # tantivy reports what the system told it as a ValueError
         reason = error.strerror if isinstance(error, OSError) else error
         raise CorpusError(
             f"The index cannot be written to {out}: {reason}.", "Free some space or choose another --out."
         ) from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return manifest
 
 
-def _put_in_place(fresh: Path, out: Path) -> None:
+def _put_in_place(fresh: Path, out: Path, old: Path) -> None:
     """Swap the folders; if that fails, the old index is where it was."""
-    old = out.with_name(out.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
     if out.exists():
         out.rename(old)
     try:
@@ -77,7 +75,6 @@ def _put_in_place(fresh: Path, out: Path) -> None:
         if old.exists():
             old.rename(out)
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(
@@ -121,6 +118,7 @@ class BM25:
 
     def __init__(self, folder: Path) -> None:
         self.manifest = _read_manifest(folder)
+        self.identity = f"bm25:{self.manifest.digest}"
         try:
             self._index = tantivy.Index.open(str(folder))
             self._analyzer = _register(self._index, self.manifest.language)

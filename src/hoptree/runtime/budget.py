@@ -13,8 +13,8 @@ __all__ = ["Budget"]
 class Budget:
     """Limits of one question; None means no limit.
 
-    Calls and tokens count whether or not the cache answered, so that a budget stops a run at the same place each
-    time; `cost` counts what is really paid.
+    Calls and tokens count whether or not the cache answered; `cost` counts what is really paid. It is checked before
+    each call, so calls that are under way together may take tokens and cost a little over it.
     """
 
     calls: int | None = None

@@ -103,7 +103,9 @@ class Calls:
         if model.identity in self._thinkers:
             return await self._persist(model, _with_room(request), step, on_retry)
         reply, seconds = await self._persist(model, request, step, on_retry)
-        if reply.finish == "length" and not reply.text and reply.choices[0].reasoning:
+        # Whether or not the model is known to think, a reply cut short by thought is asked for with room: what comes
+        # back does not depend on what was asked before.
+        if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
             self._thinkers.add(model.identity)
             longer, more_seconds = await self._persist(model, _with_room(request), step, on_retry)
             return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
@@ -112,8 +114,7 @@ class Calls:
     async def _persist(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """Send until it is answered or not worth another try."""
         limit = self._limit(model)
-        began = time.monotonic()
-        failures = 0
+        failures, first_failure = 0, 0.0
         while True:
             await limit.acquire()
             sent = time.monotonic()
@@ -124,10 +125,10 @@ class Calls:
                 limit.answered()
                 return reply, time.monotonic() - sent
             except ModelError as error:
-                failures += 1
+                failures, first_failure = failures + 1, first_failure or time.monotonic()
                 if isinstance(error, RateLimited):
                     limit.refused(sent)
-                wait = self._wait(error, failures, time.monotonic() - began)
+                wait = self._wait(error, failures, time.monotonic() - first_failure)
                 if wait is None:
                     raise
                 on_retry(error, wait)
@@ -142,9 +143,9 @@ class Calls:
         # Jitter, so that requests refused together do not come back together.
         backoff = min(30.0, 0.5 * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)
         wait = backoff if error.retry_after is None else max(error.retry_after, 0.05)
-        if isinstance(error, RateLimited):
-            return wait if waited + wait <= self._patience else None
-        return wait if failures < self._attempts else None
+        if not waited + wait <= self._patience:  # also when the server asks for infinity
+            return None
+        return wait if isinstance(error, RateLimited) or failures < self._attempts else None
 
     def _limit(self, model: Model) -> AdaptiveLimit:
         limit = self._limits.get(model.endpoint)

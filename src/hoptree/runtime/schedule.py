@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from hoptree.errors import BudgetSpent
 from hoptree.tree import Node, Plan
 
 __all__ = ["in_order", "together"]
@@ -14,13 +15,27 @@ T = TypeVar("T")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Await all at once; the first failure cancels the others and is raised as itself, not in a group."""
+    """Await all at once; the first failure cancels the others and is raised as itself, not in a group.
+
+    A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
+    """
+    spent: list[BudgetSpent] = []
+
+    async def until_spent(one: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await one
+        except BudgetSpent as error:
+            spent.append(error)
+            return None
+
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one) for one in work]
+            tasks = [group.create_task(until_spent(one)) for one in work]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]
+    if spent:
+        raise spent[0]
+    return [cast(T, task.result()) for task in tasks]
 
 
 async def in_order(
@@ -32,13 +47,16 @@ async def in_order(
         for node in plan.order():
             done[node.id] = await solve(node, done)
         return done
-    solved = {node.id: asyncio.Event() for node in plan.nodes}
+    ended = {node.id: asyncio.Event() for node in plan.nodes}
 
     async def when_ready(node: Node) -> None:
         for ref in node.refs:
-            await solved[ref].wait()
-        done[node.id] = await solve(node, done)
-        solved[node.id].set()
+            await ended[ref].wait()
+        try:
+            if all(ref in done for ref in node.refs):  # else the budget ended before what it needs was known
+                done[node.id] = await solve(node, done)
+        finally:
+            ended[node.id].set()
 
     await together(when_ready(node) for node in plan.nodes)
     return done

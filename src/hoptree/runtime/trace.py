@@ -51,7 +51,7 @@ class Trace:
 
 
 class TraceFile:
-    """A listener that appends every event to a JSONL file as it comes, so that a killed run leaves its trace."""
+    """A listener that appends every event to a JSONL file; a killed run loses at most what came since the last step."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,6 +76,7 @@ class TraceFile:
             self.failure = TraceError(
                 f"The trace at {self.path} could not be written further: {error.strerror}.", "Free some space."
             )
+            self.failure.exit_code = 1
             self.close()
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.corpus.read import read_passages
+from hoptree.errors import CorpusError
 from hoptree.folders import cache_folder
 from hoptree.retrieval.bm25 import MANIFEST, build_index
 
@@ -22,7 +23,11 @@ def sample_index() -> Path:
     folder = cache_folder() / f"sample-{digest}"
     if not (folder / MANIFEST).exists():
         with as_file(corpus) as path:
-            build_index(read_passages(path), folder)
+            try:
+                build_index(read_passages(path), folder)
+            except CorpusError:
+                if not (folder / MANIFEST).exists():  # else another process was quicker
+                    raise
     return folder
 
 

@@ -45,6 +45,8 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     text = clean_answer(reply.text)
     status = "answered" if text and not why_unanswered(reply.text) else "unknown"
     confidence = _least_probability(reply) if logprobs else None
+    if logprobs and confidence is None:
+        ctx.warn("no_logprobs", f"{ctx.model.name} gave no log-probabilities; its own answers could not be trusted.")
     return Answer(text, reply.text, status, "internal", confidence=confidence)  # type: ignore[arg-type]
 
 
@@ -58,6 +60,9 @@ async def answer_from(
     titles: bool = False,
 ) -> Answer:
     """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`)."""
+    if not passages:
+        ctx.decide("answered", False, node=node, step="read", continuation_hit="no passages", raw="")
+        return Answer("", "", "unknown", "external")
     documents = show_passages(ctx, passages, titles=titles)
     answer = await _read(ctx, "read", prompt, question, documents, node)
     return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())

@@ -11,13 +11,15 @@ from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
+from hoptree.names import name_spans
+
 __all__ = ["Demonstration", "fixed", "load_bank", "nearest"]
 
 SHOWN = 3
+SAME_KIND = 1.5
 FOREIGN = 0.2
 """How much a word that only the demonstration has counts against it, beside one that both have."""
 
-_NAME = re.compile(r"[^\W\d_a-z][\w'’-]*(?:[\s:]+(?:(?:of|the|de|van|von|da|del|di|el|in)\s+)*[^\W\d_a-z][\w'’-]*)*")
 _COMPARING = re.compile(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
 
@@ -59,13 +61,19 @@ def nearest(question: str, n: int = SHOWN) -> tuple[Demonstration, ...]:
         shared = sum(weight[word] for word in bag & asked)
         return shared - FOREIGN * sum(weight[word] for word in bag - asked)
 
-    ranked = sorted(range(len(bank)), key=lambda index: (-likeness(bags[index]), index))
+    scores = [likeness(bag) for bag in bags]
+    first = max(range(len(bank)), key=lambda index: (scores[index], -index))
+    # Examples of one kind show one pattern; a mixture invites a mixture.
+    kin = [SAME_KIND if shot.kind == bank[first].kind else 1.0 for shot in bank]
+    ranked = sorted(range(len(bank)), key=lambda index: (index != first, -scores[index] * kin[index], index))
     return tuple(bank[index] for index in reversed(ranked[:n]))
 
 
 def _shape(question: str) -> frozenset[str]:
     """The words and word pairs of a question, with `@` for every name and `~` for every comparison."""
-    named = _NAME.sub(" @ ", question[:1].lower() + question[1:])
-    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", named)]
+    shape = question[:1].lower() + question[1:]
+    for start, end in reversed(name_spans(shape)):
+        shape = f"{shape[:start]}@{shape[end:]}"
+    words = [word.casefold() for word in re.findall(r"[^\W_]+|@", shape)]
     kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}

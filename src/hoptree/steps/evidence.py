@@ -17,9 +17,15 @@ MAX_WORDS = 350
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = re.compile(
     r"rag[\s\\_-]*required"
-    r"|\b(?:ignore|disregard|forget)\b.{0,40}\b(?:instructions?|prompts?|rules?|above|previous|guidelines)\b"
-    r"|^\W*(?:please\s+)?(?:output|respond|reply|answer|print|say|write)\s+(?:only|with|just|exactly|nothing\s+(?:but|else)|the\s+(?:word|text|phrase|string)\b)"
-    r"|\byou\s+(?:must|should|are\s+to)\s+(?:now\s+)?(?:answer|output|respond|reply|ignore|say)\b"
+    # Orders to a reader: in the imperative, or about the instructions it was given; not "they ignored the rules".
+    r"|(?:^|[,;:]\s?)\W{0,3}(?:please\s+|now\s+|and\s+|just\s+)*(?:ignore|disregard|forget)\b.{0,60}"
+    r"\b(?:instructions?|prompts?|rules?|above|previous|guidelines|question)\b"
+    r"|\b(?:ignore|disregard|forget)\s+(?:(?:all|any|the|your|these|those|previous|prior|above|earlier|other)\s+)*"
+    r"(?:instructions?|prompts?)\b"
+    r"|^\W*(?:please\s+|now\s+)*(?:output|respond|reply|answer|print|say|write)\s+"
+    r"(?:only|with|just|exactly|nothing\s+(?:but|else)|the\s+(?:word|text|phrase|string)\b)"
+    r"|\byou\s+should\s+(?:now\s+)?(?:answer|output|respond|reply|say)\s*(?:with|only|exactly|:)"
+    r"|\byou\s+(?:must|are\s+to|will)\s+(?:now\s+)?(?:answer|output|respond|reply|say|ignore|disregard)\b"
     r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:(?:ai|large)\s+)?(?:ai|language)\s+(?:assistant|model)\b",
     re.IGNORECASE,
 )
@@ -43,6 +49,7 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
         words = text.split()
         if len(words) > MAX_WORDS:
             ctx.trace.add("truncated", passage=passage.id, words=len(words), kept=MAX_WORDS)
+            ctx.warn("truncated", f"Passage {passage.id} is long; only its first {MAX_WORDS} words were read.")
         body = " ".join(words[:MAX_WORDS])
         shown.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
     return "\n".join(shown)

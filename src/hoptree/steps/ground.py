@@ -7,12 +7,12 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hoptree.names import name_spans
 from hoptree.values import Answer, Passage
 
 __all__ = ["grounded"]
 
 _WORD = re.compile(r"[^\W_]+")
-_NAME = re.compile(r"[^\W\d_a-z][\w'’-]*(?:\s+(?:(?:of|the|de|van|von|da|del|di|el)\s+)*[^\W\d_a-z][\w'’-]*)*")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
 
@@ -44,19 +44,19 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 def _names(question: str) -> list[str]:
     """The names in a question, folded; its first word is a capital without being one."""
     first = re.match(r"\W*\w+", question)
-    body = question[first.end() :] if first else question
-    return [
-        " ".join(_fold(word) for word in _WORD.findall(re.sub(r"['’]s\b", "", name))) for name in _NAME.findall(body)
-    ]
+    names = (question[start:end] for start, end in name_spans(question, first.end() if first else 0))
+    return [" ".join(_fold(word) for word in _WORD.findall(re.sub(r"['’]s\b", "", name))) for name in names]
 
 
 def _spelled(wanted: Sequence[str], text: str) -> str:
     """The place in the text that reads as the wanted words, as it is spelled there."""
     words = list(_WORD.finditer(text))
     folded = [_fold(word[0]) for word in words]
-    for start in range(len(words) - len(wanted) + 1 if wanted else 0):
-        if folded[start : start + len(wanted)] == list(wanted):
-            return text[words[start].start() : words[start + len(wanted) - 1].end()]
+    # Readers add what kind of thing it is: "Père Lachaise Cemetery", "the city of Łódź".
+    for part in (wanted, wanted[:-1], wanted[1:]) if len(wanted) > 2 else (wanted,):
+        for start in range(len(words) - len(part) + 1 if part else 0):
+            if folded[start : start + len(part)] == list(part):
+                return text[words[start].start() : words[start + len(part) - 1].end()]
     return ""
 
 

@@ -186,11 +186,17 @@ _SOFT_REFUSAL = re.compile(
 )
 
 
+_BARE_REFUSAL = re.compile(
+    r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|don['’]t know|i have no idea)"
+)
+
+
 def retrieval_trigger(reply: str) -> str:
     """Why a Confident QA reply asks for retrieval: "hard" (the identifier, or nothing), "soft" (a refusal), or ""."""
     if not reply.strip() or _IDENTIFIER.search(reply):
         return "hard"
-    return "soft" if _SOFT_REFUSAL.search(reply) else ""
+    bare = reply.strip(" .!\"'“”`*\n").casefold()
+    return "soft" if bare in _UNKNOWN or _BARE_REFUSAL.fullmatch(bare) or _SOFT_REFUSAL.search(reply) else ""
 
 
 _NEGATION = re.compile(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
