@@ -17,9 +17,13 @@ __all__ = ["Demonstration", "fixed", "load_bank", "nearest"]
 
 SHOWN = 3
 SAME_KIND = 1.5
+PER_LINK = 2.0
+"""How much a link more or less between things counts against a demonstration."""
+
 FOREIGN = 0.2
 """How much a word that only the demonstration has counts against it, beside one that both have."""
 
+_LINK = re.compile(r"\b(?:of|where|who|that|whose|by|behind|on which)\b|['’]s\b")
 _COMPARING = re.compile(r"first|last|more|(?:earli|lat|old|young|tall|high|long|larg|bigg|small|short)er")
 
 
@@ -55,13 +59,14 @@ def nearest(question: str, n: int = SHOWN) -> tuple[Demonstration, ...]:
     bags = [_shape(shot.question) for shot in bank]
     rarity = Counter(word for bag in bags for word in bag)
     weight = {word: math.log(1 + len(bank) / count) for word, count in rarity.items()}
-    asked = _shape(question)
+    asked, links = _shape(question), _links(question)
 
-    def likeness(bag: frozenset[str]) -> float:
+    def likeness(shot: Demonstration, bag: frozenset[str]) -> float:
         shared = sum(weight[word] for word in bag & asked)
-        return shared - FOREIGN * sum(weight[word] for word in bag - asked)
+        foreign = sum(weight[word] for word in bag - asked)
+        return shared - FOREIGN * foreign - PER_LINK * abs(links - _links(shot.question))
 
-    scores = [likeness(bag) for bag in bags]
+    scores = [likeness(shot, bag) for shot, bag in zip(bank, bags, strict=True)]
     first = max(range(len(bank)), key=lambda index: (scores[index], -index))
     # Examples of one kind show one pattern; a mixture invites a mixture.
     kin = [SAME_KIND if shot.kind == bank[first].kind else 1.0 for shot in bank]
@@ -77,3 +82,11 @@ def _shape(question: str) -> frozenset[str]:
     words = [word.casefold() for word in re.findall(r"[^\W_]+|@", shape)]
     kept = ["~" if _COMPARING.fullmatch(word) else word for word in words if word not in ("the", "a", "an")]
     return frozenset(kept) | {f"{a} {b}" for a, b in pairwise(kept)}
+
+
+def _links(question: str) -> int:
+    """How many times a question goes from one thing to another, roughly: its hops."""
+    shape = question
+    for start, end in reversed(name_spans(question, 1)):
+        shape = f"{shape[:start]}@{shape[end:]}"
+    return len(_LINK.findall(shape))
