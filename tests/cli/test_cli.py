@@ -267,3 +267,27 @@ def test_an_answer_is_worth_more_than_its_trace(home: Path) -> None:
     done = ask(home, "--json", "--trace", "/dev/full")
     assert json.loads(done.stdout)["answer"] == "Skagen"
     assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_odd_characters_are_escaped_for_machines_and_dropped_for_people(home: Path) -> None:
+    (home / "odd.json").write_text(json.dumps({"replies": [{"reply": "Pa\ud800ris\u009b\u202e!"}]}), encoding="utf-8")
+    arguments = ("ask", QUESTION, "--method", "direct", "-m", "scripted/odd.json")
+    done = hoptree(home, *arguments, "--json")
+    assert done.returncode == 0 and done.stdout.isascii()
+    assert json.loads(done.stdout)["answer"] == "Pa\ud800ris\u009b\u202e!"
+    assert "Paris!" in hoptree(home, *arguments).stdout
+
+
+def test_show_draws_and_prints_json_too(home: Path) -> None:
+    ask(home, "--trace", "run.jsonl")
+    done = hoptree(home, "show", "run.jsonl", "--json", "--svg", "tree.svg")
+    assert json.loads(done.stdout)["answer"] == "Skagen"
+    assert (home / "tree.svg").exists()
+
+
+def test_a_budget_of_money_needs_prices_in_python_too() -> None:
+    import hoptree as package
+    from hoptree.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="needs prices"):
+        package.Engine(method="direct", model="scripted/none.json", budget=package.Budget(cost=1))

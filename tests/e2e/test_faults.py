@@ -16,6 +16,7 @@ import hoptree
 import hoptree.models.openai
 from hoptree import Engine, Result
 from hoptree.errors import EndpointError, InputError, ModelError, RateLimited, UnusableReply
+from hoptree.models.model import Message, Request
 from hoptree.models.openai import OpenAIModel
 from hoptree.runtime.calls import Calls
 
@@ -487,3 +488,21 @@ def test_a_cache_that_cannot_be_used_costs_a_warning_and_not_the_answer(
     result = hoptree.ask(QUESTION, corpus=corpus, model="openai/test", base_url=endpoint.url, cache=broken)
     assert result.answer == "1948"
     assert any("cannot be used" in warning for warning in result.warnings)
+
+
+def test_several_requests_at_once_adapt_to_a_refused_parameter(endpoint: Endpoint) -> None:
+    def strict(seen: Seen) -> Response:
+        if "max_tokens" in seen.body:
+            return refused(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return said("Paris")
+
+    endpoint.on("test/step", strict)
+    model = OpenAIModel("test", base_url=endpoint.url)
+
+    async def ask() -> list[str]:
+        requests = [Request((Message("user", f"{number}?"),)) for number in range(4)]
+        replies = await asyncio.gather(*(model.generate(request, step="test/step") for request in requests))
+        await model.aclose()
+        return [reply.text for reply in replies]
+
+    assert asyncio.run(ask()) == ["Paris"] * 4

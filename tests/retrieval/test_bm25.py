@@ -274,3 +274,13 @@ def test_a_damaged_index_is_a_corpus_error_when_opened_or_searched(tmp_path: Pat
         path.write_bytes(b"" if damage == "empty" else whole[: len(whole) // 2])
     with pytest.raises(CorpusError):
         BM25(folder).search_now("film directed by Denis Villeneuve", 3)
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    for name in ("index.new", "index.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.txt").write_text("mine", encoding="utf-8")
+    build_index(PASSAGES, tmp_path / "index")
+    build_index(PASSAGES, tmp_path / "index")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.new", "index.old"]
+    assert (tmp_path / "index.old" / "thesis.txt").read_text(encoding="utf-8") == "mine"

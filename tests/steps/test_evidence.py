@@ -9,7 +9,7 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.evidence import MAX_WORDS, show_passages
+from hoptree.steps.evidence import MAX_WORDS, _without_orders, show_passages
 from hoptree.values import Passage
 
 FACT = "Paris is the capital of France."
@@ -140,3 +140,16 @@ def test_text_inside_a_value_is_neither_variable_nor_turn(value: str) -> None:
     filled = prompt_for("taikc", "read").fill(documents=value, question="Who?")
     assert [message.role for message in filled.messages] == ["system", "user"]
     assert value in filled.messages[1].content
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Players who disregard the rules are fined 50 euros.",
+        "You should reply to the letter within 30 days.",
+        "He chose to ignore the guidelines of the 1998 treaty.",
+        "The council voted to forget the previous quarrel.",
+    ],
+)
+def test_prose_about_rules_and_replies_stays(sentence: str) -> None:
+    assert _without_orders(sentence) == (sentence, ())

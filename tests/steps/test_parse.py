@@ -288,3 +288,8 @@ def test_the_words_that_gave_it_away_are_told() -> None:
     assert why_unanswered("The director is not mentioned here.") == "not … mentioned"
     assert why_unanswered("") == "empty"
     assert why_unanswered("so RAG REQUIRED now") == "RAG REQUIRED"
+
+
+@pytest.mark.parametrize("reply", ["Unknown", "N/A", "Not sure.", "Sorry, no idea.", "Unsure", "Don't know"])
+def test_a_bare_refusal_asks_for_retrieval(reply: str) -> None:
+    assert retrieval_trigger(reply) == "soft"

@@ -1,0 +1,61 @@
+"""Work at once: what a failure ends, and what a spent budget does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from hoptree.errors import BudgetSpent
+from hoptree.runtime.schedule import in_order, together
+from hoptree.tree import Node, Plan
+
+
+def test_a_failure_cancels_the_others_and_is_raised_as_itself() -> None:
+    ended: list[str] = []
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def broken() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        asyncio.run(together([slow(), broken()]))
+    assert ended == ["cancelled"]
+
+
+def test_a_spent_budget_lets_what_is_under_way_finish() -> None:
+    ended: list[str] = []
+
+    async def paid() -> None:
+        await asyncio.sleep(0.02)
+        ended.append("paid")
+
+    async def refused() -> None:
+        raise BudgetSpent("calls", 1)
+
+    with pytest.raises(BudgetSpent):
+        asyncio.run(together([refused(), paid()]))
+    assert ended == ["paid"]
+
+
+def test_what_rests_on_a_node_without_budget_is_not_begun() -> None:
+    plan = Plan((Node(1, "a"), Node(2, "b #query1", refs=(1,)), Node(3, "c")))
+    begun: list[int] = []
+
+    async def solve(node: Node, done: Mapping[int, str]) -> str:
+        begun.append(node.id)
+        if node.id == 1:
+            raise BudgetSpent("calls", 1)
+        await asyncio.sleep(0.01)
+        return "x"
+
+    with pytest.raises(BudgetSpent):
+        asyncio.run(in_order(plan, solve, parallel=True))
+    assert begun == [1, 3]
