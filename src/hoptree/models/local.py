@@ -6,22 +6,20 @@ import asyncio
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import secrets
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra, ModelError, UnusableReply
+from hoptree.errors import ConfigError, EndpointError, MissingExtra, ModelError
 from hoptree.models.catalogue import file_digest, located
 from hoptree.models.hardware import available_memory, physical_cores
 from hoptree.models.lanes import Lanes
-from hoptree.models.model import Capability, Choice, Reply, Request, Token, TokenUsage
-from hoptree.models.reasoning import read_choice
+from hoptree.models.llama import Completion, assembled, body_of, refusal, reply_of, sampling
+from hoptree.models.model import Capability, Reply, Request
 
 __all__ = ["LocalModel", "Speed", "library_features", "library_version", "speed"]
 
@@ -115,7 +113,7 @@ class LocalModel:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         bodies = [
-            {**_body(request, request.seed + sample), "cache_prompt": not self._exact} for sample in range(request.n)
+            {**body_of(request, request.seed + sample), "cache_prompt": not self._exact} for sample in range(request.n)
         ]
         try:
             completions = await asyncio.gather(
@@ -124,7 +122,7 @@ class LocalModel:
         finally:
             # Cancelled or failed: what still runs gives its slot back at its next token.
             stop.set()
-        return _reply(completions, request.prefix)
+        return reply_of(completions, request.prefix)
 
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
@@ -163,10 +161,10 @@ class _Engine:
         self.pool.shutdown(wait=True, cancel_futures=True)
         self._server = None
 
-    def complete(self, body: dict[str, Any], step: str, stop: threading.Event) -> _Completion:
+    def complete(self, body: dict[str, Any], step: str, stop: threading.Event) -> Completion:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
-            return _Completion()
+            return Completion()
         server = self._loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         chunks: list[dict[str, Any]] = []
@@ -181,24 +179,13 @@ class _Engine:
             raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
         finally:
             self._lanes.give_back(lane)
-        return _Completion() if stop.is_set() else _assembled(chunks)
+        return Completion() if stop.is_set() else assembled(chunks)
 
     def _loaded(self) -> Any:
         with self._loading:
             if self._server is None:
                 self._server = _load(self._settings)
             return self._server
-
-
-@dataclass(slots=True)
-class _Completion:
-    """What the pieces of one streamed completion add up to."""
-
-    text: str = ""
-    reasoning: str = ""
-    finish: str = ""
-    tokens: list[Token] = field(default_factory=list)
-    usage: TokenUsage = field(default_factory=TokenUsage)
 
 
 def _load(settings: Settings) -> Any:
@@ -268,109 +255,6 @@ def _load_error(settings: Settings, error: Exception) -> ModelError:
     )
 
 
-def _body(request: Request, seed: int) -> dict[str, Any]:
-    messages = [{"role": message.role, "content": message.content} for message in request.messages]
-    if request.prefix:
-        messages.append({"role": "assistant", "content": request.prefix})
-    body: dict[str, Any] = {
-        "messages": messages,
-        "max_tokens": request.max_tokens,
-        "seed": seed,
-        # Streaming is what lets a call be stopped, and progress what lets it be stopped while a long prompt is read.
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        "return_progress": True,
-        **_sampling(request.temperature),
-    }
-    if request.stop:
-        body["stop"] = list(request.stop)
-    if request.top_logprobs:
-        body.update(logprobs=True, top_logprobs=request.top_logprobs)
-    if request.json_schema:
-        try:
-            schema = json.loads(request.json_schema)
-        except ValueError as error:
-            raise EndpointError("The request's JSON schema is not JSON.", "Correct the schema.") from error
-        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-    return body
-
-
-def _sampling(temperature: float) -> dict[str, Any]:
-    """The request's temperature and nothing besides: llama.cpp, or a model's file, would cut the distribution off."""
-    plain = {"temperature": temperature, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
-    return {**plain, "top_k": 1 if temperature == 0 else 0}
-
-
-def _assembled(chunks: Sequence[dict[str, Any]]) -> _Completion:
-    done = _Completion()
-    for chunk in chunks:
-        if "choices" not in chunk:
-            raise _refusal(chunk)
-        for choice in chunk["choices"]:
-            delta = choice.get("delta") or {}
-            done.text += delta.get("content") or ""
-            done.reasoning += delta.get("reasoning_content") or ""
-            done.finish = choice.get("finish_reason") or done.finish
-            done.tokens.extend(_token(item) for item in (choice.get("logprobs") or {}).get("content") or ())
-        if usage := chunk.get("usage"):
-            done.usage = _usage(usage)
-    if not done.finish:
-        raise UnusableReply("llama.cpp ended a completion without saying why.", "Try again.")
-    return done
-
-
-def _token(item: dict[str, Any]) -> Token:
-    rivals = tuple((rival["token"], float(rival["logprob"])) for rival in item.get("top_logprobs") or ())
-    return Token(item["token"], float(item["logprob"]), rivals)
-
-
-def _usage(usage: dict[str, Any]) -> TokenUsage:
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    return TokenUsage(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", 0), reasoning)
-
-
-def _refusal(chunk: dict[str, Any]) -> ModelError:
-    told = chunk.get("error")
-    if not isinstance(told, dict):
-        return UnusableReply(
-            f"llama.cpp answered with something else than a completion: {str(chunk)[:200]}.", "Try again."
-        )
-    status = told.get("code") if isinstance(told.get("code"), int) else None
-    if told.get("type") == "exceed_context_size_error":
-        return EndpointError(
-            f"The prompt has {told.get('n_prompt_tokens')} tokens and the model's context {told.get('n_ctx')}.",
-            "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
-            status=status,
-        )
-    message = str(told.get("message", told)).rstrip(".")
-    return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
-
-
-def _reply(completions: Sequence[_Completion], prefix: str) -> Reply:
-    # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
-    first = completions[0].usage
-    usage = TokenUsage(
-        first.prompt,
-        first.cached,
-        sum(done.usage.completion for done in completions),
-        sum(done.usage.reasoning for done in completions),
-    )
-    return Reply(tuple(_choice(done, prefix) for done in completions), usage)
-
-
-def _choice(done: _Completion, prefix: str) -> Choice:
-    # llama.cpp repeats the beginning it was given; the reply holds the continuation, as its tokens do.
-    text = done.text.removeprefix(prefix)
-    return read_choice(text, reasoning=done.reasoning, finish=_finish(done.finish), tokens=done.tokens)
-
-
-def _finish(reason: str) -> Literal["stop", "length", "other"]:
-    if reason == "stop":
-        return "stop"
-    return "length" if reason == "length" else "other"
-
-
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
@@ -411,9 +295,9 @@ def speed(path: Path, *, prompt_words: int = 120, max_tokens: int = 24, threads:
 
 def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
     messages = [{"role": "user", "content": text}]
-    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **_sampling(0.0)}
+    body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **sampling(0.0)}
     answer: dict[str, Any] = server.handle_chat_completions(body)
     if "timings" not in answer:
-        raise _refusal(answer)
+        raise refusal(answer)
     timings: dict[str, Any] = answer["timings"]
     return timings
