@@ -46,7 +46,7 @@ def test_markdown_headings_are_titles_and_part_passages(tmp_path: Path) -> None:
     assert read(write(tmp_path / "films.md", text)) == [
         Passage("films.md#1", "films", "Before."),
         Passage("films.md#2", "Whiplash", "A film. Of 2014."),
-        Passage("films.md#3", "Cast", "Miles Teller. #hashtag is text"),
+        Passage("films.md#3", "Whiplash › Cast", "Miles Teller. #hashtag is text"),
     ]
 
 
@@ -163,3 +163,27 @@ def test_a_damaged_archive_is_a_corpus_error(tmp_path: Path, damaged: bytes) -> 
     path.write_bytes(damaged)
     with pytest.raises(CorpusError):
         read(path)
+
+
+def test_a_section_is_titled_with_the_headings_above_it(tmp_path: Path) -> None:
+    text = "# Ottoline Brask\n\nA keeper.\n\n## Family\n\nShe married.\n\n# Other\n\n```\n# no heading\n```\n"
+    titles = [passage.title for passage in read(write(tmp_path / "brask.md", text))]
+    assert titles == ["Ottoline Brask", "Ottoline Brask › Family", "Other"]
+
+
+def test_a_byte_order_mark_and_capitals_in_a_suffix_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "A.MD").write_bytes(b"\xef\xbb\xbf# Title\n\nText.\n")
+    assert [(passage.title, passage.text) for passage in read(tmp_path)] == [("Title", "Text.")]
+
+
+def test_hidden_folders_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / ".venv").mkdir()
+    write(tmp_path / ".venv" / "LICENSE.txt", "Theirs.")
+    write(tmp_path / "mine.txt", "Mine.")
+    assert [passage.text for passage in read(tmp_path)] == ["Mine."]
+
+
+@pytest.mark.parametrize("row", ['{"id": null, "text": "x"}', '{"id": "1", "text": null}', '{"id": "1", "text": {}}'])
+def test_a_passage_without_id_or_text_is_refused(tmp_path: Path, row: str) -> None:
+    with pytest.raises(CorpusError, match="Line 1"):
+        read(write(tmp_path / "a.jsonl", row))

@@ -31,3 +31,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES.get(name, "hoptree.values")), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
 from hoptree import __version__
 from hoptree.errors import BudgetSpent, CacheError, ConfigError, HoptreeError, InputError, InternalError
@@ -26,6 +28,8 @@ from hoptree.runtime.trace import Listener, Trace, TraceFile
 from hoptree.values import Answer, Question
 
 __all__ = ["Engine", "aask", "ask"]
+
+P = ParamSpec("P")
 
 MAX_QUESTION = 8_000
 """Characters; more is not a question but a document."""
@@ -189,16 +193,22 @@ async def aask(
     return result
 
 
-def ask(question: str | Question, **settings: Any) -> Result:
-    """`aask` for code without an event loop, and for notebooks, which have one running already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(aask(question, **settings))
-    from concurrent.futures import ThreadPoolExecutor
+def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
+    @functools.wraps(asynchronous)
+    def synchronous(*args: P.args, **kwargs: P.kwargs) -> Result:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(asynchronous(*args, **kwargs))
+        # A notebook has a loop running already: the question gets one of its own beside it.
+        with ThreadPoolExecutor(1) as beside:
+            return beside.submit(lambda: asyncio.run(asynchronous(*args, **kwargs))).result()
 
-    with ThreadPoolExecutor(1) as beside:
-        return beside.submit(asyncio.run, aask(question, **settings)).result()
+    return synchronous
+
+
+ask = _without_loop(aask)
+"""`aask` for code without an event loop, and for notebooks."""
 
 
 def _check(question: str | Question) -> Question:

@@ -291,3 +291,33 @@ def test_a_budget_of_money_needs_prices_in_python_too() -> None:
 
     with pytest.raises(ConfigError, match="needs prices"):
         package.Engine(method="direct", model="scripted/none.json", budget=package.Budget(cost=1))
+
+
+def test_an_answer_reaches_an_output_that_knows_no_arrows(home: Path) -> None:
+    command = [sys.executable, "-m", "hoptree", "ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/script.json"]
+    encoding = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0 and b"Skagen" in done.stdout
+
+
+def test_a_repaired_plan_and_a_cut_reply_are_told(home: Path) -> None:
+    replies = [dict(reply) for reply in REPLIES]
+    replies[0]["reply"] = json.dumps({f"query{number}": "Who directed the film Red Kite?" for number in range(1, 20)})
+    replies[5]["finish"] = "length"
+    (home / "script.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    warnings = json.loads(ask(home, "--json").stdout)["warnings"]
+    assert any("dropped" in warning for warning in warnings)
+    assert any("cut off" in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("rule", [{"reply": 5}, {"reply": []}, {"reply": "x", "latency": "slow"}, {"replay": "x"}])
+def test_a_script_with_a_wrong_rule_is_refused(home: Path, rule: dict[str, Any]) -> None:
+    (home / "wrong.json").write_text(json.dumps({"replies": [rule]}), encoding="utf-8")
+    refused(hoptree(home, "ask", QUESTION, "--method", "direct", "-m", "scripted/wrong.json"), "wrong.json")
+
+
+def test_a_folder_of_documents_is_not_taken_for_an_index(home: Path) -> None:
+    refused(hoptree(home, "search", "film", "--corpus", "docs"), "hoptree index docs --out docs.idx")
+    refused(hoptree(home, "search", "film", "--corpus", "docs/films.md"), "is no index")

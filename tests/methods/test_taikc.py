@@ -226,10 +226,12 @@ def test_internal_never_searches_even_when_robust() -> None:
     assert run.node(1)["source"] == "internal"
 
 
-def test_internal_takes_whatever_memory_says() -> None:
-    run = Run(rules(direct="It is not known or stated."), source="internal")
-    assert run.node(1)["answer"] == "It is not known or stated"
-    assert run.node(1)["iterations"] == 1
+@pytest.mark.parametrize("options", [{"source": "internal"}, {"source": "external"}])
+@pytest.mark.parametrize("said", ["I don't know.", "It is not known or stated."])
+def test_not_knowing_is_never_put_into_the_next_question(said: str, options: dict[str, Any]) -> None:
+    run = Run(rules(direct=said, read="The documents do not mention it."), **options)
+    assert run.node(1)["state"] == "unanswered"
+    assert run.node(2)["resolved"].endswith('the answer to "Who directed the film Whiplash?" born?')
 
 
 def test_external_always_retrieves_and_never_asks_whether_it_is_sure() -> None:

@@ -32,6 +32,17 @@ def test_a_key_is_trimmed_and_one_that_cannot_be_sent_is_refused() -> None:
         OpenAIModel("x", base_url="http://localhost:1/v1", api_key="sk-abc…")
 
 
+@pytest.mark.parametrize("url", ["localhost:8000", "http://", "http://localhost:99999/v1", "ftp://x/v1", "http://[::1"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no base URL"):
+        OpenAIModel("x", base_url=url)
+
+
+def test_an_error_in_a_200_is_said() -> None:
+    with pytest.raises(EndpointError, match="quota gone"):
+        OpenAIModel("x", base_url="http://localhost:1/v1")._read(b'{"error": {"message": "quota gone"}}')
+
+
 def test_a_password_in_the_url_is_not_shown() -> None:
     model = OpenAIModel("x", base_url="http://user:secret@localhost:1/v1")
     failure = model._failure(500, {}, b"")  # type: ignore[arg-type]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BaseURL", "Model", "NoCache", "Settings", "ask", "ask_and_show", "read_settings", "show"]
 
+_FILE_WIDTH = 200
+
 Model = Annotated[
     str,
     typer.Option(
@@ -47,7 +49,10 @@ def ask(
     method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
     settings: Settings = [],  # noqa: B006 - typer copies it
     budget: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them).")
+        str,
+        typer.Option(
+            metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count)."
+        ),
     ] = "",
     prices: Annotated[
         str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
@@ -112,7 +117,7 @@ async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Resul
 
             with GrowingTree(Console(stderr=True)) as growing:
                 result = await engine.ask(question, listeners=(growing,))
-    _print(result, as_json)
+        _print(result, as_json)
     return result
 
 
@@ -124,7 +129,8 @@ def _print(result: Result, as_json: bool) -> None:
 
     from hoptree.cli.render import show_result
 
-    show_result(Console(), result)
+    # In a file or a pipe nobody wants lines broken at 80 columns.
+    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result)
 
 
 def show(

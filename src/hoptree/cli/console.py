@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import re
 import sys
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 from hoptree.errors import HoptreeError
 
-__all__ = ["Interrupted", "clean", "print_error", "print_json", "run"]
+__all__ = ["Interrupted", "clean", "interruptible", "print_error", "print_json", "run"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 # Terminal controls, marks that turn the direction of writing, and halves of characters.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -28,6 +30,21 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted("Stopped.", "Finished calls are kept: the same command goes on from there.") from None
+
+
+def interruptible(command: Callable[P, None]) -> Callable[P, None]:
+    """A command that ends in order on Ctrl-C."""
+
+    @functools.wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise Interrupted(
+                "Stopped.", "What was there before is as it was; the same command begins again."
+            ) from None
+
+    return wrapped
 
 
 def clean(text: str) -> str:

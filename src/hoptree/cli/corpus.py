@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import clean, interruptible, print_json
 from hoptree.errors import InputError
 
 __all__ = ["index", "search"]
 
 
+@interruptible
 def index(
     source: Annotated[Path, typer.Argument(help="A folder or file of .txt, .md, .jsonl or .jsonl.gz documents.")],
     out: Annotated[Path, typer.Option(help="The folder for the index.")],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.ask import BaseURL, Model, NoCache, Settings, read_settings
-from hoptree.cli.console import clean, print_error, print_json, run
+from hoptree.cli.console import clean, interruptible, print_error, print_json, run
 
 if TYPE_CHECKING:
     from hoptree.engine import Engine
@@ -20,6 +20,7 @@ DEMO_QUESTION = "q01"
 DEMO_SETTINGS = {"taikc": {"robust": "on", "k": "3"}}
 
 
+@interruptible
 def demo(
     every: Annotated[bool, typer.Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",

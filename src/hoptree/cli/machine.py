@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import print_json
+from hoptree.cli.console import interruptible, print_json
 from hoptree.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def list_models(as_json: AsJson = False) -> None:
 
 
 @models_app.command()
+@interruptible
 def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models list.")] = "qwen") -> None:
     """Fetch a model; an interrupted pull goes on where it stopped."""
     from hoptree.models.catalogue import Entry, find
@@ -88,6 +89,7 @@ def pull_with_progress(entry: Entry) -> Path:
         return catalogue.pull(entry, on_progress=advance)
 
 
+@interruptible
 def doctor(
     speed: Annotated[
         bool, typer.Option("--speed", help="Also measure how fast the embedded model reads and writes.")

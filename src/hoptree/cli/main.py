@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
+import threading
+from typing import NoReturn
 
 import typer
 
@@ -57,19 +60,33 @@ def options(
 
 def main() -> None:
     """Run a command; what goes wrong on purpose is one sentence and an exit code, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where the terminal has no arrows, an answer is still an answer
     try:
         app()
+    except SystemExit as leaving:
+        _leave(leaving.code if isinstance(leaving.code, int) else 1 if leaving.code else 0)
     except HoptreeError as error:
         print_error(error)
-        sys.exit(error.exit_code)
+        _leave(error.exit_code)
     except BrokenPipeError:
         # The reader (head, less) went away: nothing is wrong. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        _leave(1)
     except Exception as error:
         if os.environ.get("HOPTREE_DEBUG"):
             raise
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
         remedy = "Free some space, then run the same command: nothing paid is lost."
         print_error(HoptreeError("The disk is full.", remedy) if full else InternalError(error))
-        sys.exit(1)
+        _leave(1)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit, without waiting for an embedded model that is still reading a prompt nobody needs any more."""
+    if any(thread.name.startswith("hoptree-local") for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # replies and traces are on disk already
+    sys.exit(code)

@@ -27,7 +27,7 @@ def methods(
     for method in chosen:
         needs = f"  (needs {', '.join(method.needs)})" if method.needs else ""
         typer.echo(f"{method.name}: {method.title}{needs}")
-        about = inspect.getdoc(method.run) or "" if name else method.summary
+        about = inspect.getdoc(method.run) or ""
         typer.echo("\n".join(f"    {line}" for line in about.splitlines()))
         for option in method.options:
             default = ("on" if option.default else "off") if isinstance(option.default, bool) else option.default

@@ -77,18 +77,37 @@ def show_result(console: Console, result: Result) -> None:
     console.print(_draw_tree(result))
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
+    answers = _answers(result.tree)
     if result.evidence:
         console.print(Text("\nEvidence", style="bold"))
         for passage in result.evidence:
-            snippet = " ".join(clean(passage.text).split())
-            cut = snippet[:_SNIPPET] + ("…" if len(snippet) > _SNIPPET else "")
+            cut = _snippet(clean(passage.text), answers.get(passage.id, ""))
             line = Text.assemble("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {cut}")
             console.print(line, soft_wrap=whole_lines)
     console.print()
-    console.print(Panel(_answer_text(result), title="Answer", title_align="left", expand=False))
+    console.print(Panel(_answer_text(result), title=_answer_title(result), title_align="left", expand=False))
+    if result.error_message:
+        console.print(Text.assemble(("failed: ", "red"), clean(result.error_message)), soft_wrap=whole_lines)
     for warning in result.warnings:
         console.print(Text.assemble(("note: ", "yellow"), clean(warning)), soft_wrap=whole_lines)
     console.print(Text(_cost(result), style="dim"), soft_wrap=whole_lines)
+
+
+def _answers(nodes: Sequence[TreeNode]) -> dict[str, str]:
+    """Which answer each cited passage stands for."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        found |= {name: node.answer for name in node.evidence} | _answers(node.children)
+    return found
+
+
+def _snippet(text: str, answer: str) -> str:
+    """As much of a passage as fits, with the answer in it."""
+    text = " ".join(text.split())
+    place = text.casefold().find(answer.casefold()) if answer else -1
+    start = max(0, min(place - _SNIPPET // 2, len(text) - _SNIPPET)) if place > _SNIPPET // 2 else 0
+    cut = text[start : start + _SNIPPET]
+    return ("…" if start else "") + cut + ("…" if start + _SNIPPET < len(text) else "")
 
 
 def draw_svg(results: Sequence[Result]) -> str:
@@ -99,6 +118,10 @@ def draw_svg(results: Sequence[Result]) -> str:
     return _OUTSIDE.sub("", console.export_svg(title="hoptree"))
 
 
+def _answer_title(result: Result) -> str:
+    return "Best answer so far" if result.answer and result.stopped_by else "Answer"
+
+
 def _answer_text(result: Result) -> Text:
     if result.answer:
         return Text(clean(result.answer), style="bold")
@@ -106,7 +129,7 @@ def _answer_text(result: Result) -> Text:
         return Text("none: the run failed", style="red")
     if result.stopped_by:
         return Text(f"none yet: the run was stopped ({result.stopped_by})", style="yellow")
-    return Text("none: the evidence does not answer the question", style="yellow")
+    return Text("none: no answer was found", style="yellow")
 
 
 def _cost(result: Result) -> str:
@@ -143,7 +166,8 @@ def _add(branch: Tree, nodes: Sequence[TreeNode]) -> None:
 def _line(event: Event) -> str:
     """An event in one line, for logs and pipes."""
     if event["event"] == "plan":
-        return f"plan: {len(event['nodes'])} sub-questions"
+        count = len(event["nodes"])
+        return f"plan: {count} sub-question{'s' if count > 1 else ''}"
     if event["event"] == "node" and event["state"] == "asking":
         return clean(f"  {event['id']}. {event['resolved']}")
     if event["event"] == "node":

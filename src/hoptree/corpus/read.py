@@ -18,7 +18,8 @@ __all__ = ["SUFFIXES", "read_passages"]
 _JSONL = (".jsonl", ".jsonl.gz")
 SUFFIXES = (".txt", ".md", *_JSONL)
 PASSAGE_WORDS = 200
-_HEADING = re.compile(r"^#{1,6}\s+(.+)$")
+_HEADING = re.compile(r"^(#{1,6})\s+(.+)$")
+_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def read_passages(source: Path) -> Iterator[Passage]:
@@ -28,7 +29,13 @@ def read_passages(source: Path) -> Iterator[Passage]:
     if source.is_file():
         yield from _read_file(source, source.name)
         return
-    found = [path for path in sorted(source.rglob("*")) if path.is_file() and path.name.endswith(SUFFIXES)]
+    found = [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.is_file()
+        and path.name.lower().endswith(SUFFIXES)
+        and not any(part.startswith(".") for part in path.relative_to(source).parts)
+    ]
     if not found:
         raise CorpusError(f"{source} holds no document.", f"Documents end in {', '.join(SUFFIXES)}.")
     for path in found:
@@ -36,17 +43,23 @@ def read_passages(source: Path) -> Iterator[Passage]:
 
 
 def _read_file(path: Path, name: str) -> Iterator[Passage]:
-    if not path.name.endswith(SUFFIXES):
+    if not path.name.lower().endswith(SUFFIXES):
         raise CorpusError(f"{path} is no document of a known kind.", f"Documents end in {', '.join(SUFFIXES)}.")
     try:
         with _open(path) as lines:
-            yield from _read_jsonl(lines, path) if path.name.endswith(_JSONL) else _read_text(lines.read(), name)
+            yield from (
+                _read_jsonl(lines, path) if path.name.lower().endswith(_JSONL) else _read_text(lines.read(), name)
+            )
     except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
-        raise CorpusError(f"{path} cannot be read: {error}.", "Documents are UTF-8 text.") from error
+        raise CorpusError(
+            f"{path} cannot be read: {error}.", "Convert it to UTF-8 text, or move it out of the folder."
+        ) from error
 
 
 def _open(path: Path) -> IO[str]:
-    return gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+    return (
+        gzip.open(path, "rt", encoding="utf-8-sig") if path.suffix.lower() == ".gz" else path.open(encoding="utf-8-sig")
+    )
 
 
 def _read_jsonl(lines: IO[str], path: Path) -> Iterator[Passage]:
@@ -55,7 +68,9 @@ def _read_jsonl(lines: IO[str], path: Path) -> Iterator[Passage]:
             continue
         try:
             row = json.loads(line)
-            yield Passage(str(row["id"]), str(row.get("title") or ""), str(row["text"]))
+            if not isinstance(row["text"], str) or not isinstance(row["id"], str | int):
+                raise TypeError("id and text")
+            yield Passage(str(row["id"]), str(row.get("title") or ""), row["text"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorpusError(
                 f"Line {number} of {path} is no passage.", 'Each line is {"id": …, "title": …, "text": …}.'
@@ -63,8 +78,13 @@ def _read_jsonl(lines: IO[str], path: Path) -> Iterator[Passage]:
 
 
 def _read_text(text: str, name: str) -> Iterator[Passage]:
-    """Paragraphs put together to passages, never across a heading; the title is the heading, or the file's name."""
+    """Paragraphs put together to passages, never across a heading.
+
+    The title is the path of headings down to the passage, since "Family" alone does not say whose; or the file's name.
+    """
     title, words, number = Path(name).stem, list[str](), 0
+    above: list[tuple[int, str]] = []
+    text = _FENCED.sub(lambda code: code[0].replace("\n#", "\n #"), text)  # a comment in code is no heading
 
     def cut(size: int) -> Passage:
         nonlocal words, number
@@ -78,7 +98,9 @@ def _read_text(text: str, name: str) -> Iterator[Passage]:
         if words and (heading or len(words) + len(body.split()) > PASSAGE_WORDS):
             yield cut(PASSAGE_WORDS)
         if heading:
-            title, body = heading[1].rstrip("#").rstrip() or heading[1], body.partition("\n")[2]
+            level, said = len(heading[1]), heading[2].rstrip("#").rstrip() or heading[2]
+            above = [(depth, higher) for depth, higher in above if depth < level] + [(level, said)]
+            title, body = " › ".join(higher for _, higher in above), body.partition("\n")[2]
         words += body.split()
         while len(words) > PASSAGE_WORDS:
             yield cut(PASSAGE_WORDS)

@@ -81,7 +81,7 @@ async def taikc(
             return await confident_answer(ctx, asked, node=node, strict=strict)
         answer = await direct_answer(ctx, asked, node=node, logprobs=source == "probability")
         if source == "internal":
-            return replace(answer, status="answered")
+            return answer
         sure = answer.confidence is not None and answer.confidence >= tau
         ctx.decide("probability", sure, node=node, signal=answer.confidence, threshold=tau)
         return answer if sure else replace(answer, status="refused")
@@ -98,7 +98,7 @@ async def taikc(
         if not continuation:
             ctx.end_node(node, Answer("", status="unknown"), iterations=2)
             raise _Broken
-        return replace(await direct_answer(ctx, asked, node=node), status="answered", source="fallback")
+        return replace(await direct_answer(ctx, asked, node=node), source="fallback")
 
     plan = await decompose_tree(ctx, question.text, demonstrations=fixed())
     attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, look_up, go_on)

@@ -158,7 +158,8 @@ class _Engine:
             if self._users:
                 return
             self._open.pop(self._settings, None)
-        self.pool.shutdown(wait=True, cancel_futures=True)
+        # Not waited for: a slow machine may be in the middle of reading a prompt, and nobody wants the reply any more.
+        self.pool.shutdown(wait=False, cancel_futures=True)
         self._server = None
 
     def complete(self, body: dict[str, Any], step: str, stop: threading.Event) -> Completion:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -42,7 +43,7 @@ class OpenAIModel:
         key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        if not self.url.startswith(("http://", "https://")):
+        if not _is_url(self.url):
             raise ConfigError(
                 f"'{self.url}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
             )
@@ -143,6 +144,8 @@ class OpenAIModel:
     def _read(self, body: bytes) -> Reply:
         try:
             data = json.loads(body)
+            if "choices" not in data and (said := _error_text(body)):
+                raise EndpointError(f"{self._shown} answered with an error: {said[:300]}.", "Check model and options.")
             choices = tuple(_read_choice(choice) for choice in data["choices"])
             if not choices:
                 raise KeyError("choices")
@@ -193,6 +196,7 @@ class OpenAIModel:
             f"{self._shown} refused the request (HTTP {status}{quoted}).",
             "Shorten the question or the passages (--set k=…)." if "context" in said else "Check model and options.",
             status=status,
+            exit_code=2,
         )
 
     async def aclose(self) -> None:
@@ -273,6 +277,14 @@ def _retry_after(headers: httpx.Headers) -> float | None:
         )
     except (ValueError, TypeError):
         return None
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port out of range, brackets that do not close
+        return False
 
 
 def _without_password(url: str) -> str:

@@ -114,6 +114,11 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
         rules = [Rule(**row) for row in data["replies"]]
         for rule in rules:
             re.compile(rule.regex)
+            said = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
+            if not said or not all(isinstance(text, str) for text in said):
+                raise ValueError("a reply is a text or a list of texts")
+            if not isinstance(rule.latency, int | float | None):
+                raise ValueError("latency is a number of seconds")
             if rule.fault and rule.fault not in _FAULTS:
                 raise ValueError(f"fault '{rule.fault}' is none of {', '.join(_FAULTS)}")
         return rules, float(data.get("latency", latency))

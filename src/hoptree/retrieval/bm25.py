@@ -23,6 +23,7 @@ MANIFEST = "hoptree-index.json"
 _ANALYZER = "hoptree"
 _WRITER_BYTES = 64 * 2**20
 _TITLE_BOOST = 2.0
+_BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
 _WORTH_A_THREAD = 50_000
@@ -124,14 +125,14 @@ class BM25:
             self._analyzer = _register(self._index, self.manifest.language)
             self._index.reload()
             self._searcher = self._index.searcher()
-        except ValueError as error:
-            raise CorpusError(
-                f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
-            ) from error
+        except BaseException as error:
+            if not isinstance(error, ValueError) and type(error).__name__ != "PanicException":
+                raise
+            raise CorpusError(f"The index {folder} is damaged: {error}.", _BUILD_AGAIN) from error
         if self._searcher.num_docs != self.manifest.passages:
             raise CorpusError(
                 f"The index {folder} holds {self._searcher.num_docs} passages, not {self.manifest.passages}.",
-                "Build it again: hoptree index … --out DIR",
+                _BUILD_AGAIN,
             )
 
     async def search(self, query: str, *, k: int) -> tuple[Passage, ...]:
@@ -141,6 +142,14 @@ class BM25:
 
     def search_now(self, query: str, k: int) -> tuple[Passage, ...]:
         """Search in this thread. Ties at the cut are broken by id, so that indexing order never shows."""
+        try:
+            return self._search(query, k)
+        except BaseException as error:
+            if isinstance(error, ValueError) or type(error).__name__ == "PanicException":  # tantivy met a damaged file
+                raise CorpusError(f"The index is damaged: {error}.", _BUILD_AGAIN) from error
+            raise
+
+    def _search(self, query: str, k: int) -> tuple[Passage, ...]:
         terms = dict.fromkeys(self._analyzer.analyze(_utf8(query)))
         if not terms or k <= 0:
             return ()
@@ -170,13 +179,16 @@ class BM25:
 def _read_manifest(folder: Path) -> Manifest:
     try:
         manifest = Manifest(**json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        missing = f"{folder} is no index." if folder.exists() else f"There is no index at {folder}."
-        raise CorpusError(missing, f"Make one: hoptree index FOLDER --out {folder}") from error
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if folder.exists():
+            raise CorpusError(
+                f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx"
+            ) from error
         raise CorpusError(
-            f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
+            f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}"
         ) from error
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise CorpusError(f"The index {folder} is damaged: {error}.", _BUILD_AGAIN) from error
     if manifest.format != FORMAT:
         raise CorpusError(f"The index {folder} is of format {manifest.format}, not {FORMAT}.", "Build it again.")
     return manifest

@@ -121,6 +121,8 @@ class Context:
             issued=round(issued, 4),
             seconds=round(call.seconds, 4),
         )
+        if call.reply.finish == "length":
+            self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
         return call.reply
 
     async def search(self, query: str, *, k: int, node: Node | None = None) -> tuple[Passage, ...]:

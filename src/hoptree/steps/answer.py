@@ -43,7 +43,8 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     prompt = prompt_for(ctx.method, "direct").fill(question=question)
     reply = await ctx.generate("direct", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
     text = clean_answer(reply.text)
-    status = "answered" if text and not why_unanswered(reply.text) else "unknown"
+    refused = why_unanswered(reply.text) or retrieval_trigger(reply.text)
+    status = "answered" if text and not refused else "unknown"
     confidence = _least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
         ctx.warn("no_logprobs", f"{ctx.model.name} gave no log-probabilities; its own answers could not be trusted.")

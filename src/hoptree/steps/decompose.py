@@ -14,6 +14,7 @@ __all__ = ["decompose_tree"]
 
 MAX_TOKENS = 512
 _UNCLEAR = {"ref_dangling", "ref_cycle"}
+_WORTH_TELLING = {*_UNCLEAR, "cap_nodes", "cap_depth"}
 
 
 async def decompose_tree(
@@ -35,6 +36,9 @@ async def decompose_tree(
     if not plan.nodes:
         plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
         ctx.warn("decompose_failed", "The model's plan could not be read; the question was answered as one piece.")
+    for issue in plan.issues:
+        if issue.kind in _WORTH_TELLING:
+            ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
     ctx.trace.add(
         "plan",
         nodes=[{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes],
