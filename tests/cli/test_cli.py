@@ -202,6 +202,7 @@ def test_demo_scores_every_question(home: Path) -> None:
         (("ask", QUESTION, "--set", "robst=on", "-m", "scripted/script.json"), ("robst", "robust")),
         (("ask", QUESTION, "--set", "k=many", "-m", "scripted/script.json"), ("k=many", "int")),
         (("ask", QUESTION, "--set", "k", "-m", "scripted/script.json"), ("KEY=VALUE",)),
+        (("ask", QUESTION, "--set", "k=0", "--corpus", "docs.idx", "-m", "scripted/script.json"), ("--set k=5",)),
         (("ask", QUESTION, "--budget", "calls=lots", "-m", "scripted/script.json"), ("budget",)),
         (("ask", QUESTION, "--budget", "cost=1", "-m", "scripted/script.json"), ("--prices",)),
         (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),

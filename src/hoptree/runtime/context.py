@@ -129,6 +129,8 @@ class Context:
         """The k best passages of the corpus for a query."""
         self.require_corpus()
         assert self._retriever is not None
+        if k < 1:
+            raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
         began = time.perf_counter()
         passages = await self._retriever.search(query, k=k)
