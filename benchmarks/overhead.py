@@ -31,6 +31,7 @@ from hoptree.engine import Engine
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Index
 from hoptree.runtime.trace import TraceFile
 from hoptree.sample import sample_index, sample_questions
 
@@ -141,7 +142,7 @@ async def answer(numbers: Sequence[int], *, at_once: int, index: Path, concurren
         trace = TraceFile(Path(folder) / "trace.jsonl")
         engine = Engine(
             model=Cast(numbers),
-            corpus=BM25(index),
+            corpus=BM25(Index(index)),
             cache=Path(folder) / "replies.sqlite",
             concurrency=concurrency,
             listeners=(trace,),

@@ -48,6 +48,8 @@ class Engine:
         method: str = "taikc",
         model: str | Model = DEFAULT_MODEL,
         corpus: str | Path | Retriever | None = None,
+        retriever: str = "bm25",
+        rerank: str = "",
         options: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
@@ -60,7 +62,7 @@ class Engine:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
-        self.retriever = _open_corpus(corpus)
+        self.retriever = _open_corpus(corpus, retriever, rerank)
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
         self._budget = budget
         self._prices = prices
@@ -89,6 +91,8 @@ class Engine:
 
     async def aclose(self) -> None:
         await self.model.aclose()
+        if self.retriever is not None:
+            await self.retriever.aclose()
         if self._cache is not None:
             self._cache.close()
 
@@ -158,6 +162,8 @@ async def aask(
     question: str | Question,
     *,
     corpus: str | Path | Retriever | None = None,
+    retriever: str = "bm25",
+    rerank: str = "",
     model: str | Model = DEFAULT_MODEL,
     method: str = "taikc",
     options: Mapping[str, Any] | None = None,
@@ -176,6 +182,8 @@ async def aask(
             method=method,
             model=model,
             corpus=corpus,
+            retriever=retriever,
+            rerank=rerank,
             options=options,
             budget=budget,
             prices=prices,
@@ -227,11 +235,13 @@ def _check(question: str | Question) -> Question:
     return asked
 
 
-def _open_corpus(corpus: str | Path | Retriever | None) -> Retriever | None:
+def _open_corpus(corpus: str | Path | Retriever | None, kind: str, rerank: str) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
-    # Imported here: tantivy is a native library that a run without a corpus does not need.
-    from hoptree.retrieval.bm25 import BM25
-    from hoptree.sample import sample_index
+    from hoptree.retrieval.opening import open_retriever
 
-    return BM25(sample_index() if str(corpus) == "sample" else Path(corpus))
+    if str(corpus) == "sample":
+        from hoptree.sample import sample_index
+
+        corpus = sample_index()
+    return open_retriever(corpus, kind, rerank=rerank)

@@ -23,12 +23,22 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document, with the score of the search that found it."""
+    """A piece of a document, with the score of the search that found it.
+
+    `start` and `end` are its place among the characters of `document`; `aliases` are further names of what it is
+    about; `metadata` holds what filters look at; `stages` tells how each stage of the search scored it.
+    """
 
     id: str
     title: str
     text: str
     score: float = 0.0
+    document: str = ""
+    start: int = 0
+    end: int = 0
+    aliases: tuple[str, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+    stages: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

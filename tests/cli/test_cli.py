@@ -206,7 +206,7 @@ def test_demo_scores_every_question(home: Path) -> None:
         (("ask", QUESTION, "--budget", "calls=lots", "-m", "scripted/script.json"), ("budget",)),
         (("ask", QUESTION, "--budget", "cost=1", "-m", "scripted/script.json"), ("--prices",)),
         (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),
-        (("index", "script.json", "--out", "x.idx"), ("kind",)),
+        (("index", "script.json", "--out", "x.idx"), ("no passage", "records without text")),
         (("index", "docs", "--out", "docs"), ("no index",)),
         (("search", "film", "--corpus", "nowhere"), ("nowhere",)),
         (("show", "nowhere.jsonl"), ("nowhere.jsonl",)),
@@ -219,6 +219,11 @@ def test_bad_input_is_one_sentence_with_a_remedy(
     home: Path, arguments: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
     refused(hoptree(home, *arguments), *words)
+
+
+def test_a_file_of_an_unknown_kind_is_refused(home: Path) -> None:
+    (home / "picture.png").write_bytes(b"\x89PNG")
+    refused(hoptree(home, "index", "picture.png", "--out", "x.idx"), "kind")
 
 
 def test_an_empty_corpus_is_refused(home: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from hoptree.retrieval.bm25 import build_index
+from hoptree.indexing import index_passages
 from hoptree.values import Passage
 
 __all__ = [
@@ -277,7 +277,7 @@ class Endpoint:
 def index_of(folder: Path, *passages: tuple[str, str]) -> Path:
     """A small index of (title, text) passages, whose ids are p1, p2 and so on."""
     out = folder / "index"
-    build_index((Passage(f"p{number}", title, text) for number, (title, text) in enumerate(passages, 1)), out)
+    index_passages((Passage(f"p{number}", title, text) for number, (title, text) in enumerate(passages, 1)), out)
     return out
 
 

@@ -308,7 +308,7 @@ def test_a_mistake_inside_one_question_is_its_result_and_no_more(
 ) -> None:
     script_films(endpoint)
 
-    async def broken(query: str, *, k: int) -> tuple[Passage, ...]:
+    async def broken(query: str, *, k: int, where: object = None) -> tuple[Passage, ...]:
         raise ZeroDivisionError("an index out of joint")
 
     async def ask() -> Result:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -32,14 +33,18 @@ class Shelf:
 
     kind = "shelf"
     identity = "shelf"
+    remote = False
 
     def __init__(self, *passages: Passage) -> None:
         self.passages = passages
         self.asked: list[tuple[str, int]] = []
 
-    async def search(self, query: str, *, k: int) -> tuple[Passage, ...]:
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         self.asked.append((query, k))
         return self.passages[:k]
+
+    async def aclose(self) -> None:
+        return None
 
 
 def plan(raw: object) -> Rule:

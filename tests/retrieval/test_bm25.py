@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from hoptree.errors import CorpusError, InputError
-from hoptree.retrieval.bm25 import BM25, MANIFEST, build_index
+from hoptree.indexing import index_passages
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.manifest import MANIFEST, Settings
 from hoptree.values import Passage
 
 PASSAGES = [
@@ -26,8 +30,8 @@ PASSAGES = [
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> BM25:
     folder = tmp_path_factory.mktemp("bm25") / "index"
-    build_index(PASSAGES, folder)
-    return BM25(folder)
+    index_passages(PASSAGES, folder)
+    return BM25(Index(folder))
 
 
 def found(index: BM25, query: str, k: int = 3) -> list[str]:
@@ -101,74 +105,78 @@ def test_searching_at_once_is_the_same_as_one_by_one(index: BM25) -> None:
 
 
 def test_a_word_in_the_title_counts_more(tmp_path: Path) -> None:
-    build_index(
+    index_passages(
         [Passage("a", "Other", "about Arrival here"), Passage("b", "Arrival", "about other here")], tmp_path / "i"
     )
-    assert found(BM25(tmp_path / "i"), "Arrival") == ["b", "a"]
+    assert found(BM25(Index(tmp_path / "i")), "Arrival") == ["b", "a"]
 
 
 @pytest.mark.parametrize("count", [8, 40, 400])
 def test_ties_are_broken_by_id_however_the_corpus_was_ordered(tmp_path: Path, count: int) -> None:
     passages = [Passage(f"{number:03}", "Same", "the same words") for number in range(count)]
-    build_index(passages, tmp_path / "up")
-    build_index(reversed(passages), tmp_path / "down")
+    index_passages(passages, tmp_path / "up")
+    index_passages(reversed(passages), tmp_path / "down")
     expected = ["000", "001", "002"]
-    assert found(BM25(tmp_path / "up"), "same words") == expected
-    assert found(BM25(tmp_path / "down"), "same words") == expected
+    assert found(BM25(Index(tmp_path / "up")), "same words") == expected
+    assert found(BM25(Index(tmp_path / "down")), "same words") == expected
 
 
 # Building
 
 
 def test_the_manifest_says_what_is_in_the_index(tmp_path: Path) -> None:
-    seen: list[int] = []
-    manifest = build_index(PASSAGES, tmp_path / "index", on_passage=seen.append)
-    assert (manifest.passages, manifest.language) == (len(PASSAGES), "english")
-    assert seen == list(range(1, len(PASSAGES) + 1))
-    assert BM25(tmp_path / "index").manifest == manifest
+    manifest = index_passages(PASSAGES, tmp_path / "index")
+    assert (manifest.passages, manifest.settings, manifest.sources) == (len(PASSAGES), Settings(), ())
+    assert manifest.bytes > 1_000
+    assert Index(tmp_path / "index").manifest == manifest
 
 
 def test_the_digest_is_that_of_the_passages(tmp_path: Path) -> None:
-    first = build_index(PASSAGES, tmp_path / "a").digest
-    assert build_index(PASSAGES, tmp_path / "b").digest == first
-    assert build_index(PASSAGES[:-1], tmp_path / "c").digest != first
+    first = index_passages(PASSAGES, tmp_path / "a").digest
+    assert index_passages(PASSAGES, tmp_path / "b").digest == first
+    assert index_passages(PASSAGES[:-1], tmp_path / "c").digest != first
 
 
 def test_two_passages_with_one_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="Two passages have the id 'arrival'"):
-        build_index([*PASSAGES, PASSAGES[1]], tmp_path / "index")
+        index_passages([*PASSAGES, replace(PASSAGES[1], text="Another text.")], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_passage_twice_is_kept_once(tmp_path: Path) -> None:
+    assert index_passages([*PASSAGES, PASSAGES[1]], tmp_path / "index").passages == len(PASSAGES)
+    assert found(BM25(Index(tmp_path / "index")), "Arrival") == ["arrival"]
 
 
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="empty"):
-        build_index([], tmp_path / "index")
+        index_passages([], tmp_path / "index")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_passage_with_half_a_character_is_indexed_or_refused(tmp_path: Path) -> None:
     try:
-        build_index([*PASSAGES, Passage("odd", "T", "half \ud83d a character")], tmp_path / "index")
+        index_passages([*PASSAGES, Passage("odd", "T", "half \ud83d a character")], tmp_path / "index")
     except CorpusError:
         return
-    assert found(BM25(tmp_path / "index"), "character") == ["odd"]
+    assert found(BM25(Index(tmp_path / "index")), "character") == ["odd"]
 
 
 def test_a_language_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="klingon"):
-        build_index(PASSAGES, tmp_path / "index", language="klingon")
+        index_passages(PASSAGES, tmp_path / "index", settings=Settings(language="klingon"))
 
 
 def test_another_language_is_stemmed_its_own_way(tmp_path: Path) -> None:
-    build_index([Passage("a", "", "Die Häuser der Stadt")], tmp_path / "index", language="german")
-    assert found(BM25(tmp_path / "index"), "die der") == []
-    assert found(BM25(tmp_path / "index"), "Städte") == ["a"]
+    index_passages([Passage("a", "", "Die Häuser der Stadt")], tmp_path / "index", settings=Settings(language="german"))
+    assert found(BM25(Index(tmp_path / "index")), "die der") == []
+    assert found(BM25(Index(tmp_path / "index")), "Städte") == ["a"]
 
 
 def test_a_new_index_takes_the_place_of_the_old(tmp_path: Path) -> None:
-    build_index(PASSAGES, tmp_path / "index")
-    build_index(PASSAGES[:1], tmp_path / "index")
-    assert BM25(tmp_path / "index").manifest.passages == 1
+    index_passages(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES[:1], tmp_path / "index")
+    assert Index(tmp_path / "index").manifest.passages == 1
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
@@ -178,34 +186,34 @@ def broken_off() -> Iterator[Passage]:
 
 
 def test_a_build_that_fails_leaves_the_old_index(tmp_path: Path) -> None:
-    build_index(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
     with pytest.raises(CorpusError, match="Line 2"):
-        build_index(broken_off(), tmp_path / "index")
-    assert found(BM25(tmp_path / "index"), "Arrival")[0] == "arrival"
+        index_passages(broken_off(), tmp_path / "index")
+    assert found(BM25(Index(tmp_path / "index")), "Arrival")[0] == "arrival"
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
 
 
 def test_a_new_index_that_cannot_be_put_in_place_leaves_the_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_index(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
     move = Path.rename
 
     def refuse(path: Path, target: Path) -> Path:
-        if path.name == "new":
+        if path.suffix == ".part":
             raise PermissionError(13, "Permission denied")
         return move(path, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.raises(CorpusError, match="cannot be written"):
-        build_index(PASSAGES[:1], tmp_path / "index")
-    assert BM25(tmp_path / "index").manifest.passages == len(PASSAGES)
+        index_passages(PASSAGES[:1], tmp_path / "index")
+    assert Index(tmp_path / "index").manifest.passages == len(PASSAGES)
 
 
 def test_an_open_index_goes_on_while_it_is_replaced(tmp_path: Path) -> None:
-    build_index(PASSAGES, tmp_path / "index")
-    old = BM25(tmp_path / "index")
-    build_index(PASSAGES[:1], tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
+    old = BM25(Index(tmp_path / "index"))
+    index_passages(PASSAGES[:1], tmp_path / "index")
     assert found(old, "Arrival")[0] == "arrival"
 
 
@@ -213,20 +221,20 @@ def test_a_folder_of_something_else_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "one.jpg").write_text("x")
     with pytest.raises(CorpusError, match="exists and is no index"):
-        build_index(PASSAGES, tmp_path / "photos")
+        index_passages(PASSAGES, tmp_path / "photos")
     assert (tmp_path / "photos" / "one.jpg").exists()
 
 
 def test_a_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("x")
     with pytest.raises(CorpusError):
-        build_index(PASSAGES, tmp_path / "notes")
+        index_passages(PASSAGES, tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == "x"
 
 
 def test_an_empty_folder_may_become_an_index(tmp_path: Path) -> None:
     (tmp_path / "index").mkdir()
-    assert build_index(PASSAGES, tmp_path / "index").passages == len(PASSAGES)
+    assert index_passages(PASSAGES, tmp_path / "index").passages == len(PASSAGES)
 
 
 # Damage
@@ -234,53 +242,53 @@ def test_an_empty_folder_may_become_an_index(tmp_path: Path) -> None:
 
 def test_what_is_no_index_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="is no index") as caught:
-        BM25(tmp_path)
+        BM25(Index(tmp_path))
     assert "hoptree index" in caught.value.remedy
     with pytest.raises(CorpusError, match="There is no index"):
-        BM25(tmp_path / "none")
+        BM25(Index(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "[]", "{}", "3", '{"format": 1}', "[" * 5000])
 def test_a_damaged_manifest_is_a_corpus_error(tmp_path: Path, text: str) -> None:
-    build_index(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
     (tmp_path / "index" / MANIFEST).write_text(text)
     with pytest.raises(CorpusError):
-        BM25(tmp_path / "index")
+        BM25(Index(tmp_path / "index"))
 
 
-@pytest.mark.parametrize(("name", "value"), [("format", 99), ("passages", 7), ("language", "klingon")])
+@pytest.mark.parametrize(("name", "value"), [("format", 99), ("passages", 7), ("settings", {"language": "klingon"})])
 def test_a_manifest_that_does_not_fit_is_a_corpus_error(tmp_path: Path, name: str, value: object) -> None:
-    build_index(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
     path = tmp_path / "index" / MANIFEST
     path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
-    with pytest.raises(CorpusError):
-        BM25(tmp_path / "index")
+    with pytest.raises(InputError):
+        BM25(Index(tmp_path / "index"))
 
 
 @pytest.mark.parametrize("suffix", [".json", ".fieldnorm", ".idx", ".store", ".term"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "garbled"])
 def test_a_damaged_index_is_a_corpus_error_when_opened_or_searched(tmp_path: Path, suffix: str, damage: str) -> None:
     folder = tmp_path / "index"
-    build_index(PASSAGES, folder)
-    (path,) = [
-        path for path in folder.iterdir() if path.suffix == suffix and not path.name.startswith((".", "hoptree"))
-    ]
-    whole = path.read_bytes()
-    if damage == "missing":
-        path.unlink()
-    elif damage == "garbled":
-        path.write_bytes(bytes(255 - byte for byte in whole))
-    else:
-        path.write_bytes(b"" if damage == "empty" else whole[: len(whole) // 2])
+    index_passages(PASSAGES, folder)
+    paths = [path for path in (folder / "000001" / "text").iterdir() if path.suffix == suffix and path.name[0] != "."]
+    assert paths
+    for path in paths:
+        whole = path.read_bytes()
+        if damage == "missing":
+            path.unlink()
+        elif damage == "garbled":
+            path.write_bytes(bytes(255 - byte for byte in whole))
+        else:
+            path.write_bytes(b"" if damage == "empty" else whole[: len(whole) // 2])
     with pytest.raises(CorpusError):
-        BM25(folder).search_now("film directed by Denis Villeneuve", 3)
+        BM25(Index(folder)).search_now("film directed by Denis Villeneuve", 3)
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     for name in ("index.new", "index.old"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "thesis.txt").write_text("mine", encoding="utf-8")
-    build_index(PASSAGES, tmp_path / "index")
-    build_index(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
+    index_passages(PASSAGES, tmp_path / "index")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.new", "index.old"]
     assert (tmp_path / "index.old" / "thesis.txt").read_text(encoding="utf-8") == "mine"

@@ -1,4 +1,4 @@
-"""The door to models: cache, single flight, retries, slots."""
+"""The door to models and remote search: cache, single flight, retries, slots."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ import asyncio
 import json
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hoptree.engine import Engine
 from hoptree.errors import CacheError, ConfigError, EndpointError, ModelError, RateLimited
 from hoptree.models.model import Choice, Message, Reply, Request, Token, TokenUsage
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.cache import Cache
-from hoptree.runtime.calls import THINKING_TOKENS, Call, Calls, call_key
+from hoptree.runtime.cache import REPLY, Cache
+from hoptree.runtime.calls import THINKING_TOKENS, Call, Calls, OnRetry, call_key, search_key
+from hoptree.runtime.context import Context
 from hoptree.runtime.limits import AdaptiveLimit
+from hoptree.runtime.result import read_result
+from hoptree.runtime.trace import Trace
+from hoptree.values import Passage
 
 REQUEST = Request((Message("user", "Who?"),))
 
@@ -31,7 +36,7 @@ def ignore(error: ModelError, wait: float) -> None:
     """A retry nobody wants to hear of."""
 
 
-def say(calls: Calls, model: ScriptedModel, request: Request = REQUEST) -> asyncio.Task[Call]:
+def say(calls: Calls, model: ScriptedModel, request: Request = REQUEST) -> asyncio.Task[Call[Reply]]:
     """Begin a call."""
     return asyncio.create_task(calls.generate(model, request, step="test/step", on_retry=ignore))
 
@@ -43,8 +48,8 @@ async def soon(happened: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def one_after_another(calls: Calls, model: ScriptedModel, *requests: Request) -> list[Call]:
-    async def run() -> list[Call]:
+def one_after_another(calls: Calls, model: ScriptedModel, *requests: Request) -> list[Call[Reply]]:
+    async def run() -> list[Call[Reply]]:
         return [await say(calls, model, request) for request in requests]
 
     return asyncio.run(run())
@@ -61,7 +66,7 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_second_call_is_answered_by_the_cache(tmp_path: Path) -> None:
     model = ScriptedModel(rules=[Rule("Paris")])
 
-    async def run() -> list[Call]:
+    async def run() -> list[Call[Reply]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
         found = [await say(calls, model), await say(calls, model)]
@@ -79,7 +84,7 @@ def test_a_new_process_finds_the_replies_of_the_one_before(tmp_path: Path) -> No
     model = ScriptedModel(rules=[Rule("<think>Hm.</think>Paris", logprob=-0.25)])
     request = replace(REQUEST, top_logprobs=1, n=2)
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         cache = Cache(tmp_path / "deep" / "replies.sqlite")
         call = await say(Calls(cache), model, request)
         cache.close()
@@ -98,8 +103,8 @@ def test_a_reply_survives_the_cache_unchanged(tmp_path: Path) -> None:
 
     async def run() -> Any:
         cache = Cache(tmp_path / "replies.sqlite")
-        await cache.put(b"key", reply, 1.23456)
-        found = cache.get(b"key"), cache.get(b"other")
+        await cache.put(b"key", REPLY, reply, 1.23456)
+        found = cache.get(b"key", REPLY), cache.get(b"other", REPLY)
         cache.close()
         return found
 
@@ -115,7 +120,7 @@ def test_without_a_cache_every_call_is_paid() -> None:
 def test_a_failure_is_not_remembered(tmp_path: Path, no_backoff: None) -> None:
     model = ScriptedModel(rules=[Rule(fault="401", times=1), Rule("Paris")])
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
         with pytest.raises(EndpointError):
@@ -219,7 +224,7 @@ def test_a_cache_that_cannot_be_written_is_given_up_and_the_reply_delivered(
     monkeypatch.setattr(Cache, "_write", full)
     model = ScriptedModel(rules=[Rule("Paris")])
 
-    async def run() -> tuple[Calls, list[Call]]:
+    async def run() -> tuple[Calls, list[Call[Reply]]]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
         found = [await say(calls, model), await say(calls, model)]
@@ -251,7 +256,7 @@ def test_a_cache_that_cannot_be_read_is_given_up_and_the_reply_paid(tmp_path: Pa
 def test_a_row_that_cannot_be_understood_is_paid_for_again(tmp_path: Path, row: str) -> None:
     model = ScriptedModel(rules=[Rule("Paris")])
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         cache = Cache(tmp_path / "replies.sqlite")
         cache._db.execute("INSERT INTO replies VALUES (?, ?, 0)", (call_key(model, REQUEST), row))
         call = await say(Calls(cache), model)
@@ -295,7 +300,7 @@ def test_a_file_that_is_no_cache_is_a_cache_error(tmp_path: Path) -> None:
 def test_two_at_once_are_one_request() -> None:
     model = ScriptedModel(rules=[Rule("Paris", latency=0.01)])
 
-    async def run() -> list[Call]:
+    async def run() -> list[Call[Reply]]:
         calls = Calls(None)
         return list(await asyncio.gather(say(calls, model), say(calls, model), say(calls, model, asking("Where?"))))
 
@@ -308,7 +313,7 @@ def test_two_at_once_are_one_request() -> None:
 def test_a_joiner_survives_the_cancellation_of_the_first_caller() -> None:
     model = ScriptedModel(rules=[Rule("Paris", latency=0.02)])
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         calls = Calls(None)
         first, second = say(calls, model), say(calls, model)
         await soon(lambda: len(model.requests) == 1)
@@ -363,7 +368,7 @@ def test_who_comes_while_a_forsaken_call_is_ending_gets_a_call_of_its_own() -> N
     again = ScriptedModel(rules=[Rule("Paris")])
     again.identity = model.identity
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         calls = Calls(None)
         first = say(calls, model)
         await soon(lambda: len(model.requests) == 1)
@@ -381,7 +386,7 @@ def test_who_comes_while_a_forsaken_call_is_ending_gets_a_call_of_its_own() -> N
 def test_a_failure_reaches_everyone_who_waits() -> None:
     model = ScriptedModel(rules=[Rule(fault="401", latency=0.01)])
 
-    async def run() -> list[Call | BaseException]:
+    async def run() -> list[Call[Reply] | BaseException]:
         calls = Calls(None)
         return list(await asyncio.gather(say(calls, model), say(calls, model), return_exceptions=True))
 
@@ -397,7 +402,7 @@ def test_what_may_pass_is_tried_again_and_told(fault: str, no_backoff: None) -> 
     model = ScriptedModel(rules=[Rule(fault=fault, times=2), Rule("Paris")])
     told: list[tuple[ModelError, float]] = []
 
-    async def run() -> Call:
+    async def run() -> Call[Reply]:
         return await Calls(None).generate(
             model, REQUEST, step="test/step", on_retry=lambda error, wait: told.append((error, wait))
         )
@@ -664,8 +669,203 @@ def test_waiting_for_a_slot_is_not_waiting_for_a_rate_limit() -> None:
     """Patience runs from the first refusal, however long the queue was before it."""
     model = ScriptedModel(rules=[Rule(fault="429", contains="Second", times=1), Rule("Paris", latency=0.2)], slots=1)
 
-    async def run() -> list[Call]:
+    async def run() -> list[Call[Reply]]:
         calls = Calls(None, patience=0.1)
         return list(await asyncio.gather(say(calls, model, asking("First?")), say(calls, model, asking("Second?"))))
 
     assert [call.reply.text for call in asyncio.run(run())] == ["Paris", "Paris"]
+
+
+# Search
+
+
+class Finder:
+    """A retriever that finds the query itself, after failing as it is told to."""
+
+    kind = "fake"
+
+    def __init__(self, *failures: ModelError, remote: bool = True, identity: str = "fake:1") -> None:
+        self.remote = remote
+        self.identity = identity
+        self.asked: list[tuple[str, int, dict[str, str]]] = []
+        self.at_once = self.most_at_once = 0
+        self._failures = list(failures)
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        self.asked.append((query, k, dict(where or {})))
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.005)
+        self.at_once -= 1
+        if self._failures:
+            raise self._failures.pop(0)
+        return (
+            Passage("p1", "Łódź", query, 1.5, "d", 3, 9, ("alias",), (("lang", "pl"),), (("bm25", 1.5),)),
+            Passage("p2", "", "half \ud83d"),
+        )
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+def look(
+    calls: Calls,
+    finder: Finder,
+    query: str = "Who?",
+    *,
+    k: int = 2,
+    where: Mapping[str, str] | None = None,
+    on_retry: OnRetry = ignore,
+) -> asyncio.Task[Call[tuple[Passage, ...]]]:
+    return asyncio.create_task(calls.search(finder, query, k=k, where=where, on_retry=on_retry))
+
+
+def test_the_second_remote_search_is_answered_by_the_cache_also_in_a_new_process(tmp_path: Path) -> None:
+    finder = Finder()
+
+    async def run() -> list[Call[tuple[Passage, ...]]]:
+        cache = Cache(tmp_path / "replies.sqlite")
+        calls = Calls(cache)
+        found = [await look(calls, finder), await look(calls, finder)]
+        cache.close()
+        return found
+
+    first, second, third, fourth = asyncio.run(run()) + asyncio.run(run())
+    assert [call.cached for call in (first, second, third, fourth)] == [False, True, True, True]
+    assert second.reply == third.reply == first.reply, "with its scores, its metadata and its stages"
+    assert second.seconds == pytest.approx(first.seconds, abs=1e-4) and first.seconds >= 0.005
+    assert len(finder.asked) == 1
+
+
+def test_a_local_search_is_made_every_time(tmp_path: Path) -> None:
+    finder = Finder(remote=False)
+
+    async def run() -> list[Call[tuple[Passage, ...]]]:
+        cache = Cache(tmp_path / "replies.sqlite")
+        calls = Calls(cache, concurrency=1)
+        found = list(await asyncio.gather(*(look(calls, finder, where={"a": "b"}) for _ in range(3))))
+        cache.close()
+        return found
+
+    assert [call.cached for call in asyncio.run(run())] == [False, False, False]
+    assert finder.asked == [("Who?", 2, {"a": "b"})] * 3
+    assert finder.most_at_once == 3, "no limit, no joining"
+
+
+def test_remote_searches_at_once_are_joined_and_limited() -> None:
+    finder = Finder()
+
+    async def run() -> list[Call[tuple[Passage, ...]]]:
+        calls = Calls(None, concurrency=2)
+        return list(await asyncio.gather(*(look(calls, finder, str(number // 2)) for number in range(10))))
+
+    assert [call.cached for call in asyncio.run(run())] == [False, True] * 5
+    assert len(finder.asked) == 5 and finder.most_at_once == 2
+
+
+def test_a_joiner_of_a_search_survives_the_cancellation_of_the_first_caller() -> None:
+    finder = Finder()
+
+    async def run() -> Call[tuple[Passage, ...]]:
+        calls = Calls(None)
+        first, second = look(calls, finder), look(calls, finder)
+        await soon(lambda: len(finder.asked) == 1)
+        first.cancel()
+        return await second
+
+    assert asyncio.run(run()).reply[0].id == "p1"
+    assert len(finder.asked) == 2
+
+
+def test_a_remote_search_is_tried_again_and_told(no_backoff: None) -> None:
+    told: list[tuple[ModelError, float]] = []
+    finder = Finder(EndpointError("Broken.", retryable=True), RateLimited("Wait.", retryable=True, retry_after=0.01))
+
+    async def run() -> Call[tuple[Passage, ...]]:
+        return await look(Calls(None), finder, on_retry=lambda error, wait: told.append((error, wait)))
+
+    assert not asyncio.run(run()).cached
+    assert [str(error) for error, _ in told] == ["Broken.", "Wait."]
+    assert len(finder.asked) == 3
+
+
+def test_what_cannot_pass_ends_a_remote_search_at_once() -> None:
+    finder = Finder(EndpointError("No."))
+
+    async def run() -> None:
+        await look(Calls(None), finder)
+
+    with pytest.raises(EndpointError, match="No"):
+        asyncio.run(run())
+    assert len(finder.asked) == 1
+
+
+def test_the_key_changes_with_all_that_determines_a_search() -> None:
+    finder = Finder()
+    keys = [
+        search_key(finder, "Who?", 2, None),
+        search_key(finder, "Who? ", 2, None),
+        search_key(finder, "Who?", 3, None),
+        search_key(finder, "Who?", 2, {"a": "b"}),
+        search_key(finder, "Who?", 2, {"ab": ""}),
+        search_key(finder, "Who?", 2, {"a": "b", "c": "d"}),
+        search_key(Finder(identity="fake:2"), "Who?", 2, None),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert search_key(finder, "Who?", 2, {}) == keys[0]
+    assert search_key(finder, "Who?", 2, {"c": "d", "a": "b"}) == keys[5]
+
+
+def context(finder: Finder, calls: Calls) -> Context:
+    model = ScriptedModel(rules=[])
+    return Context(method="test", model=model, calls=calls, trace=Trace("run", ()), retriever=finder)
+
+
+def test_a_context_records_where_a_search_came_from_and_what_went_wrong(tmp_path: Path, no_backoff: None) -> None:
+    finder = Finder(EndpointError("Broken.", "Mend it.", retryable=True))
+
+    async def run() -> list[dict[str, Any]]:
+        cache = Cache(tmp_path / "replies.sqlite")
+        ctx = context(finder, Calls(cache))
+        await ctx.search("Who?", k=2)
+        await ctx.search("Who?", k=2, where={"lang": "pl"})
+        await ctx.search("Who?", k=2)
+        cache.close()
+        return ctx.trace.events
+
+    retry, *searches = asyncio.run(run())
+    assert (retry["event"], retry["step"], retry["error"]) == ("retry", "search", "Broken. Mend it.")
+    assert [event["cached"] for event in searches] == [False, False, True]
+    assert [event.get("where") for event in searches] == [None, {"lang": "pl"}, None]
+    assert all(event["event"] == "retrieve" and event["seconds"] >= 0.005 for event in searches)
+    assert read_result([retry, *searches]).usage.retrievals == 3
+
+
+def test_a_cache_that_is_lost_in_a_search_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cache, "_write", full)
+
+    async def run() -> list[dict[str, Any]]:
+        cache = Cache(tmp_path / "replies.sqlite")
+        ctx = context(Finder(), Calls(cache))
+        await ctx.search("Who?", k=2)
+        cache.close()
+        return ctx.trace.events
+
+    assert [event["event"] for event in asyncio.run(run())] == ["warning", "retrieve"]
+
+
+def test_an_engine_closes_its_retriever() -> None:
+    class Closing(Finder):
+        closed = 0
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    finder = Closing()
+
+    async def run() -> None:
+        async with Engine(model=ScriptedModel(rules=[]), corpus=finder, cache=None):
+            assert finder.closed == 0
+
+    asyncio.run(run())
+    assert finder.closed == 1

@@ -14,13 +14,17 @@ from typing import Any
 
 import pytest
 
-from hoptree.corpus.read import _read_jsonl, read_passages
+from hoptree.corpus.jsonl import read_json_lines
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_passages
 from hoptree.errors import CorpusError, ModelError, TraceError
+from hoptree.indexing import index_passages
 from hoptree.models.model import Token
 from hoptree.models.openai import OpenAIModel
 from hoptree.models.reasoning import read_choice
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.bm25 import BM25, build_index
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Index
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Prompt, plain, read_prompt
@@ -275,7 +279,8 @@ def test_a_broken_passage_is_a_corpus_error(tmp_path: Path) -> None:
 def test_a_broken_line_is_a_corpus_error() -> None:
     def read(text: str) -> None:
         try:
-            list(_read_jsonl(io.StringIO(text), Path("corpus.jsonl")))
+            stream: Any = io.BufferedReader(io.BytesIO(text.encode("utf-8", "surrogatepass")))
+            list(read_json_lines(stream, "corpus.jsonl", Problems(limit=0)))
         except CorpusError:
             return
 
@@ -429,8 +434,8 @@ def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> BM25:
     folder = tmp_path_factory.mktemp("index") / "bm25"
-    build_index([Passage("a", "Whiplash", "Whiplash was directed by Damien Chazelle.")], folder)
-    return BM25(folder)
+    index_passages([Passage("a", "Whiplash", "Whiplash was directed by Damien Chazelle.")], folder)
+    return BM25(Index(folder))
 
 
 def test_any_reply_can_be_searched_for(index: BM25) -> None:

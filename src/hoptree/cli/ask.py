@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.console import print_error, print_json, run
+from hoptree.cli.search import Rerank, RetrieverKind
 from hoptree.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -43,8 +44,14 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep 
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
     corpus: Annotated[
-        str | None, typer.Option(help="An index made by hoptree index, or 'sample'.", show_default=False)
+        str | None,
+        typer.Option(
+            help="An index made by hoptree index, 'sample', or an elasticsearch://… or milvus://… address.",
+            show_default=False,
+        ),
     ] = None,
+    retriever: RetrieverKind = "bm25",
+    rerank: Rerank = "",
     model: Model = "",
     method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
     settings: Settings = [],  # noqa: B006 - typer copies it
@@ -88,6 +95,8 @@ def ask(
             method=method,
             model=model or DEFAULT_MODEL,
             corpus=corpus,
+            retriever=retriever,
+            rerank=rerank,
             options=options,
             budget=limits,
             prices=_read_prices(prices),

@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from hoptree import __version__
-from hoptree.cli import ask, corpus, demo, machine, methods
+from hoptree.cli import ask, demo, eval_retrieval, index, machine, methods, search
 from hoptree.cli.console import print_error
 from hoptree.errors import HoptreeError, InternalError
 
@@ -37,8 +37,9 @@ First steps:
 )
 app.command("ask")(ask.ask)
 app.command("show")(ask.show)
-app.command("index")(corpus.index)
-app.command("search")(corpus.search)
+app.add_typer(index.app, name="index")
+app.command("search")(search.search)
+app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
 app.command("methods")(methods.methods)
 app.add_typer(machine.models_app, name="models")
 app.command("doctor")(machine.doctor)

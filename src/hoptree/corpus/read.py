@@ -1,108 +1,154 @@
-"""Reading text, Markdown and JSONL files as passages."""
+"""From a file or folder to documents and passages, one at a time, whatever their number."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
-import zlib
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
-from hoptree.errors import CorpusError
+from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
+from hoptree.corpus.document import Document
+from hoptree.corpus.files import SourceFile, find_files, suffix_of
+from hoptree.corpus.html import read_html
+from hoptree.corpus.json_values import read_json_values
+from hoptree.corpus.jsonl import Row, read_json_lines
+from hoptree.corpus.markdown import read_markdown
+from hoptree.corpus.pdf import read_pdf
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.records import read_records
+from hoptree.corpus.seen import Seen
+from hoptree.corpus.stream import Damaged, open_bytes
+from hoptree.corpus.text import read_text_file
+from hoptree.corpus.tsv import read_tsv
 from hoptree.values import Passage
 
-__all__ = ["SUFFIXES", "read_passages"]
+__all__ = ["read_documents", "read_file", "read_passages", "read_rows"]
 
-_JSONL = (".jsonl", ".jsonl.gz")
-SUFFIXES = (".txt", ".md", *_JSONL)
-PASSAGE_WORDS = 200
-_HEADING = re.compile(r"^(#{1,6})\s+(.+)$")
-_FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+_AUTO = Chunking()
 
 
-def read_passages(source: Path) -> Iterator[Passage]:
-    """The passages of a file, or of all readable files below a folder, in the order of their names."""
-    if not source.exists():
-        raise CorpusError(f"There is no {source}.", "Give a folder or file of text, Markdown or JSONL.")
-    if source.is_file():
-        yield from _read_file(source, source.name)
-        return
-    found = [
-        path
-        for path in sorted(source.rglob("*"))
-        if path.is_file()
-        and path.name.lower().endswith(SUFFIXES)
-        and not any(part.startswith(".") for part in path.relative_to(source).parts)
-    ]
-    if not found:
-        raise CorpusError(f"{source} holds no document.", f"Documents end in {', '.join(SUFFIXES)}.")
-    for path in found:
-        yield from _read_file(path, path.relative_to(source).as_posix())
+class _DocumentReader(Protocol):
+    def __call__(self, stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]: ...
 
 
-def _read_file(path: Path, name: str) -> Iterator[Passage]:
-    if not path.name.lower().endswith(SUFFIXES):
-        raise CorpusError(f"{path} is no document of a known kind.", f"Documents end in {', '.join(SUFFIXES)}.")
-    try:
-        with _open(path) as lines:
-            yield from (
-                _read_jsonl(lines, path) if path.name.lower().endswith(_JSONL) else _read_text(lines.read(), name)
-            )
-    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
-        raise CorpusError(
-            f"{path} cannot be read: {error}.", "Convert it to UTF-8 text, or move it out of the folder."
-        ) from error
+_DOCUMENTS: dict[str, _DocumentReader] = {
+    ".txt": read_text_file,
+    ".md": read_markdown,
+    ".markdown": read_markdown,
+    ".html": read_html,
+    ".htm": read_html,
+    ".xhtml": read_html,
+    ".pdf": read_pdf,
+}
 
 
-def _open(path: Path) -> IO[str]:
-    return (
-        gzip.open(path, "rt", encoding="utf-8-sig") if path.suffix.lower() == ".gz" else path.open(encoding="utf-8-sig")
-    )
+def read_passages(
+    source: Path,
+    *,
+    chunking: Chunking = _AUTO,
+    tokenizer: Tokenizer | None = None,
+    problems: Problems | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+) -> Iterator[Passage]:
+    """The passages of a file, or of all readable files below a folder, in the order of their names.
 
-
-def _read_jsonl(lines: IO[str], path: Path) -> Iterator[Passage]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            if not isinstance(row["text"], str) or not isinstance(row["id"], str | int):
-                raise TypeError("id and text")
-            yield Passage(str(row["id"]), str(row.get("title") or ""), row["text"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise CorpusError(
-                f"Line {number} of {path} is no passage.", 'Each line is {"id": …, "title": …, "text": …}.'
-            ) from error
-
-
-def _read_text(text: str, name: str) -> Iterator[Passage]:
-    """Paragraphs put together to passages, never across a heading.
-
-    The title is the path of headings down to the passage, since "Family" alone does not say whose; or the file's name.
+    Without `problems` nothing that is broken is passed over: the first such place is an error. `on_bytes` hears how
+    many bytes of all files together were read.
     """
-    title, words, number = Path(name).stem, list[str](), 0
-    above: list[tuple[int, str]] = []
-    text = _FENCED.sub(lambda code: code[0].replace("\n#", "\n #"), text)  # a comment in code is no heading
+    problems = Problems(limit=0) if problems is None else problems
+    seen, before = Seen(), 0
 
-    def cut(size: int) -> Passage:
-        nonlocal words, number
-        number += 1
-        text, words = " ".join(words[:size]), words[size:]
-        return Passage(f"{name}#{number}", title, text)
+    def advance(count: int) -> None:
+        if on_bytes is not None:
+            on_bytes(before + count)
 
-    for paragraph in re.split(r"\n\s*\n|\n(?=#{1,6}\s)|(?<=\n)(?=#{1,6}\s)", text):
-        body = paragraph.strip()
-        heading = _HEADING.match(body.split("\n", 1)[0]) if body else None
-        if words and (heading or len(words) + len(body.split()) > PASSAGE_WORDS):
-            yield cut(PASSAGE_WORDS)
-        if heading:
-            level, said = len(heading[1]), heading[2].rstrip("#").rstrip() or heading[2]
-            above = [(depth, higher) for depth, higher in above if depth < level] + [(level, said)]
-            title, body = " › ".join(higher for _, higher in above), body.partition("\n")[2]
-        words += body.split()
-        while len(words) > PASSAGE_WORDS:
-            yield cut(PASSAGE_WORDS)
-    if words:
-        yield cut(PASSAGE_WORDS)
+    for file in find_files(source, problems=problems):
+        yield from read_file(
+            file, chunking=chunking, tokenizer=tokenizer, problems=problems, on_bytes=advance, seen=seen
+        )
+        before += file.size
+
+
+def read_file(
+    file: SourceFile,
+    *,
+    problems: Problems,
+    chunking: Chunking = _AUTO,
+    tokenizer: Tokenizer | None = None,
+    on_bytes: Callable[[int], None] | None = None,
+    seen: Seen | None = None,
+) -> Iterator[Passage]:
+    """The passages of one file of a corpus."""
+    if chunking.by != "auto" or suffix_of(file.name) in _DOCUMENTS:
+        for document in read_documents(file, problems=problems, on_bytes=on_bytes, seen=seen):
+            yield from chunk(document, chunking, tokenizer)
+        return
+    rows = read_rows(file, problems=problems, on_bytes=on_bytes)
+    for item in read_records(rows, file.name, problems, seen or Seen(), usual=_passage):
+        if type(item) is Passage:
+            yield item
+        elif type(item) is Document:
+            yield from chunk(item, chunking)
+
+
+def _passage(key: str, title: str, text: str) -> Passage:
+    return Passage(key, title, text, 0.0, key, 0, len(text))
+
+
+def _document(key: str, title: str, text: str) -> Document:
+    return Document(key, title, text, whole=True)
+
+
+def read_documents(
+    file: SourceFile,
+    *,
+    problems: Problems,
+    on_bytes: Callable[[int], None] | None = None,
+    seen: Seen | None = None,
+) -> Iterator[Document]:
+    """The documents of one file; `on_bytes` hears now and then how many of its bytes, packed as they are, were read.
+
+    `seen` is shared between files whose passages may be the same (questions with contexts, rows without ids).
+    """
+    reader = _DOCUMENTS.get(suffix_of(file.name))
+    if reader is None:
+        rows = read_rows(file, problems=problems, on_bytes=on_bytes)
+        yield from read_records(rows, file.name, problems, seen or Seen(), usual=_document)
+        return
+    try:
+        with open_bytes(file.path, on_bytes) as stream:
+            for document in reader(stream, file.name, problems):
+                if not document.text or document.text.isspace():
+                    problems.note("empty documents", f"{file.name} is empty.")
+                else:
+                    yield document
+    except OSError as error:
+        _unreadable(file, error, problems)
+
+
+def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
+    """The rows of a JSON, JSON Lines or tab-separated file with the numbers of their lines."""
+    suffix = suffix_of(file.name)
+    try:
+        with open_bytes(file.path, on_bytes) as stream:
+            if suffix == ".tsv":
+                yield from read_tsv(stream, file.name, problems)
+            elif suffix == ".json" or _is_array(stream):
+                yield from read_json_values(stream, file.name, problems)
+            else:
+                yield from read_json_lines(stream, file.name, problems)
+    except OSError as error:
+        _unreadable(file, error, problems)
+
+
+def _is_array(stream: io.BufferedReader) -> bool:
+    """Whether a file that should hold a row a line is one JSON array instead."""
+    return stream.peek(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
+
+
+def _unreadable(file: SourceFile, error: OSError, problems: Problems) -> None:
+    if isinstance(error, Damaged):
+        problems.add("damaged archives", f"{file.name} is damaged: {error}.")
+    else:
+        problems.add("unreadable files", f"{file.name} cannot be read: {error.strerror or error}.")

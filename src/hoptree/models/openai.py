@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
-import httpx
-
-from hoptree.errors import ConfigError, EndpointError, ModelError, RateLimited, UnusableReply
+from hoptree.errors import ConfigError, EndpointError, UnusableReply
+from hoptree.http import MAX_BODY, Http, error_text, kind_of_body
 from hoptree.models.model import Capability, Choice, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
 __all__ = ["OpenAIModel"]
 
 DEFAULT_URL = "https://api.openai.com/v1"
-MAX_BODY = 16 * 2**20
-"""Bytes of a response that are read; a server that never ends its reply is cut off here."""
-
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop")
 
@@ -39,84 +31,36 @@ class OpenAIModel:
     def __init__(
         self, name: str, *, base_url: str = "", api_key: str = "", timeout: float = 120.0, slots: int = 100
     ) -> None:
-        self.url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+        url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
         key = (api_key or os.environ.get("OPENAI_API_KEY", "")).strip()
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
-        if not _is_url(self.url):
-            raise ConfigError(
-                f"'{self.url}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
-            )
-        if self.url == DEFAULT_URL and not key:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = Http(url, headers=headers, timeout=timeout, slots=slots, given_as="--base-url", max_body=MAX_BODY)
+        if url == DEFAULT_URL and not key:
             raise ConfigError(
                 f"openai/{name} needs a key.",
                 "Set OPENAI_API_KEY, or give --base-url for another endpoint, or use --model local/….",
             )
         self.name = f"openai/{name}"
-        self.identity = f"openai:{self.url}:{name}"
-        self.endpoint = self.url
-        self._shown = _without_password(self.url)
+        self.identity = f"openai:{url}:{name}"
+        self.endpoint = url
         self.slots = slots
         self._model = name
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._timeout = timeout
-        self._client: httpx.AsyncClient | None = None
         self._refused: set[str] = set()
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         while True:
             sent = self._body(request)
-            status, headers, body = await self._post(sent, step)
+            status, headers, body = await self._http.send(
+                "POST", "/chat/completions", sent, headers={"X-Hoptree-Step": step}
+            )
             if status == 200:
                 return self._read(body)
             if status == 400 and (parameter := _complained_of(body, sent)):
                 self._refused.add(parameter)
                 continue
             raise self._failure(status, headers, body)
-
-    async def _post(self, body: dict[str, Any], step: str) -> tuple[int, httpx.Headers, bytes]:
-        if self._client is None:
-            # Without TLS there is no need to load certificates, which takes longer than a request.
-            self._client = httpx.AsyncClient(
-                headers=self._headers,
-                timeout=httpx.Timeout(self._timeout, connect=10.0),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.slots),
-                verify=self.url.startswith("https://"),
-            )
-        try:
-            async with (
-                asyncio.timeout(self._timeout),
-                self._client.stream(
-                    "POST", f"{self.url}/chat/completions", json=body, headers={"X-Hoptree-Step": step}
-                ) as response,
-            ):
-                received = bytearray()
-                async for chunk in response.aiter_bytes():
-                    received += chunk
-                    if len(received) > MAX_BODY:
-                        raise UnusableReply(
-                            f"{self._shown} sent a reply without end.", "Check the server's max_tokens."
-                        )
-                return response.status_code, response.headers, bytes(received)
-        except (TimeoutError, httpx.TimeoutException) as error:
-            raise EndpointError(
-                f"{self._shown} did not answer within {self._timeout:g} seconds.",
-                "Check that the server is running and not overloaded.",
-                retryable=True,
-            ) from error
-        except httpx.ConnectError as error:
-            raise EndpointError(
-                f"{self._shown} cannot be reached ({error}).",
-                "Start the server, or correct --base-url.",
-                retryable=True,
-                exit_code=2,
-            ) from error
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            raise EndpointError(
-                f"The connection to {self._shown} broke off ({type(error).__name__}).", "Try again.", retryable=True
-            ) from error
-        except (httpx.InvalidURL, UnicodeError) as error:
-            raise ConfigError(f"'{self._shown}' is no base URL ({error}).", "Correct --base-url.") from error
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -144,70 +88,44 @@ class OpenAIModel:
     def _read(self, body: bytes) -> Reply:
         try:
             data = json.loads(body)
-            if "choices" not in data and (said := _error_text(body)):
-                raise EndpointError(f"{self._shown} answered with an error: {said[:300]}.", "Check model and options.")
+            if "choices" not in data and (said := error_text(body)):
+                raise EndpointError(
+                    f"{self._http.shown} answered with an error: {said[:300]}.", "Check model and options."
+                )
             choices = tuple(_read_choice(choice) for choice in data["choices"])
             if not choices:
                 raise KeyError("choices")
             usage = _read_usage(data.get("usage") or {}, choices)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             raise UnusableReply(
-                f"{self._shown} answered with {_what(body)} instead of a chat completion.",
+                f"{self._http.shown} answered with {kind_of_body(body)} instead of a chat completion.",
                 "Check that --base-url ends where /chat/completions begins (often /v1).",
             ) from error
         return Reply(choices, usage)
 
-    def _failure(self, status: int, headers: httpx.Headers, body: bytes) -> ModelError:
-        said = _error_text(body)
+    def _failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
+        said = error_text(body)
         quoted = f": {said[:300]}" if said else ""
-        after = _retry_after(headers)
+        if status == 429 or status >= 500 or status in (408, 409, 425):
+            return self._http.failure(status, headers, body)
         if status in (401, 403):
-            return EndpointError(
-                f"{self._shown} refused the key (HTTP {status}).",
-                "Set OPENAI_API_KEY to a valid key.",
-                status=status,
-                exit_code=2,
-            )
-        if status == 404:
-            return EndpointError(
-                f"{self._shown} has no model '{self._model}' (HTTP 404{quoted}).",
-                "Check the model's name and that --base-url is complete (often …/v1).",
-                status=status,
-                exit_code=2,
-            )
-        if status == 429:
-            paid_up = "quota" not in said and "billing" not in said
-            return RateLimited(
-                f"{self._shown} asks for fewer requests (HTTP 429{quoted}).",
-                "Wait a little or lower --concurrency; finished calls are kept.",
-                status=status,
-                retryable=paid_up,
-                retry_after=after,
-            )
-        if status >= 500 or status in (408, 409, 425):
-            return EndpointError(
-                f"{self._shown} failed (HTTP {status}{quoted}).",
-                "Try again later; finished calls are kept.",
-                status=status,
-                retryable=True,
-                retry_after=after,
-            )
-        return EndpointError(
-            f"{self._shown} refused the request (HTTP {status}{quoted}).",
-            "Shorten the question or the passages (--set k=…)." if "context" in said else "Check model and options.",
-            status=status,
-            exit_code=2,
-        )
+            cause, remedy = f"refused the key (HTTP {status})", "Set OPENAI_API_KEY to a valid key."
+        elif status == 404:
+            cause = f"has no model '{self._model}' (HTTP 404{quoted})"
+            remedy = "Check the model's name and that --base-url is complete (often …/v1)."
+        else:
+            cause = f"refused the request (HTTP {status}{quoted})"
+            too_long = "context" in said
+            remedy = "Shorten the question or the passages (--set k=…)." if too_long else "Check model and options."
+        return EndpointError(f"{self._http.shown} {cause}.", remedy, status=status, exit_code=2)
 
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        await self._http.aclose()
 
 
 def _complained_of(body: bytes, sent: Mapping[str, Any]) -> str:
     """The parameter of the request that a 400 complains of, if leaving it out or renaming it may help."""
-    said = _error_text(body)
+    said = error_text(body)
     return next((name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent), "")
 
 
@@ -241,54 +159,3 @@ def _read_usage(usage: dict[str, Any], choices: tuple[Choice, ...]) -> TokenUsag
         reasoning = round(completion * thought / (thought + sum(len(choice.text) for choice in choices)))
     cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
     return TokenUsage(int(usage.get("prompt_tokens") or 0), cached, completion, reasoning)
-
-
-def _error_text(body: bytes) -> str:
-    """What an error response says, in one line; nothing if it is a page and not a message."""
-    try:
-        data = json.loads(body)
-        error = data.get("error", data.get("detail", data.get("message", "")))
-        said = error.get("message", "") if isinstance(error, dict) else error
-    except (ValueError, AttributeError, RecursionError):
-        return ""
-    return " ".join(str(said).split())
-
-
-def _what(body: bytes) -> str:
-    start = body.lstrip()[:200].lower()
-    if not start:
-        return "nothing"
-    if start.startswith((b"<!doctype", b"<html", b"<")):
-        return "a web page"
-    return "half a JSON object" if start.startswith(b"{") else "something else"
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    try:
-        if milliseconds := headers.get("retry-after-ms"):
-            return float(milliseconds) / 1000
-        value = headers.get("retry-after")
-        if value is None:
-            return None
-        return (
-            float(value)
-            if value.replace(".", "", 1).isdigit()
-            else parsedate_to_datetime(value).timestamp() - time.time()
-        )
-    except (ValueError, TypeError):
-        return None
-
-
-def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port out of range, brackets that do not close
-        return False
-
-
-def _without_password(url: str) -> str:
-    """The URL as it may be shown and written to a trace."""
-    scheme, separator, rest = url.partition("://")
-    host, slash, path = rest.partition("/")
-    return scheme + separator + host.rpartition("@")[2] + slash + path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from hoptree.values import Passage
@@ -12,7 +13,9 @@ __all__ = ["Retriever"]
 class Retriever(Protocol):
     """Finds the best k passages for a query, best first, ties broken by passage id.
 
-    `kind` names it in traces; `identity` is what determines its results: the kind and the digest of the passages.
+    `kind` names it in traces; `identity` is what determines its results: the kind, its settings and the digest of
+    the passages. `remote` says that a search costs more than looking it up among remembered ones, and may fail for a
+    moment. `where` keeps passages whose metadata have these values.
     """
 
     @property
@@ -21,4 +24,9 @@ class Retriever(Protocol):
     @property
     def identity(self) -> str: ...
 
-    async def search(self, query: str, *, k: int) -> tuple[Passage, ...]: ...
+    @property
+    def remote(self) -> bool: ...
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]: ...
+
+    async def aclose(self) -> None: ...

@@ -1,4 +1,5 @@
-"""The call cache: replies by everything that determined them, in SQLite, on disk before a method sees them."""
+"""The call cache: replies and search results by everything that determined them, in SQLite, on disk before a method
+sees them."""
 
 from __future__ import annotations
 
@@ -7,20 +8,30 @@ import json
 import os
 import sqlite3
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hoptree.errors import CacheError
 from hoptree.folders import cache_folder
 from hoptree.models.model import Choice, Reply, Token, TokenUsage
+from hoptree.values import Passage
 
-__all__ = ["Cache", "CachedReply", "default_cache_path"]
+__all__ = ["PASSAGES", "REPLY", "Cache", "Form", "default_cache_path"]
+
+T = TypeVar("T")
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS replies
     (key BLOB PRIMARY KEY, reply TEXT NOT NULL, created REAL NOT NULL) WITHOUT ROWID"""
 
-CachedReply = tuple[Reply, float]
-"""A reply and the seconds the model took for it."""
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """How something that was paid for is written as JSON, and read back."""
+
+    dump: Callable[[T], dict[str, Any]]
+    load: Callable[[dict[str, Any]], T]
 
 
 def default_cache_path() -> Path:
@@ -52,22 +63,26 @@ class Cache:
             ) from error
         self._waiting: list[tuple[bytes, str, asyncio.Future[None]]] = []
 
-    def get(self, key: bytes) -> CachedReply | None:
+    def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
+        """What is remembered under a key, and the seconds it took at the time."""
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
+        if row is None:
+            return None
         try:
-            return _load(row[0]) if row else None
-        except (ValueError, KeyError, TypeError, RecursionError):
+            data = json.loads(row[0])
+            return form.load(data), float(data["seconds"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None  # written by another version, or damaged: it is paid for again
 
-    async def put(self, key: bytes, reply: Reply, seconds: float) -> None:
+    async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._flush)
-        self._waiting.append((key, _dump(reply, seconds), done))
+        self._waiting.append((key, json.dumps({**form.dump(value), "seconds": round(seconds, 4)}), done))
         await done
 
     def _flush(self) -> None:
@@ -105,23 +120,41 @@ class Cache:
         self._db.close()
 
 
-def _dump(reply: Reply, seconds: float) -> str:
+def _dump_reply(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
-    return json.dumps(
-        {
-            "choices": [
-                [c.text, c.reasoning, c.finish, [[t.text, t.logprob, t.top] for t in c.tokens]] for c in reply.choices
-            ],
-            "usage": [usage.prompt, usage.cached, usage.completion, usage.reasoning],
-            "seconds": round(seconds, 4),
-        },
-    )
+    return {
+        "choices": [
+            [c.text, c.reasoning, c.finish, [[t.text, t.logprob, t.top] for t in c.tokens]] for c in reply.choices
+        ],
+        "usage": [usage.prompt, usage.cached, usage.completion, usage.reasoning],
+    }
 
 
-def _load(text: str) -> CachedReply:
-    data: dict[str, Any] = json.loads(text)
+def _load_reply(data: dict[str, Any]) -> Reply:
     choices = tuple(
         Choice(said, thought, finish, tuple(Token(t, p, tuple((a, b) for a, b in top)) for t, p, top in tokens))
         for said, thought, finish, tokens in data["choices"]
     )
-    return Reply(choices, TokenUsage(*data["usage"])), float(data["seconds"])
+    return Reply(choices, TokenUsage(*data["usage"]))
+
+
+def _dump_passages(passages: tuple[Passage, ...]) -> dict[str, Any]:
+    return {"passages": [asdict(passage) for passage in passages]}
+
+
+def _load_passages(data: dict[str, Any]) -> tuple[Passage, ...]:
+    return tuple(_load_passage(**passage) for passage in data["passages"])
+
+
+def _load_passage(*, aliases: list[str], metadata: list[Any], stages: list[Any], **others: Any) -> Passage:
+    """A passage from JSON, which has lists where a passage has tuples."""
+    return Passage(
+        aliases=tuple(aliases),
+        metadata=tuple((name, value) for name, value in metadata),
+        stages=tuple((name, score) for name, score in stages),
+        **others,
+    )
+
+
+REPLY = Form(_dump_reply, _load_reply)
+PASSAGES = Form(_dump_passages, _load_passages)

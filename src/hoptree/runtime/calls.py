@@ -1,4 +1,4 @@
-"""The one door to models: cache, single flight, slots, retries. Nobody else sends a request."""
+"""The one door to models and remote search: cache, single flight, slots, retries. Nobody else sends a request."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.models.model import Model, Reply, Request, TokenUsage
-from hoptree.runtime.cache import Cache
+from hoptree.retrieval.retriever import Retriever
+from hoptree.runtime.cache import PASSAGES, REPLY, Cache, Form
 from hoptree.runtime.limits import AdaptiveLimit
+from hoptree.values import Passage
 
-__all__ = ["Call", "Calls", "OnRetry", "call_key"]
+__all__ = ["Call", "Calls", "OnRetry", "call_key", "search_key"]
+
+T = TypeVar("T")
 
 OnRetry = Callable[[ModelError, float], None]
 """Told of a failed attempt and of the seconds until the next one."""
@@ -22,12 +27,15 @@ OnRetry = Callable[[ModelError, float], None]
 THINKING_TOKENS = 4096
 """Room added for a model that spends its tokens on thinking before it says anything."""
 
+SEARCH_SLOTS = 64
+"""Searches a remote engine gets at once, at most."""
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A reply and how it came: `seconds` is what the model took, also when the cache answered now."""
+class Call(Generic[T]):
+    """A reply and how it came: `seconds` is what was worked on it, also when the cache answered now."""
 
-    reply: Reply
+    reply: T
     cached: bool
     seconds: float
 
@@ -51,77 +59,99 @@ class Calls:
         self._attempts = attempts
         self._patience = patience
         self._concurrency = concurrency
-        self._flights: dict[bytes, asyncio.Future[Call]] = {}
+        self._flights: dict[bytes, asyncio.Future[Call[Any]]] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
 
-    async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call:
-        key = call_key(model, request)
+    async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
+        return await self._once(call_key(model, request), REPLY, lambda: self._send(model, request, step, on_retry))
+
+    async def search(
+        self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
+    ) -> Call[tuple[Passage, ...]]:
+        """The best k passages; a search beyond this process is treated as a call of a model is."""
+
+        async def once() -> tuple[Passage, ...]:
+            return await retriever.search(query, k=k, where=where)
+
+        if not retriever.remote:
+            began = time.perf_counter()
+            return Call(await once(), False, time.perf_counter() - began)
+        limit = self._limit(retriever.identity, SEARCH_SLOTS)
+        key = search_key(retriever, query, k, where)
+        return await self._once(key, PASSAGES, lambda: self._persist(limit, once, on_retry))
+
+    async def _once(self, key: bytes, form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]) -> Call[T]:
+        """What is under way or remembered under a key; else it is paid for, and remembered."""
         while flight := self._flights.get(key):
             try:
                 return replace(await asyncio.shield(flight), cached=True)
             except _Abandoned:
                 continue  # the next of those who waited sends it again
-        if remembered := self._remembered(key):
+        if remembered := self._remembered(key, form):
             return Call(remembered[0], True, remembered[1])
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
-            call = await self._pay(key, model, request, step, on_retry)
+            value, seconds = await pay()
+            await self._remember(key, form, value, seconds)
         except BaseException as error:
             flight.set_exception(error if isinstance(error, Exception) else _Abandoned())
             flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
             raise
         finally:
             del self._flights[key]
+        call = Call(value, False, seconds)
         flight.set_result(call)
         return call
 
-    def _remembered(self, key: bytes) -> tuple[Reply, float] | None:
+    def _remembered(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
         if self.cache is None:
             return None
         try:
-            return self.cache.get(key)
+            return self.cache.get(key, form)
         except CacheError as error:
             self._lose_cache(error)
             return None
+
+    async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
+        if self.cache is not None:
+            try:
+                await self.cache.put(key, form, value, seconds)
+            except CacheError as error:
+                self._lose_cache(error)
 
     def _lose_cache(self, error: CacheError) -> None:
         """Go on without a cache that cannot be used; the context turns the failure into a warning."""
         self.cache, self.cache_failure = None, error
 
-    async def _pay(self, key: bytes, model: Model, request: Request, step: str, on_retry: OnRetry) -> Call:
-        reply, seconds = await self._send(model, request, step, on_retry)
-        if self.cache is not None:
-            try:
-                await self.cache.put(key, reply, seconds)
-            except CacheError as error:
-                self._lose_cache(error)
-        return Call(reply, False, seconds)
-
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
+        limit = self._limit(model.endpoint, model.slots)
+
+        async def ask(request: Request) -> tuple[Reply, float]:
+            return await self._persist(limit, lambda: _ask(model, request, step), on_retry)
+
         if model.identity in self._thinkers:
-            return await self._persist(model, _with_room(request), step, on_retry)
-        reply, seconds = await self._persist(model, request, step, on_retry)
+            return await ask(_with_room(request))
+        reply, seconds = await ask(request)
         # Whether or not the model is known to think, a reply cut short by thought is asked for with room: what comes
         # back does not depend on what was asked before.
         if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
             self._thinkers.add(model.identity)
-            longer, more_seconds = await self._persist(model, _with_room(request), step, on_retry)
+            longer, more_seconds = await ask(_with_room(request))
             return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
         return reply, seconds
 
-    async def _persist(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
+    async def _persist(
+        self, limit: AdaptiveLimit, send: Callable[[], Awaitable[T]], on_retry: OnRetry
+    ) -> tuple[T, float]:
         """Send until it is answered or not worth another try."""
-        limit = self._limit(model)
         failures, first_failure = 0, 0.0
         while True:
             await limit.acquire()
             sent = time.monotonic()
             try:
-                reply = await model.generate(request, step=step)
-                if not reply.choices:
-                    raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
+                reply = await send()
                 limit.answered()
                 return reply, time.monotonic() - sent
             except ModelError as error:
@@ -147,16 +177,23 @@ class Calls:
             return None
         return wait if isinstance(error, RateLimited) or failures < self._attempts else None
 
-    def _limit(self, model: Model) -> AdaptiveLimit:
-        limit = self._limits.get(model.endpoint)
+    def _limit(self, endpoint: str, slots: int) -> AdaptiveLimit:
+        limit = self._limits.get(endpoint)
         if limit is None:
-            ceiling = min(model.slots, self._concurrency) if self._concurrency else model.slots
-            limit = self._limits[model.endpoint] = AdaptiveLimit(ceiling)
+            ceiling = min(slots, self._concurrency) if self._concurrency else slots
+            limit = self._limits[endpoint] = AdaptiveLimit(ceiling)
         return limit
 
 
+async def _ask(model: Model, request: Request, step: str) -> Reply:
+    reply = await model.generate(request, step=step)
+    if not reply.choices:
+        raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
+    return reply
+
+
 def call_key(model: Model, request: Request) -> bytes:
-    """The digest of everything that determines the reply; every part is told from the next by its length."""
+    """The digest of everything that determines the reply."""
     settings = (
         request.max_tokens,
         request.temperature,
@@ -168,6 +205,17 @@ def call_key(model: Model, request: Request) -> bytes:
     parts = [model.identity, repr(settings), request.json_schema, request.prefix]
     for message in request.messages:
         parts += (message.role, message.content)
+    return _digest(parts)
+
+
+def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> bytes:
+    """The digest of everything that determines what a search finds."""
+    filters = [part for item in sorted((where or {}).items()) for part in item]
+    return _digest(["search", retriever.identity, query, str(k), *filters])
+
+
+def _digest(parts: Iterable[str]) -> bytes:
+    """One digest of many texts, each told from the next by its length."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from hoptree.errors import ConfigError, CorpusError, ModelError
 from hoptree.models.model import Capability, Model, Reply, Request
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.calls import Calls, OnRetry
 from hoptree.runtime.prompts import Filled
 from hoptree.runtime.trace import Event, Trace
 from hoptree.tree import Node
@@ -95,11 +95,9 @@ class Context:
         self._calls_made += 1
         request = Request(prompt.messages, max_tokens, temperature, seed, stop, n, top_logprobs, json_schema, prefix)
         issued = self.trace.now()
-
-        def on_retry(error: ModelError, wait: float) -> None:
-            self.trace.add("retry", step=step, error=str(error), wait=round(wait, 2))
-
-        call = await self._calls.generate(self.model, request, step=f"{self.method}/{step}", on_retry=on_retry)
+        call = await self._calls.generate(
+            self.model, request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
+        )
         self._note_cache()
         usage = call.reply.usage
         cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
@@ -125,24 +123,29 @@ class Context:
             self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
         return call.reply
 
-    async def search(self, query: str, *, k: int, node: Node | None = None) -> tuple[Passage, ...]:
-        """The k best passages of the corpus for a query."""
+    async def search(
+        self, query: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
+    ) -> tuple[Passage, ...]:
+        """The k best passages of the corpus for a query, among those whose metadata are as `where` says."""
         self.require_corpus()
         assert self._retriever is not None
         if k < 1:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
-        began = time.perf_counter()
-        passages = await self._retriever.search(query, k=k)
+        call = await self._calls.search(self._retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
+        self._note_cache()
+        passages = call.reply
         self.trace.add(
             "retrieve",
             query=query,
             kind=self._retriever.kind,
             k=k,
+            **({"where": dict(where)} if where else {}),
             **_where(node),
             passages=[{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in passages],
+            cached=call.cached,
             issued=round(issued, 4),
-            seconds=round(time.perf_counter() - began, 4),
+            seconds=round(call.seconds, 4),
         )
         return passages
 
@@ -179,6 +182,12 @@ class Context:
     def warn(self, kind: str, message: str) -> None:
         """Record something the reader of the answer should know."""
         self.trace.add("warning", kind=kind, message=message)
+
+    def _on_retry(self, step: str) -> OnRetry:
+        def record(error: ModelError, wait: float) -> None:
+            self.trace.add("retry", step=step, error=str(error), wait=round(wait, 2))
+
+        return record
 
     def _note_cache(self) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:

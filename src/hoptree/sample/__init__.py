@@ -8,10 +8,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from hoptree.corpus.read import read_passages
 from hoptree.errors import CorpusError
 from hoptree.folders import cache_folder
-from hoptree.retrieval.bm25 import MANIFEST, build_index
+from hoptree.indexing import build_index
+from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
 
 __all__ = ["sample_index", "sample_questions"]
 
@@ -20,11 +20,11 @@ def sample_index() -> Path:
     """The folder of the sample's index, built when it is first asked for."""
     corpus = files("hoptree.sample") / "corpus.jsonl"
     digest = hashlib.sha256(corpus.read_bytes()).hexdigest()[:12]
-    folder = cache_folder() / f"sample-{digest}"
+    folder = cache_folder() / f"sample-{digest}-{FORMAT}"
     if not (folder / MANIFEST).exists():
         with as_file(corpus) as path:
             try:
-                build_index(read_passages(path), folder)
+                build_index(path, folder)
             except CorpusError:
                 if not (folder / MANIFEST).exists():  # else another process was quicker
                     raise

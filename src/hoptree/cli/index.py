@@ -1,0 +1,273 @@
+"""`hoptree index`: make documents searchable, and keep them so."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from hoptree.cli.console import clean, interruptible, print_json
+from hoptree.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from hoptree.indexing import Outcome, Progress
+
+__all__ = ["app"]
+
+
+class _BuildIsDefault(TyperGroup):
+    """`hoptree index docs/ --out DIR` means `hoptree index build docs/ --out DIR`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            args = ["build", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_BuildIsDefault,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""Make documents searchable, and keep the index up to date.
+
+\b
+hoptree index docs/ --out docs.idx                 build (text, Markdown, HTML, PDF, JSON, JSONL, TSV; gzip too)
+hoptree index add more/ --out docs.idx             further documents; only what is new is touched
+hoptree index update --out docs.idx                what changed in its sources since
+hoptree index remove ID --out docs.idx             passages, documents or whole sources
+hoptree index info --out docs.idx                  what it holds
+""",
+)
+
+Out = Annotated[Path, typer.Option("--out", help="The folder of the index.")]
+Sources = Annotated[list[Path], typer.Argument(help="Folders or files of documents.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+@app.command()
+@interruptible
+def build(
+    sources: Sources,
+    out: Out,
+    language: Annotated[str, typer.Option(help="For stemming and stop words; 'none' for neither.")] = "english",
+    chunk: Annotated[
+        str,
+        typer.Option(
+            metavar="BY:SIZE:OVERLAP",
+            help="How documents are cut: words:200:20, tokens:256:32, sections; auto keeps rows of JSONL whole.",
+        ),
+    ] = "auto",
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A tokenizer.json, for --chunk tokens.", show_default=False)
+    ] = None,
+    links: Annotated[bool, typer.Option(help="Find out who mentions whom, for --retriever linked.")] = True,
+    encoder: Annotated[
+        str, typer.Option(help="Also make vectors: minilm, onnx/FOLDER, static/FOLDER, openai/NAME, st/NAME.")
+    ] = "",
+    without_questions: Annotated[
+        list[Path], typer.Option(help="Leave out passages that hold a question of this evaluation file.")
+    ] = [],  # noqa: B006 - typer copies it
+    skip_broken: Annotated[
+        int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")
+    ] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
+    from hoptree.corpus.chunk import Chunking
+    from hoptree.indexing import Reading, build_index, estimate
+    from hoptree.retrieval.index.manifest import Settings
+
+    settings = Settings(language=language, links=links, encoder=encoder)
+    reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
+    if reading.chunking.by == "tokens" and tokenizer is None:
+        raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
+    expected = estimate(sources, out, settings)
+    if not as_json:
+        typer.echo(
+            f"{_size(expected.source_bytes)} of documents; the index will take about {_size(expected.disk_bytes)} on "
+            f"disk ({_size(expected.free_bytes)} free) and up to {_size(expected.memory_bytes)} of memory while it is "
+            "made.",
+            err=True,
+        )
+    if expected.disk_bytes > expected.free_bytes:
+        typer.echo("hoptree: that may not fit on the disk.", err=True)
+    with _shown(as_json) as progress:
+        outcome = build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
+    _report(outcome, out, as_json)
+
+
+@app.command()
+@interruptible
+def add(sources: Sources, out: Out, as_json: AsJson = False) -> None:
+    """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
+    from hoptree.indexing import add_to_index
+
+    with _shown(as_json) as progress:
+        outcome = add_to_index(sources, out, on_progress=progress)
+    _report(outcome, out, as_json)
+
+
+@app.command()
+@interruptible
+def update(out: Out, as_json: AsJson = False) -> None:
+    """Take in what is new or changed in the sources of an index, and take out what is gone."""
+    from hoptree.indexing import update_index
+
+    with _shown(as_json) as progress:
+        outcome = update_index(out, on_progress=progress)
+    _report(outcome, out, as_json)
+
+
+@app.command()
+@interruptible
+def remove(
+    out: Out,
+    what: Annotated[
+        list[str], typer.Argument(help="Ids of passages or documents, or sources (folders or files) of the index.")
+    ] = [],  # noqa: B006 - typer copies it
+    ids: Annotated[Path | None, typer.Option(help="A file with an id a line.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take passages, documents or whole sources out of an index."""
+    from hoptree.indexing import remove_from_index
+    from hoptree.retrieval.index.manifest import read_manifest
+
+    known = read_manifest(out).sources
+    sources = [Path(name) for name in what if str(Path(name).resolve()) in known]
+    single = [name for name in what if str(Path(name).resolve()) not in known]
+    if not what and ids is None:
+        raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
+    with _shown(as_json) as progress:
+        outcome = remove_from_index(
+            out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
+        )
+    _report(outcome, out, as_json)
+
+
+@app.command()
+@interruptible
+def compact(out: Out, as_json: AsJson = False) -> None:
+    """Write an index anew from its own passages, so that scores are as if it had been built at once."""
+    from hoptree.indexing import compact_index
+
+    with _shown(as_json) as progress:
+        outcome = compact_index(out, on_progress=progress)
+    _report(outcome, out, as_json)
+
+
+@app.command()
+@interruptible
+def encode(
+    out: Out,
+    encoder: Annotated[str, typer.Option(help="minilm, onnx/FOLDER, static/FOLDER, openai/NAME or st/NAME.")],
+    as_json: AsJson = False,
+) -> None:
+    """Give an index vectors, for --retriever dense and hybrid."""
+    from hoptree.indexing import encode_index
+
+    with _shown(as_json) as progress:
+        outcome = encode_index(out, encoder, on_progress=progress)
+    _report(outcome, out, as_json)
+
+
+@app.command()
+def info(out: Out, as_json: AsJson = False) -> None:
+    """Show what an index holds and how it was made, after checking that it can be read."""
+    from dataclasses import asdict
+
+    from hoptree.retrieval.index.folder import Index
+
+    manifest = Index(out).manifest
+    if as_json:
+        print_json({"index": str(out), **asdict(manifest)})
+        return
+    settings = manifest.settings
+    typer.echo(f"{manifest.passages:,} passages, {_size(manifest.bytes)}, in {out}")
+    links = "yes" if settings.links else "no"
+    typer.echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
+    typer.echo(f"  digest {manifest.digest}")
+    for source in manifest.sources:
+        typer.echo(clean(f"  from {source}"))
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """A bar with rate and remaining time, on the terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[passages]:,} passages"),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
+        task = bar.add_task("reading", total=None, passages=0, rate="")
+        stage = "reading"
+
+        def advance(progress: Progress) -> None:
+            nonlocal stage
+            if progress.stage != stage:
+                stage = progress.stage
+                bar.reset(task, description=stage, total=progress.total)
+            elapsed = bar.tasks[0].elapsed or 0.0
+            count = progress.passages if stage == "reading" else progress.done
+            rate = f"{count / elapsed:,.0f} a second" if elapsed > 1 else ""
+            bar.update(task, completed=progress.done, total=progress.total, passages=count, rate=rate)
+
+        yield advance
+
+
+def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
+    for sentence in outcome.examples[:5]:
+        print(clean(f"hoptree: {sentence}"), file=sys.stderr)  # noqa: T201
+    if outcome.passed_over:
+        print(clean(f"hoptree: passed over: {outcome.passed_over}"), file=sys.stderr)  # noqa: T201
+    if as_json:
+        data = outcome.as_dict()
+        manifest = data.pop("manifest")
+        assert isinstance(manifest, dict)
+        print_json({"index": str(out), **manifest, **data})
+        return
+    done = [
+        f"{count:,} {what}"
+        for count, what in (
+            (outcome.added, "added"),
+            (outcome.replaced, "replaced"),
+            (outcome.removed, "removed"),
+            (outcome.unchanged, "unchanged"),
+            (outcome.repeated, "repeated and kept once"),
+            (outcome.held_questions, "left out because they hold an evaluation question"),
+        )
+        if count
+    ]
+    typer.echo(
+        f"{outcome.manifest.passages:,} passages in {out} ({_size(outcome.manifest.bytes)}): "
+        f"{', '.join(done) or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
+    )
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            yield from (line.strip() for line in file if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Give a text file with an id a line.") from error
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} bytes"

@@ -1,0 +1,101 @@
+"""`hoptree search`: what a method would get to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hoptree.cli.console import clean, print_json, run
+from hoptree.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from hoptree.retrieval.retriever import Retriever
+    from hoptree.values import Passage
+
+__all__ = ["Rerank", "RetrieverKind", "open_corpus", "search"]
+
+RetrieverKind = Annotated[str, typer.Option("--retriever", help="bm25, linked, dense or hybrid.")]
+Rerank = Annotated[
+    str,
+    typer.Option(
+        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.", show_default=False
+    ),
+]
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="What to look for.")],
+    corpus: Annotated[
+        str,
+        typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
+    ],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
+    retriever: RetrieverKind = "bm25",
+    rerank: Rerank = "",
+    distinct: Annotated[bool, typer.Option("--distinct", help="Leave out near duplicates.")] = False,
+    where: Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="Only passages with this metadata.")] = [],  # noqa: B006 - typer copies it
+    explain: Annotated[bool, typer.Option("--explain", help="Show the score of each stage.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list and nothing else.")] = False,
+) -> None:
+    """Show the best passages for a query, as a method would get them.
+
+    \b
+    hoptree search "Who directed X?" --corpus docs.idx --retriever linked --explain
+    hoptree search "rate limits" --corpus docs.idx --where lang=en
+    """
+    if not query.strip():
+        raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
+    conditions = dict(_condition(said) for said in where)
+    found = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
+    if as_json:
+        print_json([_row(passage, explain) for passage in found])
+        return
+    if not found:
+        typer.echo("No passage fits the query." if where else "No passage shares a word with the query.")
+    for passage in found:
+        typer.echo(clean(f"{passage.score:7.2f}  {passage.id}  {passage.title}"))
+        if explain:
+            stages = "  ".join(f"{name} {score:g}" for name, score in passage.stages)
+            place = f"  characters {passage.start} to {passage.end} of {passage.document}" if passage.document else ""
+            typer.echo(clean(f"         {stages}{place}"))
+        typer.echo(clean(f"         {' '.join(passage.text.split())[:200]}"))
+
+
+def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
+    """The retriever over what --corpus names."""
+    from hoptree.retrieval.opening import open_retriever
+
+    if corpus == "sample":
+        from hoptree.sample import sample_index
+
+        corpus = str(sample_index())
+    return open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
+
+
+async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:
+    try:
+        return await retriever.search(query, k=k, where=where)
+    finally:
+        await retriever.aclose()
+
+
+def _condition(said: str) -> tuple[str, str]:
+    name, equals, value = said.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"'{said}' is no condition.", "Write it as --where NAME=VALUE.")
+    return name.strip(), value.strip()
+
+
+def _row(passage: Passage, explain: bool) -> dict[str, object]:
+    row: dict[str, object] = {
+        "id": passage.id,
+        "title": passage.title,
+        "text": passage.text,
+        "score": passage.score,
+        "document": passage.document,
+        "start": passage.start,
+        "end": passage.end,
+        "metadata": dict(passage.metadata),
+    }
+    return row | {"stages": dict(passage.stages)} if explain else row

@@ -1,0 +1,199 @@
+"""Cutting documents into passages: each is an exact slice of its document's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, chain, islice, pairwise
+from pathlib import Path
+from typing import Literal, Protocol
+
+from hoptree.corpus.document import Document
+from hoptree.errors import ConfigError, MissingExtra
+from hoptree.values import Passage
+
+__all__ = ["Chunking", "Tokenizer", "chunk", "load_tokenizer"]
+
+_GRAMMAR = "It is auto, words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], as in words:200:20."
+_SIZES = {"words": 200, "tokens": 256, "sections": 1000}
+_NO_SPACES = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]{{1,1000}}")
+"""A run of characters that are no space; a single character in scripts that write words without spaces."""
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
+_BLOCK = 1_000_000
+"""Characters: more than that are not given to a tokenizer at once."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunking:
+    """How documents are cut; `size` and `overlap` count words, or tokens if it is `by` those.
+
+    No passage reaches across a heading. `auto` cuts texts by words and leaves rows that are passages already as they
+    are; `sections` makes one passage a section and cuts only those that are longer than `size` words.
+    """
+
+    by: Literal["auto", "words", "tokens", "sections"] = "auto"
+    size: int = 200
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or not 0 <= self.overlap < self.size:
+            raise ConfigError(
+                f"Passages of {self.size} with an overlap of {self.overlap} cannot be made.",
+                "The size is at least 1 and the overlap is smaller than the size.",
+            )
+
+    @classmethod
+    def parse(cls, said: str) -> Chunking:
+        """Read the form of the command line, such as words:200:20."""
+        by, *numbers = said.strip().split(":")
+        if (by == "auto" and numbers) or len(numbers) > 2 or by not in ("auto", *_SIZES):
+            raise ConfigError(f"'{said}' is no way to cut documents.", _GRAMMAR)
+        if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+            raise ConfigError(f"'{said}' has a size or overlap that is no number.", _GRAMMAR)
+        size, overlap = [*map(int, numbers), *(_SIZES.get(by, 200), 0)[len(numbers) :]]
+        return cls("auto" if by == "auto" else by, size, overlap)  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        return "auto" if self == Chunking() else f"{self.by}:{self.size}:{self.overlap}"
+
+
+class Tokenizer(Protocol):
+    """Tells where the tokens of a text begin and end."""
+
+    def spans(self, text: str) -> list[Span]: ...
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """A tokenizer.json file, read by the library `tokenizers`."""
+    try:
+        import tokenizers  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as error:
+        raise MissingExtra("Cutting documents by tokens", "dense") from error
+    try:
+        loaded = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more specific
+        raise ConfigError(f"{path} is no tokenizer: {error}.", "Give the tokenizer.json of a model.") from error
+    loaded.no_truncation()
+    loaded.no_padding()
+
+    class Loaded:
+        def spans(self, text: str) -> list[Span]:
+            return [(start, end) for start, end in loaded.encode(text, add_special_tokens=False).offsets]
+
+    return Loaded()
+
+
+def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
+    """The passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row that stays whole keeps its own id."""
+    key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
+    if document.whole and chunking.by == "auto":
+        yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
+        return
+    pieces = _pieces(document, chunking, tokenizer)
+    begun = list(islice(pieces, 2))
+    alone = document.whole and len(begun) == 1
+    for number, (title, start, end) in enumerate(chain(begun, pieces), 1):
+        name = key if alone else f"{key}#{number}"
+        yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata)
+
+
+def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:
+    cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
+    for title, start, end in _sections(document):
+        for begin, stop in cut(document.text, start, end, chunking):
+            yield title or document.title, begin, stop
+
+
+def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
+    """Title, start and end of what stands between the headings."""
+    sections = document.sections
+    if not sections or sections[0].start > 0:
+        yield "", 0, sections[0].start if sections else len(document.text)
+    for section, following in pairwise((*sections, None)):
+        if section is not None:
+            end = len(document.text) if following is None else following.start
+            yield section.title, section.start + section.skip, end
+
+
+def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
+    """Up to `size` words, up to the end of a paragraph or sentence if one is near; the last `overlap` come again."""
+    at = start
+    while True:
+        words = [match.span() for match in islice(_WORD.finditer(text, at, end), chunking.size + 1)]
+        if not words:
+            return
+        if len(words) <= chunking.size:
+            yield words[0][0], words[-1][1]
+            return
+        cut = _best_cut(text, words, chunking)
+        yield words[0][0], words[cut - 1][1]
+        at = words[cut - chunking.overlap][0]
+
+
+def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
+    """How many of the words to take: paragraphs are kept together, then sentences, if that costs no more than half."""
+    size = chunking.size
+    least = max(size // 2, chunking.overlap) + 1
+    for cut in range(size, least - 1, -1):
+        if _PARAGRAPH.search(text, words[cut - 1][1], words[cut][0]):
+            return cut
+    for cut in range(size, max(least, size * 3 // 4) - 1, -1):
+        if _SENTENCE_END.search(text, max(words[cut - 1][0], words[cut - 1][1] - 8), words[cut - 1][1]):
+            return cut
+    return size
+
+
+def _by_tokens(tokenizer: Tokenizer | None) -> Callable[[str, int, int, Chunking], Iterator[Span]]:
+    if tokenizer is None:
+        raise ConfigError("Cutting documents by tokens needs a tokenizer.", "Name a tokenizer.json: --tokenizer FILE")
+
+    def cut(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
+        while start < end:
+            stop = _block_end(text, start, end)
+            yield from _token_pieces(text, start, stop, tokenizer.spans(text[start:stop]), chunking)
+            start = stop
+
+    return cut
+
+
+def _block_end(text: str, start: int, end: int) -> int:
+    if end - start <= _BLOCK:
+        return end
+    stop = text.rfind("\n", start + _BLOCK // 2, start + _BLOCK)
+    return stop if stop > 0 else start + _BLOCK
+
+
+def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking: Chunking) -> Iterator[Span]:
+    begins = list(accumulate((start + begin for begin, end in spans if begin < end), max))  # never backwards
+    at, first = start, 0
+    while True:
+        last = len(begins) <= first + chunking.size
+        cut = len(begins) if last else _token_cut(text, begins, first, chunking)
+        yield from _trimmed(text, at, stop if last else begins[cut])
+        if last:
+            return
+        first = cut - chunking.overlap
+        at = begins[first]
+
+
+def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> int:
+    """The last token that begins a word among those where the next passage may begin."""
+    most, least = first + chunking.size, first + max(chunking.size // 2, chunking.overlap) + 1
+    for cut in range(most, least - 1, -1):
+        if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():
+            return cut
+    return most
+
+
+def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    if start < end:
+        yield start, end

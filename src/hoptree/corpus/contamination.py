@@ -1,0 +1,85 @@
+"""Leaving out passages that hold an evaluation question word for word, as its answer may stand beside it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+from hoptree.corpus.files import find_files
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_rows
+from hoptree.errors import CorpusError
+from hoptree.values import Passage
+
+__all__ = ["QuestionFilter", "read_questions"]
+
+_WORD = re.compile(r"\w+")
+_FEWEST_WORDS = 5
+_KEPT = 20
+
+
+def read_questions(path: Path, *, problems: Problems | None = None) -> Iterator[str]:
+    """The questions of a file of rows with a field `question`."""
+    problems = Problems(limit=0) if problems is None else problems
+    found = False
+    for file in find_files(path, problems=problems):
+        for _, row in read_rows(file, problems=problems):
+            question = row.get("question") if isinstance(row, dict) else None
+            if isinstance(question, str):
+                found = True
+                yield question
+    if not found:
+        raise CorpusError(f"{path} holds no questions.", 'Each row has a field "question".')
+
+
+class QuestionFilter:
+    """Drops passages in whose title or text a question stands, whatever its capitals and punctuation.
+
+    Questions of fewer than five words are not looked for (`short` counts them): they occur by chance. `dropped`
+    counts the passages left out, and `ids` names the first of them.
+    """
+
+    def __init__(self, questions: Iterable[str]) -> None:
+        self.short = 0
+        self.dropped = 0
+        self.ids: list[str] = []
+        self._questions: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for question in questions:
+            words = tuple(_words(question))
+            if len(words) < _FEWEST_WORDS:
+                self.short += 1
+            else:
+                self._questions.setdefault(words[:_FEWEST_WORDS], set()).add(words)
+        self._starts = {words[:2] for words in self._questions}
+
+    def __call__(self, passages: Iterable[Passage]) -> Iterator[Passage]:
+        """The passages that hold no question."""
+        for passage in passages:
+            if self.holds(passage):
+                self.dropped += 1
+                if len(self.ids) < _KEPT:
+                    self.ids.append(passage.id)
+            else:
+                yield passage
+
+    def holds(self, passage: Passage) -> bool:
+        """Whether a question stands in the passage; nearly always the pairs of words in it rule that out at once."""
+        return self._in(_words(passage.text)) or self._in(_words(passage.title))
+
+    def _in(self, words: list[str]) -> bool:
+        if self._starts.isdisjoint(pairwise(words)):
+            return False
+        return any(
+            tuple(words[at : at + len(question)]) == question
+            for at, pair in enumerate(pairwise(words))
+            if pair in self._starts
+            for question in self._questions.get(tuple(words[at : at + _FEWEST_WORDS]), ())
+        )
+
+
+def _words(text: str) -> list[str]:
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return _WORD.findall(plain.casefold())

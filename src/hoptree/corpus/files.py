@@ -1,0 +1,107 @@
+"""Finding the files of a corpus: below one folder, never outside it, in an order that repeats."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hoptree.corpus.problems import Problems
+from hoptree.errors import CorpusError
+
+__all__ = ["SUFFIXES", "SourceFile", "find_files", "suffix_of"]
+
+SUFFIXES = (".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".jsonl", ".ndjson", ".json", ".tsv")
+_SAY = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of a corpus; `name` is its path below the corpus folder, with / between the parts."""
+
+    path: Path
+    name: str
+    size: int
+    modified_ns: int
+
+
+def suffix_of(name: str) -> str:
+    """The suffix that tells how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind."""
+    suffix = os.path.splitext(name.lower().removesuffix(".gz"))[1]  # noqa: PTH122 - a name, not a path
+    return "" if suffix not in SUFFIXES or (suffix == ".pdf" and name.lower().endswith(".gz")) else suffix
+
+
+def find_files(source: Path, *, problems: Problems | None = None) -> Iterator[SourceFile]:
+    """The readable files of a folder in the order of their names, or the one file that `source` is.
+
+    Hidden files and files of other kinds are left out. A link to a folder is not followed: what it names inside
+    the corpus is read there, and nothing outside is read. A link to a file is followed if that lies inside.
+    """
+    problems = problems or Problems()
+    try:
+        found = source.stat()
+    except (OSError, ValueError) as error:
+        said = "There is no" if not os.path.lexists(source) else "There is no reading"
+        raise CorpusError(f"{said} {source}.", "Give a folder or a file with documents.") from error
+    if stat.S_ISREG(found.st_mode):
+        if not suffix_of(source.name):
+            raise CorpusError(f"{source} is no document of a known kind.", _SAY)
+        yield SourceFile(source, _name(source.name), found.st_size, found.st_mtime_ns)
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise CorpusError(f"{source} is neither a file nor a folder.", "Give a folder or a file with documents.")
+    nothing = True
+    for file in _walk(source.resolve(), problems):
+        nothing = False
+        yield file
+    if nothing:
+        raise CorpusError(f"{source} holds no document.", _SAY)
+
+
+def _walk(root: Path, problems: Problems) -> Iterator[SourceFile]:
+    """Depth first, with a stack of its own, so that no nesting is too deep; one folder's names are held at a time."""
+    stack = [("", _entries(root, "", problems))]
+    while stack:
+        above, entries = stack[-1]
+        entry = next(entries, None)
+        if entry is None:
+            stack.pop()
+            continue
+        name = above + entry.name
+        try:
+            if entry.is_symlink() and not _leads_to_file_inside(entry.path, root):
+                problems.note("links not followed", f"{_name(name)} is a link that is not followed.")
+            elif entry.is_dir():
+                stack.append((f"{name}/", _entries(Path(entry.path), name, problems)))
+            elif not suffix_of(entry.name) or not entry.is_file():
+                problems.note("files of an unknown kind", f"{_name(name)} is no document of a known kind.")
+            else:
+                found = entry.stat()
+                yield SourceFile(Path(entry.path), _name(name), found.st_size, found.st_mtime_ns)
+        except OSError as error:
+            problems.add("unreadable files", f"{_name(name)} cannot be read: {error.strerror}.")
+
+
+def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            entries = [entry for entry in found if not entry.name.startswith(".")]
+    except OSError as error:
+        problems.add("unreadable files", f"The folder {_name(name) or folder} cannot be read: {error.strerror}.")
+        return
+    yield from sorted(entries, key=lambda entry: entry.name)
+
+
+def _leads_to_file_inside(path: str, root: Path) -> bool:
+    try:
+        target = Path(os.path.realpath(path, strict=True))  # a loop is an error here
+        return target.is_relative_to(root) and target.is_file()
+    except OSError:
+        return False
+
+
+def _name(path: str) -> str:
+    """The name with bytes that are no UTF-8 spelled out, so that it can be stored anywhere."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,0 +1,147 @@
+"""Rows of passage files in the forms that are about, told apart by their fields.
+
+| form | fields |
+|---|---|
+| own, BEIR, HippoRAG | id, _id or idx; title; text; aliases; metadata or other fields |
+| FlashRAG | id; contents, whose first line is the title |
+| sections | title; section; text |
+| Wikipedia pages | see `wikipedia` |
+| questions with contexts | see `contexts` |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from hoptree.corpus.contexts import context_passages
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document
+from hoptree.corpus.jsonl import Row
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.seen import Seen, digest_of
+from hoptree.corpus.wikipedia import is_page, read_page
+
+__all__ = ["read_records"]
+
+Usual = TypeVar("Usual")
+
+_IDS = ("id", "_id", "wikipedia_id", "docid", "doc_id", "idx")
+_TAKEN = frozenset((*_IDS, "title", "text", "contents", "section", "aliases", "metadata"))
+
+
+def read_records(
+    rows: Iterable[Row], name: str, problems: Problems, seen: Seen, *, usual: Callable[[str, str, str], Usual]
+) -> Iterator[Document | Usual]:
+    """The documents that rows stand for; a row that stands for none is passed over.
+
+    `usual` makes something of id, title and text where a row has just these, without the detour of a document.
+    """
+    for number, row in rows:
+        if type(row) is not dict:
+            problems.add("records without text", f"Line {number} of {name} is no JSON object.")
+            continue
+        if len(row) == 3:
+            key, title, text = row.get("id"), row.get("title"), row.get("text")
+            if type(key) is str and type(title) is str and type(text) is str and key.strip() and text.strip():
+                yield usual(key, title, text)
+                continue
+        try:
+            yield from _documents(row, f"Line {number} of {name}", problems, seen)
+        except _NoRecord as error:
+            problems.add("records without text", f"Line {number} of {name} {error}.")
+
+
+class _NoRecord(Exception):
+    """Half a sentence on what a row lacks."""
+
+
+def _documents(row: dict[str, Any], where: str, problems: Problems, seen: Seen) -> Iterator[Document]:
+    contexts = context_passages(row)
+    if contexts is not None:
+        yield from _from_contexts(contexts, seen)
+        return
+    document = read_page(row, _id(row)) if is_page(row) else _record(row)
+    if not document.text.strip():
+        problems.note("empty documents", f"{where} has an empty text.")
+    elif document.id:
+        yield document
+    elif seen.first(document.title, document.text):
+        yield replace(document, id=digest_of(document.title, document.text))
+    else:
+        problems.note("repeated passages", f"{where} repeats an earlier passage.")
+
+
+def _from_contexts(contexts: Iterable[tuple[str, str]], seen: Seen) -> Iterator[Document]:
+    """Questions share passages, so that most are met more than once; that is no news worth a note."""
+    for title, text in contexts:
+        if text and seen.first(title, text):
+            yield Document(seen.name_for(title, text), title, text, whole=True)
+
+
+def _record(row: dict[str, Any]) -> Document:
+    title, text = _text_of(row.get("title")), row.get("text")
+    if type(text) is not str:
+        contents = row.get("contents")
+        if text is not None or type(contents) is not str:
+            raise _NoRecord(_what_is_missing(row))
+        first, newline, rest = contents.partition("\n")
+        if newline and rest.strip():
+            title, text = title or first.strip().strip('"'), rest
+        else:
+            text = contents
+    section = _text_of(row.get("section"))
+    if section and title:
+        title = f"{title}{BETWEEN_HEADINGS}{section}"
+    return Document(_id(row), title or section, text, _aliases(row), _metadata(row), whole=True)
+
+
+def _what_is_missing(row: dict[str, Any]) -> str:
+    if "question" in row:
+        return "is a question without its passages"
+    return "has a text that is no string" if "text" in row or "contents" in row else "has no text"
+
+
+def _id(row: dict[str, Any]) -> str:
+    """The row's own id, or "" if it has none."""
+    for field in _IDS:
+        value = row.get(field)
+        if type(value) is str and value.strip():
+            return value
+        if type(value) is int or (type(value) is float and math.isfinite(value)):
+            return str(value)
+        if isinstance(value, dict | list):
+            raise _NoRecord("has an id that is neither a string nor a number")
+    return ""
+
+
+def _text_of(value: object) -> str:
+    return value if type(value) is str else str(value) if type(value) is int else ""
+
+
+def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
+    given = row.get("aliases")
+    return tuple(value for _, value in _pairs("", given) if value.strip())
+
+
+def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What stands in `metadata`, and the other fields that are plain values or lists of such."""
+    pairs: list[tuple[str, str]] = []
+    given = row.get("metadata")
+    for field, value in given.items() if isinstance(given, dict) else ():
+        pairs += _pairs(field, value)
+    for field, value in row.items():
+        if field not in _TAKEN:
+            pairs += _pairs(field, value)
+    return tuple(pairs)
+
+
+def _pairs(field: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, list):
+        return [pair for item in value if not isinstance(item, list) for pair in _pairs(field, item)]
+    if type(value) is bool:
+        return [(field, "true" if value else "false")]
+    if type(value) is float and not math.isfinite(value):
+        return []
+    return [(field, str(value))] if isinstance(value, str | int | float) else []

@@ -1,0 +1,231 @@
+"""Running a file of questions with known gold passages against a retriever."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hoptree.corpus.files import find_files
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_rows
+from hoptree.errors import ConfigError, HoptreeError, InputError
+from hoptree.evaluation.ranking import RankingMetrics
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.retriever import Retriever
+from hoptree.values import Passage
+
+__all__ = ["WARM_UP", "Found", "Judged", "QuestionSet", "RetrievalRun", "evaluate", "missing_gold", "read_questions"]
+
+WARM_UP = 5
+"""The first searches open files and fill caches: they are scored, but their times do not count."""
+_FIELDS = {"ids": "supporting_ids", "titles": "supporting_titles"}
+_HALVES = ("first", "second")
+_LOOKED_UP = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A question with the ids or titles of the passages that answer it, each once."""
+
+    id: str
+    text: str
+    gold: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """The questions of a file that can be scored; `gold_by` says what names their passages (ids or titles)."""
+
+    questions: tuple[Judged, ...]
+    without_gold: int
+    gold_by: str = "ids"
+
+    def names(self, passages: Iterable[Passage]) -> tuple[str, ...]:
+        """The passages as gold names them."""
+        return tuple(_spaced(passage.title) if self.gold_by == "titles" else passage.id for passage in passages)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one search gave, best first, and the time it took; an error where it failed."""
+
+    names: tuple[str, ...] = ()
+    milliseconds: float = 0.0
+    error: HoptreeError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRun:
+    """All questions against one retriever: what it found and, question by question, the score of each metric."""
+
+    corpus: str
+    asked: QuestionSet
+    found: tuple[Found, ...]
+    scores: dict[str, list[float]]
+
+    @property
+    def failed(self) -> int:
+        return sum(found.error is not None for found in self.found)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The means over all questions, those that failed included with 0, and the times of those that did not.
+
+        With too few questions for a warm-up, all times count.
+        """
+        good = [found for found in self.found if found.error is None]
+        times = sorted(found.milliseconds for found in good[WARM_UP:] or good)
+        return {
+            "corpus": self.corpus,
+            "questions": len(self.found),
+            "failed": self.failed,
+            "without_gold": self.asked.without_gold,
+            **{metric: statistics.fmean(values) for metric, values in self.scores.items()},
+            "p50_ms": _percentile(times, 0.50),
+            "p95_ms": _percentile(times, 0.95),
+            "queries_per_second": 1000 * len(times) / max(sum(times), 1e-6),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a question."""
+        return [
+            {
+                "id": question.id,
+                "question": question.text,
+                "gold": list(question.gold),
+                "found": list(found.names),
+                **{metric: values[place] for metric, values in self.scores.items()},
+                "ms": found.milliseconds,
+                "error": str(found.error) if found.error else None,
+            }
+            for place, (question, found) in enumerate(zip(self.asked.questions, self.found, strict=True))
+        ]
+
+
+def read_questions(path: Path, *, gold_by: str = "ids", half: str = "", limit: int | None = None) -> QuestionSet:
+    """The first `limit` questions with gold passages, of the whole file or of one half of it.
+
+    Which half a question is in depends on its id alone. A file in which something is broken is refused: a score over
+    the rest would not be comparable.
+    """
+    _check("--gold", gold_by, tuple(_FIELDS))
+    if half:
+        _check("--half", half, _HALVES)
+    problems = Problems(limit=sys.maxsize)
+    judged = [
+        _judged(row, f"Line {line} of {file.name}", _FIELDS[gold_by])
+        for file in find_files(path, problems=problems)
+        for line, row in read_rows(file, problems=problems)
+    ]
+    if problems.sentences:
+        raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
+    inside = [question for question in judged if not half or _half(question.id) == half]
+    usable = [question for question in inside if question.gold]
+    if not usable:
+        what = (
+            f"No question in the {half} half of {path}" if half and any(q.gold for q in judged) else f"No row of {path}"
+        )
+        raise InputError(
+            f"{what} names gold passages.", f'Each row needs a list "{_FIELDS[gold_by]}"{_other(gold_by)}.'
+        )
+    return QuestionSet(tuple(usable[:limit]), len(inside) - len(usable), gold_by)
+
+
+def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
+    """Gold passages that an index does not hold, so that nobody can find them."""
+    gold = sorted({name for question in asked.questions for name in question.gold})
+    index = Index(folder)
+    if asked.gold_by == "titles":
+        left = set(gold)
+        for _, _, passage in index.texts.scan():
+            left.discard(_spaced(passage.title))
+            if not left:
+                break
+        return sorted(left)
+    ledger = index.ledger()
+    try:
+        keys = [key_of(name) for name in gold]
+        held: set[int] = set()
+        for start in range(0, len(keys), _LOOKED_UP):
+            held.update(ledger.look_up(keys[start : start + _LOOKED_UP]))
+    finally:
+        ledger.close()
+    return [name for name, key in zip(gold, keys, strict=True) if key not in held]
+
+
+async def evaluate(
+    retriever: Retriever,
+    asked: QuestionSet,
+    metrics: RankingMetrics,
+    *,
+    k: int,
+    on_done: Callable[[], None] = lambda: None,
+) -> RetrievalRun:
+    """Search for every question, one at a time, and score what was found.
+
+    A search that fails finds nothing and scores 0. If all fail, or if the fault lies with what the caller gave, that
+    is an error.
+    """
+    found: list[Found] = []
+    for question in asked.questions:
+        found.append(await _timed(retriever, question.text, asked, k))
+        on_done()
+    errors = [one.error for one in found if one.error is not None]
+    if errors and len(errors) == len(found):
+        raise errors[0]
+    scores = metrics.score([question.gold for question in asked.questions], [one.names for one in found], k=k)
+    return RetrievalRun(retriever.identity, asked, tuple(found), scores)
+
+
+async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -> Found:
+    began = time.perf_counter()
+    try:
+        passages = await retriever.search(query, k=k)
+    except HoptreeError as error:
+        if error.exit_code == InputError.exit_code:
+            raise
+        return Found(error=error)
+    took = time.perf_counter() - began
+    return Found(asked.names(passages[:k]), 1000 * took)
+
+
+def _judged(row: Any, where: str, field: str) -> Judged:
+    """A question from a row of the file."""
+    text = row.get("question") if isinstance(row, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{where} holds no question.", 'Each row is a JSON object with a text "question".')
+    gold = row.get(field) or []
+    if not isinstance(gold, list) or not all(isinstance(name, str | int) for name in gold):
+        raise InputError(f'{where}: "{field}" is no list of names.', f'Write it as "{field}": ["…", "…"].')
+    key = row.get("id", row.get("_id"))
+    names = [str(name) if field == _FIELDS["ids"] else _spaced(str(name)) for name in gold]
+    return Judged(text if key is None else str(key), text, tuple(dict.fromkeys(names)))
+
+
+def _half(key: str) -> str:
+    return _HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
+
+
+def _check(option: str, value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ConfigError(f"'{value}' is no value of {option}.", f"Choose {' or '.join(known)}.")
+
+
+def _other(gold_by: str) -> str:
+    return f', or "{_FIELDS["titles"]}" with --gold titles' if gold_by == "ids" else ""
+
+
+def _spaced(title: str) -> str:
+    return " ".join(title.split())
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """The smallest value that this share of all values does not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,0 +1,99 @@
+"""One ranking from several: by reciprocal ranks, or by the weighted sum of scores."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from hoptree.errors import ConfigError
+from hoptree.retrieval.retriever import Retriever
+from hoptree.values import Passage
+
+__all__ = ["Fused", "normalised"]
+
+_DECIMALS = 6
+
+
+class Fused:
+    """Asks several retrievers at once and joins what they find; a passage found by several is one.
+
+    `rrf` gives a passage weight / (c + rank) for each ranking that holds it; `weighted` gives weight times its score,
+    brought to between 0 and 1 within its ranking, and nothing where it was not found. Each ranking goes down to
+    `depth`, or to k where that is more.
+    """
+
+    kind = "fused"
+
+    def __init__(
+        self,
+        retrievers: Sequence[Retriever],
+        *,
+        how: Literal["rrf", "weighted"] = "rrf",
+        weights: Sequence[float] | None = None,
+        depth: int = 100,
+        c: int = 60,
+    ) -> None:
+        weights = [1.0] * len(retrievers) if weights is None else list(weights)
+        if not retrievers:
+            raise ConfigError("There is nothing to fuse.", "Give at least one retriever.")
+        if len(weights) != len(retrievers):
+            raise ConfigError(f"{len(retrievers)} retrievers have {len(weights)} weights.", "Give one for each.")
+        if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
+            raise ConfigError("A weight is negative or no number, or all are zero.", "Give weights from 0 up.")
+        if how not in ("rrf", "weighted"):
+            raise ConfigError(f"There is no fusion '{how}'.", "Use rrf or weighted.")
+        if depth < 1 or c < 0:
+            raise ConfigError("The depth of a fusion is at least 1 and its constant at least 0.", "Raise it.")
+        self._retrievers = tuple(retrievers)
+        self._weights = weights
+        self._how = how
+        self._depth = depth
+        self._c = c
+        parts = ",".join(
+            f"{weight:g}*{retriever.identity}" for weight, retriever in zip(weights, retrievers, strict=True)
+        )
+        self.identity = f"fused:{how}:{depth}:{c}:({parts})"
+        self.remote = any(retriever.remote for retriever in retrievers)
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        if k <= 0:
+            return ()
+        depth = max(k, self._depth)
+        searches = (retriever.search(query, k=depth, where=where) for retriever in self._retrievers)
+        return self._joined(await asyncio.gather(*searches))[:k]
+
+    async def aclose(self) -> None:
+        for retriever in self._retrievers:
+            await retriever.aclose()
+
+    def _joined(self, rankings: Sequence[Sequence[Passage]]) -> tuple[Passage, ...]:
+        passages: dict[str, Passage] = {}
+        stages: dict[str, tuple[tuple[str, float], ...]] = {}
+        totals: dict[str, float] = {}
+        for ranking, weight in zip(rankings, self._weights, strict=True):
+            for passage, share in zip(ranking, self._shares(ranking), strict=True):
+                passages.setdefault(passage.id, passage)
+                stages[passage.id] = stages.get(passage.id, ()) + passage.stages
+                totals[passage.id] = totals.get(passage.id, 0.0) + weight * share
+        fused = [
+            replace(passage, score=score, stages=(*stages[name], (self._how, score)))
+            for name, passage in passages.items()
+            for score in (round(totals[name], _DECIMALS),)
+        ]
+        return tuple(sorted(fused, key=lambda passage: (-passage.score, passage.id)))
+
+    def _shares(self, ranking: Sequence[Passage]) -> list[float]:
+        if self._how == "rrf":
+            return [1.0 / (self._c + rank) for rank in range(1, len(ranking) + 1)]
+        return normalised([passage.score for passage in ranking])
+
+
+def normalised(scores: Sequence[float]) -> list[float]:
+    """The scores brought to between 0 and 1; all 1 where they are the same."""
+    if not scores:
+        return []
+    low, high = min(scores), max(scores)
+    return [(score - low) / (high - low) if high > low else 1.0 for score in scores]

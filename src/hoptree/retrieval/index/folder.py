@@ -1,0 +1,312 @@
+"""An index folder: what is in it, and how it changes in one step.
+
+    DIR/hoptree-index.json      the manifest, which names the generation that counts
+    DIR/000007/text/            the text index (tantivy) with the passages
+    DIR/000007/ledger.sqlite    every passage's key, digest and file
+    DIR/000007/links/           who mentions whom (another tantivy index)
+    DIR/000007/vectors/         vectors (usearch), if the index has an encoder
+    DIR/000008.part/            a change that is being made, or was cut off
+
+A change works on a copy of the generation. Copying is cheap: the large files are never written again once they are
+there, so they are hard-linked. When it is complete, the manifest is replaced; until then the old generation is the
+index. A change that was killed leaves its copy behind, and the same command goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.index.ledger import Entry, Ledger
+from hoptree.retrieval.index.lock import WriteLock
+from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
+from hoptree.retrieval.index.mentions import names_of
+from hoptree.retrieval.index.texts import BUILD_AGAIN, Texts, TextWriter
+from hoptree.values import Passage
+
+__all__ = ["Change", "Index"]
+
+_INTENT = "intent.json"
+_MEMORY = 256 * 2**20
+"""Bytes tantivy may collect before it writes a segment."""
+
+
+class Index:
+    """An index folder, open for reading. It stays readable while a change is made, and as it was when it was opened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for attempt in range(3):
+            self.manifest = read_manifest(folder)
+            self.generation = folder / _name(self.manifest.generation)
+            try:
+                if not self.generation.is_dir():
+                    raise CorpusError(f"The index {folder} is damaged: a folder of it is missing.", BUILD_AGAIN)
+                self.texts = Texts(
+                    self.generation / "text", language=self.manifest.settings.language, digest=self.manifest.digest
+                )
+                break
+            except CorpusError:
+                # A writer may have switched to the next generation between the two steps.
+                if attempt == 2 or read_manifest(folder).generation == self.manifest.generation:
+                    raise
+        if len(self.texts) != self.manifest.passages:
+            raise CorpusError(
+                f"The index {folder} holds {len(self.texts):,} passages, not {self.manifest.passages:,}.", BUILD_AGAIN
+            )
+
+    @property
+    def links(self) -> Path:
+        return self.generation / "links"
+
+    @property
+    def vectors(self) -> Path:
+        return self.generation / "vectors"
+
+    def ledger(self) -> Ledger:
+        ledger = Ledger(self.generation / "ledger.sqlite")
+        _check_fit(ledger, self.manifest, self.folder)
+        return ledger
+
+
+class Change:
+    """One change of an index, as a context manager: what is not finished never happened.
+
+    `intent` says what is being done: a change that was cut off is taken up by the same intent, and thrown away by any
+    other. With `afresh` the old content is not carried over.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, *, intent: Mapping[str, str], afresh: bool = False) -> None:
+        self.folder = folder.resolve()
+        self.base = _base(self.folder, afresh)
+        if self.base is None and not afresh:
+            read_manifest(self.folder)  # says what is there instead
+        self.settings = settings
+        self._lock = WriteLock(self.folder)
+        self._intent = {
+            "settings": asdict(settings),
+            "base": self.base.digest if self.base else "",
+            "generation": self.base.generation if self.base else 0,
+            "afresh": afresh,
+            **intent,
+        }
+        self._afresh = afresh
+        self._new = not self.folder.exists()
+        self.resumed = self._saved = False
+
+    def __enter__(self) -> Change:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock.take()
+            try:
+                self._stage()
+            except BaseException:
+                self._leave()
+                self._lock.give_back()
+                raise
+        except OSError as error:
+            raise _unwritable(self.folder, error) from error
+        return self
+
+    def _stage(self) -> None:
+        # Read again: another writer may have finished while the lock was waited for.
+        self.base = _base(self.folder, self._afresh)
+        self._number = self.base.generation + 1 if self.base else _unused(self.folder)
+        self.part = self.folder / f"{_name(self._number)}.part"
+        self.resumed = _read_intent(self.part) == self._intent
+        if not self.resumed:
+            for left in self.folder.glob("*.part"):
+                if _ours(left.name):
+                    shutil.rmtree(left)
+            self._copy_base()
+        self.ledger = Ledger(self.part / "ledger.sqlite", writable=True)
+        if self.base is not None and not self.resumed and not self._afresh:
+            _check_fit(self.ledger, self.base, self.folder)
+        self.texts = TextWriter(
+            self.part / "text",
+            language=self.settings.language,
+            title_weight=self.settings.title_weight,
+            memory=_MEMORY,
+        )
+        if self.resumed:
+            self.texts.remove_from(self.ledger.next_number)
+            self.texts.commit()
+        self._next = self.ledger.next_number
+        if not self.resumed:
+            self.ledger.set_fact("first new", self._next)
+            self.ledger.commit()
+            # Last: what has no intent is not taken up, so that what is taken up is whole.
+            _write_json(self.part / _INTENT, self._intent)
+        self.first_new = int(self.ledger.fact("first new"))
+        """The number of the first passage that this change adds."""
+
+    def _copy_base(self) -> None:
+        (self.part / "text").mkdir(parents=True)
+        if self.base is None or self._afresh:
+            return
+        old = self.folder / _name(self.base.generation)
+        for path in sorted(old.rglob("*")):
+            target = self.part / path.relative_to(old)
+            if path.is_dir():
+                target.mkdir(exist_ok=True)
+            elif not path.name.endswith(".lock"):
+                _link_or_copy(path, target)
+
+    def add(self, passages: Sequence[tuple[Passage, int, bytes]], file: int) -> None:
+        """Add passages with their keys and contents; the keys must not be there yet."""
+        self.texts.add([(passage, key) for passage, key, _ in passages], self._next)
+        self.ledger.add([(key, content, file, number) for number, (_, key, content) in enumerate(passages, self._next)])
+        if self.settings.links:
+            self.ledger.enter_names((name for passage, _, _ in passages for name in names_of(passage)), self.first_new)
+        self._next += len(passages)
+
+    def remove(self, entries: Sequence[Entry]) -> None:
+        self.texts.remove([entry.key for entry in entries])
+        self.ledger.drop(entries)
+        self.ledger.note_removed(entries)
+
+    def save(self) -> None:
+        """Make what was done so far safe: a run that is killed after this goes on from here."""
+        self.texts.commit()
+        self.ledger.set_fact("next", self._next)
+        self.ledger.commit()
+        self._saved = True
+
+    def close_texts(self) -> None:
+        """No more passages: from now on the staged text index can be read."""
+        self.save()
+        self.texts.close()
+
+    def staged(self) -> Texts:
+        """The staged text index, to read what was added."""
+        return Texts(self.part / "text", language=self.settings.language, digest=self.ledger.digest)
+
+    def finish(self, *, reading: Mapping[str, str]) -> Manifest:
+        """Check what was made and put it in the place of what was there."""
+        found = len(self.staged())
+        if found != self.ledger.passages:
+            shutil.rmtree(self.part)
+            raise CorpusError(
+                f"The change does not add up ({found:,} passages, {self.ledger.passages:,} in its ledger); "
+                "the index is as it was.",
+                "Run the same command again: it starts afresh.",
+            )
+        sources = tuple(self.ledger.sources())
+        manifest = Manifest(FORMAT, self._number, found, self.ledger.digest, 0, self.settings, dict(reading), sources)
+        self.ledger.forget_removed()
+        self.ledger.settle()
+        self.ledger.close()
+        (self.part / _INTENT).unlink()
+        for lock in self.part.rglob("*.lock"):
+            lock.unlink()
+        manifest = replace(manifest, bytes=sum(path.stat().st_size for path in self.part.rglob("*") if path.is_file()))
+        final = self.folder / _name(self._number)
+        if final.exists():  # left by a run that was killed just before it wrote the manifest
+            shutil.rmtree(final)
+        self.part.rename(final)
+        write_manifest(self.folder, manifest)
+        for old in self.folder.iterdir():  # also one that a killed run left behind
+            if _ours(old.name) and old.is_dir() and old != final:
+                # Readers that have the old generation open keep it until they close it.
+                shutil.rmtree(old, ignore_errors=True)
+        return manifest
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._leave()
+        self._lock.give_back()
+        if isinstance(error, OSError):
+            raise _unwritable(self.folder, error) from error
+        if isinstance(error, sqlite3.Error):
+            raise CorpusError(
+                f"The ledger of the index {self.folder} cannot be used: {error}.",
+                "Free some space and run the same command again; if that does not help, build the index again.",
+            ) from error
+
+    def _leave(self) -> None:
+        """Let go of the files after an error; what was not begun in earnest leaves nothing behind."""
+        with suppress(AttributeError, CorpusError, sqlite3.Error):  # what was not opened, or is closed already
+            self.ledger.close()
+        with suppress(AttributeError, CorpusError, RuntimeError):
+            self.texts.close()
+        if self._saved or self.resumed:
+            return
+        shutil.rmtree(self.part, ignore_errors=True)
+        if self._new and not any(path.name != WriteLock.NAME for path in self.folder.iterdir()):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
+    """A ledger that is not the one of the text index would let passages vanish or come twice."""
+    if (ledger.passages, ledger.digest) != (manifest.passages, manifest.digest):
+        raise CorpusError(f"The index {folder} is damaged: its ledger does not fit.", BUILD_AGAIN)
+
+
+def _base(folder: Path, afresh: bool) -> Manifest | None:
+    """The manifest of the index that is there, if one is; a folder with anything else in it is left alone.
+
+    One that cannot be read is as good as none where nothing of it is needed.
+    """
+    if (folder / MANIFEST).exists():
+        try:
+            return read_manifest(folder)
+        except CorpusError:
+            if not afresh:
+                raise
+            return None
+    strange = folder.exists() and (not folder.is_dir() or any(not _ours(path.name) for path in folder.iterdir()))
+    if strange:
+        raise CorpusError(f"{folder} exists and is no index.", "Choose a new folder for --out.")
+    return None
+
+
+def _ours(name: str) -> bool:
+    return name in (WriteLock.NAME, f"{MANIFEST}.new") or (name.removesuffix(".part").isdigit() and len(name) >= 6)
+
+
+def _unused(folder: Path) -> int:
+    """The number after those of the generations that are there, whatever they belong to."""
+    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=0) + 1
+
+
+def _name(generation: int) -> str:
+    return f"{generation:06d}"
+
+
+def _read_intent(part: Path) -> object:
+    try:
+        return json.loads((part / _INTENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _write_json(path: Path, value: object) -> None:
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _link_or_copy(path: Path, target: Path) -> None:
+    """Hard-link what is written once; copy what is written again, or what the file system cannot link."""
+    if path.suffix not in (".json", ".sqlite"):
+        try:
+            os.link(path, target)
+            return
+        except OSError:
+            pass
+    shutil.copyfile(path, target)
+
+
+def _unwritable(folder: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"The index cannot be written to {folder}: {error.strerror or error}.",
+        "Free some space or choose another --out; what was there is as it was.",
+    )

@@ -1,0 +1,268 @@
+"""What an index holds, passage by passage and file by file, so that only what changed is touched.
+
+A SQLite file beside the text index. A passage is one row: its key, a digest of its content, the file it came from and
+its number in the order of indexing. Memory does not grow with the corpus; keys that come twice show at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hoptree.errors import CorpusError
+from hoptree.values import Passage
+
+__all__ = ["Entry", "FileState", "Ledger", "content_of", "is_plain", "key_of"]
+
+_SCHEMA = """
+create table if not exists passages (key integer primary key, content blob, file integer, number integer);
+create table if not exists files (
+    id integer primary key, source text, name text, size integer, modified integer, complete integer);
+create index if not exists files_by_name on files (source, name);
+create table if not exists removed (key integer primary key);
+create table if not exists names (name text primary key, since integer) without rowid;
+create table if not exists facts (name text primary key, value text) without rowid;
+"""
+_MODULUS = 2**128
+_FILES_TO_SCAN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One passage as the ledger knows it."""
+
+    key: int
+    content: bytes
+    file: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it was when it was indexed."""
+
+    id: int
+    size: int
+    modified_ns: int
+
+
+def key_of(passage_id: str) -> int:
+    """The 63-bit number that stands for a passage id in the index."""
+    return int.from_bytes(hashlib.blake2b(_bytes(passage_id), digest_size=8).digest()) >> 1
+
+
+def content_of(passage: Passage) -> bytes:
+    """A digest of all that makes a passage what it is."""
+    said = hashlib.blake2b(_bytes("\0".join((passage.id, passage.title, passage.text))), digest_size=16)
+    if not is_plain(passage):
+        rest = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
+        said.update(_bytes(repr(rest)))
+    return said.digest()
+
+
+def is_plain(passage: Passage) -> bool:
+    """Whether a passage is a document of its own with nothing but id, title and text."""
+    return (
+        not passage.aliases
+        and not passage.metadata
+        and (not passage.document or (passage.document == passage.id and passage.end == len(passage.text)))
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+class Ledger:
+    """The rows of an index. What is written counts from the next `commit` on."""
+
+    def __init__(self, path: Path, *, writable: bool = False) -> None:
+        self._path = path
+        try:
+            where = f"file:{_quoted(path)}?mode={'rwc' if writable else 'ro'}"
+            self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+            if writable:
+                # The index folder is the unit of a transaction: a killed run's staging is checked when it resumes.
+                self._db.executescript(f"pragma journal_mode=wal; pragma synchronous=normal; {_SCHEMA}")
+                self._db.execute("pragma cache_size=-65536")
+                self._db.execute("begin")
+            self.fact("next")  # a file that is no ledger shows here
+        except sqlite3.Error as error:
+            raise CorpusError(
+                f"The index's ledger {path} cannot be opened: {error}.", "Build the index again."
+            ) from error
+
+    # Facts about the whole
+
+    def fact(self, name: str, default: str = "") -> str:
+        row = self._db.execute("select value from facts where name = ?", (name,)).fetchone()
+        return str(row[0]) if row else default
+
+    def set_fact(self, name: str, value: str | int) -> None:
+        self._db.execute("insert or replace into facts values (?, ?)", (name, str(value)))
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next passage; every passage below it is in the text index."""
+        return int(self.fact("next", "0"))
+
+    @property
+    def digest(self) -> str:
+        """The digest of the set of passages, in whatever order they came."""
+        return f"{int(self.fact('digest', '0')):032x}"
+
+    @property
+    def passages(self) -> int:
+        return int(self.fact("passages", "0"))
+
+    # Passages
+
+    def look_up(self, keys: Sequence[int]) -> dict[int, Entry]:
+        """The entries of these keys, for those that are there."""
+        marks = ",".join("?" * len(keys))
+        rows = self._db.execute(f"select key, content, file, number from passages where key in ({marks})", keys)
+        return {row[0]: Entry(*row) for row in rows}
+
+    def add(self, rows: Sequence[tuple[int, bytes, int, int]]) -> None:
+        """Enter new passages (key, content, file, number); their keys must not be there."""
+        self._db.executemany("insert into passages values (?, ?, ?, ?)", rows)
+        self._count(len(rows), sum(int.from_bytes(content) for _, content, _, _ in rows))
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        dropped = list(entries)
+        self._db.executemany("delete from passages where key = ?", ((entry.key,) for entry in dropped))
+        self._count(-len(dropped), -sum(int.from_bytes(entry.content) for entry in dropped))
+
+    def move(self, keys: Sequence[int], file: int) -> None:
+        """Passages that are as they were, but stand in another file now."""
+        self._db.executemany("update passages set file = ? where key = ?", ((file, key) for key in keys))
+
+    def of_file(self, file: int) -> Iterator[Entry]:
+        """The passages of a file, in bounded memory."""
+        if self._db.execute("select count(*) from files").fetchone()[0] > _FILES_TO_SCAN:
+            # Made only when it is needed: keeping it up to date would slow down every build.
+            self._db.execute("create index if not exists passages_of_file on passages (file)")
+        cursor = self._db.execute("select key, content, file, number from passages where file = ?", (file,))
+        while rows := cursor.fetchmany(10_000):
+            yield from (Entry(*row) for row in rows)
+
+    def _count(self, passages: int, contents: int) -> None:
+        self.set_fact("passages", self.passages + passages)
+        self.set_fact("digest", (int(self.fact("digest", "0")) + contents) % _MODULUS)
+
+    # Files: one that is read again gets a new id, so that what is left under the old one is what vanished from it
+
+    def file(self, source: str, name: str, *, complete: bool = True) -> FileState | None:
+        row = self._db.execute(
+            "select id, size, modified from files where source = ? and name = ? and complete = ? order by id desc",
+            (source, name, complete),
+        ).fetchone()
+        return FileState(*row) if row else None
+
+    def enter_file(self, source: str, name: str, size: int, modified_ns: int) -> int:
+        """Begin with a file, or go on with one whose reading was cut off."""
+        begun = self.file(source, name, complete=False)
+        if begun is not None and (begun.size, begun.modified_ns) == (size, modified_ns):
+            return begun.id
+        cursor = self._db.execute(
+            "insert into files (source, name, size, modified, complete) values (?, ?, ?, ?, 0)",
+            (source, name, size, modified_ns),
+        )
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def complete_file(self, file: int) -> None:
+        self._db.execute("update files set complete = 1 where id = ?", (file,))
+
+    def name_of(self, file: int) -> str:
+        row = self._db.execute("select name from files where id = ?", (file,)).fetchone()
+        return str(row[0]) if row else "somewhere else"
+
+    def ids_of(self, source: str, name: str) -> list[int]:
+        """The ids under which a file was read, or begun to be."""
+        rows = self._db.execute("select id from files where source = ? and name = ?", (source, name))
+        return [row[0] for row in rows]
+
+    def mark_present(self, files: Sequence[int]) -> None:
+        """Note files that are still there, for `gone`."""
+        self._db.execute("create temp table if not exists present (id integer primary key)")
+        self._db.executemany("insert or ignore into present values (?)", ((file,) for file in files))
+
+    def gone(self, source: str) -> list[int]:
+        """The files of a source that were not marked as present."""
+        self.mark_present(())
+        rows = self._db.execute(
+            "select id from files where source = ? and id not in (select id from present)", (source,)
+        )
+        return [row[0] for row in rows]
+
+    def files(self, source: str | None = None) -> list[tuple[int, str, str]]:
+        """Id, source and name of the files, of one source or of all."""
+        if source is None:
+            return self._db.execute("select id, source, name from files order by id").fetchall()
+        return self._db.execute("select id, source, name from files where source = ? order by id", (source,)).fetchall()
+
+    def sources(self) -> list[str]:
+        return [
+            row[0] for row in self._db.execute("select distinct source from files where source <> '' order by source")
+        ]
+
+    def copy_files(self, other: Ledger) -> None:
+        """Enter the files of another ledger under the ids they have there."""
+        rows = other._db.execute("select id, source, name, size, modified, complete from files")
+        self._db.executemany("insert or replace into files values (?, ?, ?, ?, ?, ?)", rows)
+
+    def drop_file(self, file: int) -> None:
+        self._db.execute("delete from files where id = ?", (file,))
+
+    # What a change took out, and the names that links look for
+
+    def note_removed(self, entries: Sequence[Entry]) -> None:
+        self._db.executemany("insert or ignore into removed values (?)", ((entry.key,) for entry in entries))
+
+    def removed(self) -> Iterator[int]:
+        """The keys this change took out, some of them to be put in anew."""
+        cursor = self._db.execute("select key from removed")
+        while rows := cursor.fetchmany(10_000):
+            yield from (row[0] for row in rows)
+
+    def forget_removed(self) -> None:
+        self._db.execute("delete from removed")
+
+    def enter_names(self, names: Iterable[str], since: int) -> None:
+        """Enter names that passages bear; one that is there already stays as old as it was."""
+        self._db.executemany("insert or ignore into names values (?, ?)", ((name, since) for name in names))
+
+    def names(self, since: int = 0) -> Iterator[str]:
+        """The names in their order, all of them or those that are as new as that."""
+        cursor = self._db.execute("select name from names where since >= ? order by name", (since,))
+        while rows := cursor.fetchmany(10_000):
+            yield from (row[0] for row in rows)
+
+    def count_names(self, since: int = 0) -> int:
+        return int(self._db.execute("select count(*) from names where since >= ?", (since,)).fetchone()[0])
+
+    # Transactions
+
+    def commit(self) -> None:
+        self._db.execute("commit")
+        self._db.execute("begin")
+
+    def close(self) -> None:
+        """Leave one plain file, without a journal beside it."""
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self._db.close()
+
+    def settle(self) -> None:
+        """Write everything into the one file, for readers that may not write."""
+        self._db.execute("commit")
+        self._db.execute("pragma journal_mode=delete")
+        self._db.execute("begin")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -1,0 +1,114 @@
+"""Who mentions whom: a tantivy index with the names a passage bears and the names it mentions.
+
+A passage may have several records (one for each round of looking for names); together they are its mentions.
+Names are stored folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import tantivy
+
+from hoptree.retrieval.index.texts import readable, tantivy_errors
+
+__all__ = ["LinkWriter", "Links"]
+
+_LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
+_AT_ONCE = 1_000
+_NO_SPACE = "Free some space, then run the same command again."
+
+
+class LinkWriter:
+    """Adds the mentions of passages, and takes them out."""
+
+    def __init__(self, folder: Path, *, memory: int) -> None:
+        folder.mkdir(exist_ok=True)
+        with tantivy_errors(f"The links cannot be written to {folder}", _NO_SPACE):
+            self._schema = _schema()
+            self._writer = tantivy.Index(self._schema, path=str(folder)).writer(memory, 1)
+
+    def add(self, key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
+        document = tantivy.Document()
+        document.add_unsigned("key", key)
+        for name in bears:
+            document.add_text("bears", name)
+        for name in mentions:
+            document.add_text("mentions", name)
+        self._writer.add_document(document)
+
+    def remove(self, keys: Iterable[int]) -> None:
+        walk = iter(keys)
+        while some := list(islice(walk, _AT_ONCE)):
+            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", some))
+
+    def commit(self) -> None:
+        with tantivy_errors("The links cannot be written", _NO_SPACE):
+            self._writer.commit()
+
+    def close(self) -> None:
+        """Wait for tantivy's threads: until then they write to the folder."""
+        with tantivy_errors("The links cannot be written", _NO_SPACE):
+            self._writer.wait_merging_threads()
+
+
+class Links:
+    """Reads the mention graph."""
+
+    def __init__(self, folder: Path) -> None:
+        with tantivy_errors(f"The links in {folder} are damaged", _LINK_AGAIN), readable(folder) as place:
+            index = tantivy.Index.open(str(place))
+            index.reload()
+            self._schema = index.schema
+            self._searcher = index.searcher()
+
+    def mentions(self, key: int) -> tuple[str, ...]:
+        """The names a passage mentions, in a fixed order."""
+        found: set[str] = set()
+        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+            for _, address in self._searcher.search(self._term("key", key), 1_000, count=False).hits:
+                found.update(self._searcher.doc(address).get_all("mentions"))
+        return tuple(sorted(found))
+
+    def count(self, name: str) -> int:
+        """How many passages mention a name."""
+        return int(self._searcher.doc_freq("mentions", name))
+
+    def borne(self, name: str) -> bool:
+        """Whether any passage bears a name."""
+        if not self._searcher.doc_freq("bears", name):
+            return False
+        # That counts passages that are gone, too, as long as others of their segment are there.
+        return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
+
+    def mentioning(self, name: str, most: int) -> list[int]:
+        """The passages that mention a name: all of them, or none if they are more than `most`."""
+        return self._keys("mentions", name, most)
+
+    def bearing(self, name: str, most: int) -> list[int]:
+        """The passages that bear a name: all of them, or none if they are more than `most`."""
+        return self._keys("bears", name, most)
+
+    def _keys(self, field: str, name: str, most: int) -> list[int]:
+        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+            if not self._searcher.doc_freq(field, name):
+                return []
+            hits: Sequence[tuple[float, tantivy.DocAddress]] = self._searcher.search(
+                self._term(field, name), most + 1, count=False
+            ).hits
+            if len(hits) > most:
+                return []
+            return sorted(int(k or 0) for k in self._searcher.fast_field_values("key", [at for _, at in hits]))
+
+    def _term(self, field: str, value: str | int) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, field, value, index_option="basic")
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_text_field("bears", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("mentions", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()

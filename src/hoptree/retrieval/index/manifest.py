@@ -1,0 +1,94 @@
+"""What an index folder says of itself: one JSON file, replaced in one step, checked on every open."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import CorpusError
+
+__all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
+
+FORMAT = 2
+MANIFEST = "hoptree-index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an index is made; what is added later is made the same way."""
+
+    language: str = "english"
+    title_weight: int = 3
+    links: bool = True
+    encoder: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index holds and how it was made.
+
+    `generation` names the folder with the data; `digest` is that of the set of passages; `bytes` their size on disk;
+    `reading` is how sources are read (chunking and the like), for `hoptree index update`.
+    """
+
+    format: int
+    generation: int
+    passages: int
+    digest: str
+    bytes: int
+    settings: Settings = field(default_factory=Settings)
+    reading: Mapping[str, str] = field(default_factory=dict)
+    sources: tuple[str, ...] = ()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of an index folder, or an error that says what the folder is instead."""
+    try:
+        data: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = data.get("format")
+        if found != FORMAT:
+            raise CorpusError(
+                f"The index {folder} is of format {found}, not {FORMAT}.",
+                "It was made by another version of Hoptree: build it again with hoptree index … --out DIR",
+            )
+        settings = Settings(**data.pop("settings"))
+        if set(data) != {known.name for known in fields(Manifest)} - {"settings"}:
+            raise ValueError("its manifest has other fields")
+        _check_kinds(data, settings)
+        return Manifest(**(data | {"settings": settings, "sources": tuple(data["sources"])}))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if folder.exists():
+            raise CorpusError(
+                f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx"
+            ) from error
+        raise CorpusError(
+            f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}"
+        ) from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CorpusError(
+            f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
+        ) from error
+
+
+def _check_kinds(data: Mapping[str, Any], settings: Settings) -> None:
+    kinds = {"generation": int, "passages": int, "digest": str, "bytes": int, "reading": dict, "sources": list}
+    wrong = [name for name, kind in kinds.items() if not isinstance(data[name], kind)]
+    wrong += [
+        known.name for known in fields(Settings) if type(getattr(settings, known.name)) is not type(known.default)
+    ]
+    if wrong or not all(isinstance(value, str) for value in (*data["reading"].values(), *data["sources"])):
+        raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'reading or sources'})")
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest in one step: from then on readers see the new generation."""
+    fresh = folder / f"{MANIFEST}.new"
+    with fresh.open("w", encoding="utf-8") as file:
+        json.dump(asdict(manifest), file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(folder / MANIFEST)

@@ -1,0 +1,302 @@
+"""The text index: tantivy on disk, with the passages themselves in it.
+
+Title and text are one field, the title written several times: with separate fields and boosts, BM25 finds less on
+every collection that was tried. k1 1.2 and b 0.75 are tantivy's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import tantivy
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.index.analysis import analyzer_for, pairs
+from hoptree.retrieval.index.ledger import is_plain
+from hoptree.values import Passage
+
+__all__ = ["BUILD_AGAIN", "TextWriter", "Texts", "readable", "tantivy_errors"]
+
+BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
+_ANALYZER = "hoptree"
+_DECIMALS = 4
+"""Of a score: what lies behind them depends on the order in which segments were written."""
+_TIE_ROOM = 10
+_MOST_TIES = 20_000
+_PLAIN = b"="
+_SCANNED = 2_000
+_AT_ONCE = 1_000
+Hit = tuple[float, tantivy.DocAddress]
+
+
+@contextmanager
+def tantivy_errors(what: str, remedy: str = BUILD_AGAIN) -> Iterator[None]:
+    """tantivy reports a damaged file as a ValueError, or panics."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
+            raise CorpusError(f"{what}: {error}.", remedy) from error
+        raise
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[Path]:
+    """A place to open an index folder at, which is needed only until it is open.
+
+    tantivy locks a folder to read it, so one that may not be written to (a read-only disk) is shown to it by links.
+    """
+    if os.access(folder, os.W_OK) or not folder.is_dir():
+        yield folder
+        return
+    with TemporaryDirectory(prefix="hoptree-") as place:
+        for path in folder.iterdir():
+            Path(place, path.name).symlink_to(path.resolve())
+        yield Path(place)
+
+
+class TextWriter:
+    """Adds passages to a text index, and takes them out. Nothing counts before `commit`."""
+
+    def __init__(self, folder: Path, *, language: str, title_weight: int, memory: int) -> None:
+        self._schema = _schema()
+        self._title_weight = title_weight
+        with tantivy_errors(f"The index cannot be written to {folder}", "Free some space or choose another --out."):
+            self._index = tantivy.Index(self._schema, path=str(folder))
+            self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
+            self._writer = self._index.writer(memory, 2)
+
+    def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
+        """Add passages with their keys, numbered from `number` on."""
+        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+            for count, (passage, key) in enumerate(passages, number):
+                self._writer.add_document(self._document(passage, key, count))
+
+    def _document(self, passage: Passage, key: int, number: int) -> tantivy.Document:
+        document = tantivy.Document()
+        document.add_unsigned("key", key)
+        document.add_unsigned("number", number)
+        document.add_bytes("record", _record(passage))
+        title, text = _utf8(passage.title), _utf8(passage.text)
+        for _ in range(self._title_weight):
+            document.add_text("body", title)
+        document.add_text("body", text)
+        for tag in passage.metadata:
+            document.add_text("tags", _tag(*tag))
+        if not text.isascii() or not title.isascii():
+            document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
+        return document
+
+    def remove(self, keys: Sequence[int]) -> None:
+        # By query: removing by a term takes a number for a signed one, and removes nothing.
+        for some in _parts(keys):
+            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", list(some)))
+
+    def remove_from(self, number: int) -> None:
+        """Take out every passage from this number on: what was written after the ledger's last word."""
+        unsigned = tantivy.FieldType.Unsigned
+        self._writer.delete_documents_by_query(
+            tantivy.Query.range_query(self._schema, "number", unsigned, number, None)
+        )
+
+    def commit(self) -> None:
+        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+            self._writer.commit()
+
+    def close(self) -> None:
+        """Wait for tantivy's threads: until then they write to the folder."""
+        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+            self._writer.wait_merging_threads()
+
+
+class Texts:
+    """Reads a text index: searches, fetches by key, and walks through all passages in the order of indexing."""
+
+    def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
+        self.digest = digest
+        self._analyzer = analyzer_for(language)
+        with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
+            self._index = tantivy.Index.open(str(place))
+            self._index.register_tokenizer(_ANALYZER, self._analyzer)
+            self._index.reload()
+            self._schema = self._index.schema
+            self._searcher = self._index.searcher()
+
+    def __len__(self) -> int:
+        return int(self._searcher.num_docs)
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        """The distinct terms of a text, in its order."""
+        return tuple(dict.fromkeys(self._analyzer.analyze(_utf8(text))))
+
+    def rarity(self, terms: Sequence[str]) -> dict[str, float]:
+        """How much each term tells, as BM25 counts it; a term of which no passage knows tells nothing."""
+        from math import log
+
+        found = {term: self._searcher.doc_freq("body", term) for term in terms}
+        total = len(self)
+        return {term: log(1 + (total - n + 0.5) / (n + 0.5)) if 0 < n <= total else 0.0 for term, n in found.items()}
+
+    def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
+        """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows."""
+        looked_for = self._query(query)
+        if looked_for is None or k <= 0:
+            return []
+        if where:
+            needed = [(tantivy.Occur.Must, self._only("tags", _tag(*pair))) for pair in where.items()]
+            looked_for = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, looked_for)])
+        with tantivy_errors("The index is damaged"):
+            hits = self._best(looked_for, k)
+            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+            found = [
+                (int(key or 0), score, self._passage(address, score))
+                for key, (score, address) in zip(keys, hits, strict=True)
+            ]
+        found.sort(key=lambda hit: (-hit[1], hit[2].id))
+        return found[:k]
+
+    def scores(self, query: str, keys: Sequence[int]) -> dict[int, float]:
+        """BM25's score of each of these passages for a query; 0 where no word is shared."""
+        looked_for = self._query(query)
+        if looked_for is None:
+            return dict.fromkeys(keys, 0.0)
+        found: dict[int, float] = {}
+        for some in _parts(keys):
+            only = tantivy.Query.const_score_query(self._with_keys(some), 0.0)
+            both = tantivy.Query.boolean_query([(tantivy.Occur.Must, only), (tantivy.Occur.Should, looked_for)])
+            with tantivy_errors("The index is damaged"):
+                hits: list[Hit] = self._searcher.search(both, len(some), count=False).hits
+                back = self._searcher.fast_field_values("key", [address for _, address in hits])
+            found |= {int(key or 0): round(score, _DECIMALS) for key, (score, _) in zip(back, hits, strict=True)}
+        return found
+
+    def containing(self, text: str, *, before: int, most: int) -> list[tuple[int, Passage]]:
+        """Key and passage of those numbered below `before` that hold every word of a text; none if more than `most`."""
+        words = self.terms(text)
+        if not words:
+            return []
+        unsigned = tantivy.FieldType.Unsigned
+        older = tantivy.Query.range_query(self._schema, "number", unsigned, 0, before, True, False)
+        needed = [
+            (tantivy.Occur.Must, tantivy.Query.const_score_query(self._term("body", word), 0.0)) for word in words
+        ]
+        both = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, tantivy.Query.const_score_query(older, 0.0))])
+        with tantivy_errors("The index is damaged"):
+            hits: list[Hit] = self._searcher.search(both, most + 1, count=False).hits
+            if len(hits) > most:
+                return []
+            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+            return [(int(key or 0), self._passage(at, 0.0)) for key, (_, at) in zip(keys, hits, strict=True)]
+
+    def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
+        """The passages with these keys; a key that no passage has is left out."""
+        found: dict[int, Passage] = {}
+        for some in _parts(keys):
+            with tantivy_errors("The index is damaged"):
+                hits: list[Hit] = self._searcher.search(self._with_keys(some), len(some), count=False).hits
+                back = self._searcher.fast_field_values("key", [address for _, address in hits])
+                found |= {int(key or 0): self._passage(at, 0.0) for key, (_, at) in zip(back, hits, strict=True)}
+        return found
+
+    def scan(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, Passage]]:
+        """Number, key and passage, from one number up to another, in bounded memory.
+
+        Every passage has a number; numbers of passages that are gone are passed over.
+        """
+        stop = self._last_number() + 1 if end is None else end
+        unsigned = tantivy.FieldType.Unsigned
+        for low in range(start, stop, _SCANNED):
+            high = min(low + _SCANNED, stop)
+            between = tantivy.Query.range_query(self._schema, "number", unsigned, low, high, True, False)
+            with tantivy_errors("The index is damaged"):
+                places = [address for _, address in self._searcher.search(between, _SCANNED, count=False).hits]
+                places.sort(key=lambda address: (address.segment_ord, address.doc))
+                numbers = self._searcher.fast_field_values("number", places)
+                keys = self._searcher.fast_field_values("key", places)
+                found = [
+                    (int(number or 0), int(key or 0), self._passage(place, 0.0))
+                    for number, key, place in zip(numbers, keys, places, strict=True)
+                ]
+            found.sort(key=lambda row: row[0])
+            yield from found
+
+    def _last_number(self) -> int:
+        hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
+        return int(hits[0][0]) if hits else -1
+
+    def _query(self, text: str) -> tantivy.Query | None:
+        clauses = [(tantivy.Occur.Should, self._term("body", term)) for term in self.terms(text)]
+        clauses += [(tantivy.Occur.Should, self._term("pairs", pair)) for pair in dict.fromkeys(pairs(text))]
+        return tantivy.Query.boolean_query(clauses) if clauses else None
+
+    def _term(self, field: str, term: str) -> tantivy.Query:
+        return tantivy.Query.term_query(self._schema, field, term, index_option="freq")
+
+    def _only(self, field: str, term: str) -> tantivy.Query:
+        return tantivy.Query.const_score_query(
+            tantivy.Query.term_query(self._schema, field, term, index_option="basic"), 0.0
+        )
+
+    def _with_keys(self, keys: Sequence[int]) -> tantivy.Query:
+        return tantivy.Query.term_set_query(self._schema, "key", list(keys))
+
+    def _best(self, query: tantivy.Query, k: int) -> list[Hit]:
+        """At least the k best, with all that tie with the last of them (within reason), and nothing below."""
+        k = min(k, max(len(self), 1))  # tantivy takes memory for as many as are asked for
+        wanted = k + _TIE_ROOM
+        while True:
+            hits: list[Hit] = [
+                (round(score, _DECIMALS), address)
+                for score, address in self._searcher.search(query, wanted, count=False).hits
+            ]
+            if len(hits) < wanted or hits[-1][0] < hits[k - 1][0] or wanted >= _MOST_TIES:
+                return [hit for hit in hits if hit[0] >= hits[min(k, len(hits)) - 1][0]] if hits else []
+            wanted *= 8
+
+    def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:
+        stored = self._searcher.doc(address)
+        body = stored.get_all("body")
+        record = bytes(stored["record"][0])
+        if record.startswith(_PLAIN):
+            name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
+            return Passage(name, body[0], body[-1], score, name, 0, len(body[-1]))
+        name, document, start, end, aliases, metadata = json.loads(record)
+        fields = tuple((name, value) for name, value in metadata)
+        return Passage(name, body[0], body[-1], score, document, start, end, tuple(aliases), fields)
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_unsigned_field("number", fast=True)
+    builder.add_bytes_field("record", stored=True)
+    builder.add_text_field("body", stored=True, tokenizer_name=_ANALYZER, index_option="freq")
+    builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
+    builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def _record(passage: Passage) -> bytes:
+    """What is kept of a passage beside title and text; a passage that is its own document needs only its id."""
+    if is_plain(passage):
+        return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
+    rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
+    return json.dumps(rest).encode()
+
+
+def _utf8(text: str) -> str:
+    """The text with halves of characters, which no file can hold, replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _tag(name: str, value: str) -> str:
+    return _utf8(f"{name}={value}")
+
+
+def _parts(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))

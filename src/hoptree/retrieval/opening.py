@@ -1,0 +1,95 @@
+"""From what a person writes to a retriever: a folder or address, a kind, and what is put on top."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hoptree.errors import ConfigError, CorpusError
+from hoptree.retrieval.remote import is_remote, open_remote
+from hoptree.retrieval.retriever import Retriever
+
+if TYPE_CHECKING:
+    from hoptree.retrieval.index.folder import Index
+
+__all__ = ["KINDS", "open_retriever"]
+
+KINDS = {
+    "bm25": "the words of the query, weighed by how rare they are",
+    "linked": "BM25, then along the names that passages mention",
+    "dense": "nearness in meaning (needs vectors: hoptree index encode)",
+    "hybrid": "linked and dense together, four to one",
+}
+_HYBRID = (0.8, 0.2)
+"""Words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
+
+
+def open_retriever(
+    corpus: str | Path, kind: str = "bm25", *, rerank: str = "", depth: int = 100, distinct: bool = False
+) -> Retriever:
+    """The retriever of a kind over an index folder, or the one at the address of an engine.
+
+    `rerank` names what orders the first `depth` passages anew; `distinct` leaves out near duplicates.
+    """
+    retriever = _first_stage(corpus, kind)
+    if rerank:
+        from hoptree.retrieval.rerank import Reranked, open_reranker
+
+        retriever = Reranked(retriever, open_reranker(rerank), depth=depth)
+    if distinct:
+        from hoptree.retrieval.near_duplicates import Distinct
+
+        retriever = Distinct(retriever)
+    return retriever
+
+
+def _first_stage(corpus: str | Path, kind: str) -> Retriever:
+    if kind not in KINDS:
+        near = difflib.get_close_matches(kind, KINDS, 1)
+        said = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(f"There is no retriever '{kind}'.{said}", f"Choose one of {', '.join(KINDS)}.")
+    if is_remote(str(corpus)):
+        if kind != "bm25":
+            raise ConfigError(f"'{kind}' needs an index folder.", "An engine is searched as it is: --retriever bm25.")
+        return open_remote(str(corpus))
+    # Imported here: tantivy is a native library that a run without a corpus does not need.
+    from hoptree.retrieval.bm25 import BM25
+    from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.linked import Linked
+
+    index = Index(Path(corpus))
+    if kind == "bm25":
+        return BM25(index)
+    if kind == "linked":
+        return Linked(index)
+    dense = _dense(index)
+    if kind == "dense":
+        return dense
+    from hoptree.retrieval.fusion import Fused
+
+    words = Linked(index) if index.manifest.settings.links else BM25(index)
+    return Fused([words, dense], how="weighted", weights=_HYBRID)
+
+
+def _dense(index: Index) -> Retriever:
+    from hoptree.retrieval.dense import Dense
+    from hoptree.retrieval.encoders import open_encoder
+    from hoptree.retrieval.vectors import Vectors
+
+    spec = index.manifest.settings.encoder
+    if not spec:
+        raise CorpusError(
+            f"The index {index.folder} has no vectors.",
+            f"Make them: hoptree index encode --out {index.folder} --encoder SPEC",
+        )
+    encoder = open_encoder(spec)
+    ledger = index.ledger()
+    made_by = ledger.fact("encoder identity")
+    ledger.close()
+    if made_by != encoder.identity:
+        raise CorpusError(
+            f"The vectors of {index.folder} were made by another encoder than {spec} is now.",
+            f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}",
+        )
+    return Dense(index.texts, Vectors(index.vectors), encoder)

@@ -1,0 +1,311 @@
+"""Milvus, a cluster or one file (Milvus Lite), searched by its own BM25."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, MissingExtra, RateLimited
+from hoptree.retrieval.remote.address import Address
+from hoptree.retrieval.remote.sending import batches, shortened, whole_characters
+from hoptree.values import Passage
+
+__all__ = ["Milvus"]
+
+T = TypeVar("T")
+
+MOST_HITS = 16_384
+"""What Milvus gives at once."""
+MOST_BYTES = 65_535
+"""What a field of text holds."""
+
+_TIE_ROOM = 10
+_MOST_WORDS = 2_000
+_TIMEOUT = 60.0
+_CONNECT = 10.0
+_NAMES = {
+    "id": "",
+    "title": "title",
+    "text": "text",
+    "metadata": "metadata",
+    "vector": "sparse",
+    "db": "",
+    "tls": "0",
+}
+_OURS = ("document", "start", "end", "aliases")
+_STOP_WORDS = re.findall(
+    r"\w+",
+    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
+    "to was will with",
+)
+_ENGLISH = {
+    "tokenizer": "standard",
+    "filter": [
+        "lowercase",
+        {"type": "stop", "stop_words": _STOP_WORDS},
+        {"type": "stemmer", "language": "english"},
+    ],
+}
+_UNAVAILABLE, _REQUEST_LIMIT, _RATE_LIMIT, _NO_COLLECTION = 2, 4, 8, 100
+
+
+class Milvus:
+    """One collection, with a BM25 function over one of its fields. Passages that tie are ordered by id.
+
+    Milvus Lite gives BM25 as negative distances and does not stem; a server gives positive ones. Whether the collection
+    changed since a search was remembered is told by its number and its count of passages: one that took the place of
+    another is not noticed.
+    """
+
+    kind = "milvus"
+    remote = True
+
+    def __init__(self, address: Address) -> None:
+        settings = address.read(_NAMES)
+        if not re.fullmatch(r"[A-Za-z_]\w*", address.name, re.ASCII):
+            raise ConfigError(f"'{address.name}' is no name of a collection.", "It has letters, digits and _ only.")
+        if bool(address.host) == bool(address.folder):
+            raise ConfigError(
+                f"'{address.shown}' does not name a collection.",
+                "Write milvus://HOST:19530/COLLECTION or milvus:///FOLDER/FILE.db/COLLECTION.",
+            )
+        if importlib.util.find_spec("pymilvus") is None:
+            raise MissingExtra("Milvus", "milvus")
+        self.collection = address.name
+        self.identity = address.shown
+        self._names = settings
+        self._id = settings["id"] or "id"
+        self._stored: tuple[str, ...] = ()
+        self._file = Path(address.folder) if address.folder else None
+        scheme = "https" if settings["tls"] == "1" else "http"
+        self._uri = address.folder or f"{scheme}://{address.host}:{address.port or 19530}"
+        self._token = f"{address.user}:{address.password}" if address.user else ""
+        self._client: Any = None
+
+    async def check(self) -> None:
+        if self._file is not None and not self._file.exists():
+            raise self._missing()  # the library would make it
+        about = await self._do(lambda client: client.describe_collection(self.collection, timeout=_TIMEOUT))
+        count = await self._do(lambda client: client.get_collection_stats(self.collection, timeout=_TIMEOUT))
+        self._check_fields(about)
+        await self._do(lambda client: client.load_collection(self.collection, timeout=_TIMEOUT))
+        state = [about.get(name) for name in ("collection_id", "created_timestamp")] + [count.get("row_count")]
+        self.identity = f"{self.identity}#{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}"
+
+    def _check_fields(self, about: Mapping[str, Any]) -> None:
+        fields = {field["name"]: field for field in about["fields"]}
+        for role in ("text", "vector"):
+            if self._names[role] not in fields:
+                raise CorpusError(
+                    f"The collection '{self.collection}' has no field '{self._names[role]}'.",
+                    f"Name it: …/{self.collection}?{role}=FIELD (there are {', '.join(fields)}).",
+                )
+        if self._names["vector"] not in [n for f in about.get("functions", ()) for n in f["output_field_names"]]:
+            raise CorpusError(
+                f"The field '{self._names['vector']}' of '{self.collection}' is not made by a BM25 function.",
+                "Search a collection with one; hoptree.retrieval.remote.load makes it.",
+            )
+        wanted = (self._names["title"], self._names["text"], self._names["metadata"], self._names["id"], *_OURS)
+        self._stored = tuple(name for name in wanted if name in fields)
+
+    def _missing(self) -> CorpusError:
+        return CorpusError(
+            f"There is no collection '{self.collection}' at {self._uri}.",
+            "Correct its name, or put passages there first (hoptree.retrieval.remote.load).",
+        )
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        if k < 1 or not query.strip():
+            return ()
+        condition = self._condition(where or {})
+        found = await self._do(lambda client: self._best(client, shortened(query, _MOST_WORDS), k, condition))
+        found.sort(key=lambda passage: (-passage.score, passage.id))
+        return tuple(found[:k])
+
+    def _condition(self, where: Mapping[str, str]) -> str:
+        """The filter, in which names and values are quoted so that they cannot be anything else."""
+        if where and self._names["metadata"] not in self._stored:
+            raise CorpusError(
+                f"The collection '{self.collection}' has no field '{self._names['metadata']}' to filter by.",
+                f"Name a field of JSON: …/{self.collection}?metadata=FIELD",
+            )
+        column = self._names["metadata"]
+        return " and ".join(f"{column}[{_quoted(name)}] == {_quoted(value)}" for name, value in sorted(where.items()))
+
+    def _best(self, client: Any, query: str, k: int, condition: str) -> list[Passage]:
+        """At least the k best, with all that tie with the last of them (within reason)."""
+        wanted = k + _TIE_ROOM
+        while True:
+            size = min(wanted, MOST_HITS)
+            (hits,) = client.search(
+                self.collection,
+                data=[query],
+                anns_field=self._names["vector"],
+                limit=size,
+                filter=condition,
+                output_fields=list(self._stored),
+                search_params={"metric_type": "BM25"},
+                timeout=_TIMEOUT,
+            )
+            scores = [abs(float(hit["distance"])) for hit in hits]
+            if len(hits) < size or (k < size and scores[-1] < scores[k - 1]) or (size == MOST_HITS and k <= size):
+                return [self._passage(hit, score) for hit, score in zip(hits, scores, strict=True) if score > 0]
+            if size == MOST_HITS:
+                raise InputError(f"Milvus gives at most {MOST_HITS:,} passages.", "Ask for fewer (k).")
+            wanted *= 8
+
+    def _passage(self, hit: Mapping[str, Any], score: float) -> Passage:
+        entity = hit["entity"]
+        metadata = entity.get(self._names["metadata"]) or {}
+        return Passage(
+            str(entity[self._names["id"]] if self._names["id"] else hit["id"]),
+            str(entity.get(self._names["title"], "")),
+            str(entity.get(self._names["text"], "")),
+            score,
+            str(entity.get("document", "")),
+            int(entity.get("start", 0)),
+            int(entity.get("end", 0)),
+            tuple(map(str, entity.get("aliases") or ())),
+            tuple((str(name), str(value)) for name, value in sorted(metadata.items())),
+        )
+
+    async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int:
+        if self._file is not None and not self._file.parent.is_dir():
+            raise CorpusError(f"There is no folder {self._file.parent}.", "Make it first.")
+        await self._do(self._make)
+        loaded = 0
+        for rows in batches((self._row(passage) for passage in passages), lambda row: len(row["words"]) * 2):
+            if len({row[self._id] for row in rows}) < len(rows):
+                raise CorpusError("Two passages have the same id.", "Give every passage an id of its own.")
+            await self._do(functools.partial(self._upsert, rows))
+            loaded += len(rows)
+            if on_passage is not None:
+                on_passage(loaded)
+        if not loaded:
+            raise CorpusError("The corpus is empty: no passage was found.", "Give a folder or file with text in it.")
+        await self._do(lambda client: client.flush(self.collection, timeout=_TIMEOUT))
+        return loaded
+
+    def _upsert(self, rows: list[dict[str, Any]], client: Any) -> None:
+        client.upsert(self.collection, rows, timeout=_TIMEOUT)
+
+    def _make(self, client: Any) -> None:
+        """Make the collection, unless it is there. Words are those of title and text, the title's counting twice."""
+        if client.has_collection(self.collection, timeout=_TIMEOUT):
+            return
+        from pymilvus import DataType, Function, FunctionType  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        names = self._names
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field(self._id, DataType.VARCHAR, max_length=512, is_primary=True)
+        for name in (names["title"], names["text"], "document"):
+            schema.add_field(name, DataType.VARCHAR, max_length=MOST_BYTES)
+        for name in ("start", "end"):
+            schema.add_field(name, DataType.INT64)
+        for name in ("aliases", names["metadata"]):
+            schema.add_field(name, DataType.JSON)
+        schema.add_field(
+            "words", DataType.VARCHAR, max_length=MOST_BYTES, enable_analyzer=True, analyzer_params=_ENGLISH
+        )
+        schema.add_field(names["vector"], DataType.SPARSE_FLOAT_VECTOR)
+        schema.add_function(
+            Function(
+                name="bm25",
+                input_field_names=["words"],
+                output_field_names=[names["vector"]],
+                function_type=FunctionType.BM25,
+            )
+        )
+        index = client.prepare_index_params()
+        index.add_index(
+            names["vector"],
+            index_type="SPARSE_INVERTED_INDEX",
+            metric_type="BM25",
+            params={"bm25_k1": 1.2, "bm25_b": 0.75},
+        )
+        client.create_collection(self.collection, schema=schema, index_params=index, timeout=_TIMEOUT)
+
+    def _row(self, passage: Passage) -> dict[str, Any]:
+        if not passage.id:
+            raise CorpusError(f"The passage '{passage.title}' has no id.", "Give every passage an id of its own.")
+        title, text = whole_characters(passage.title), whole_characters(passage.text)
+        words = f"{title}\n{title}\n{text}" if title else text
+        if len(words.encode()) > MOST_BYTES:
+            raise CorpusError(
+                f"The passage '{passage.id}' is longer than the {MOST_BYTES:,} bytes that Milvus takes.",
+                "Cut the documents into shorter passages.",
+            )
+        metadata = {whole_characters(name): whole_characters(value) for name, value in passage.metadata}
+        return {
+            self._id: whole_characters(passage.id),
+            self._names["title"]: title,
+            self._names["text"]: text,
+            "words": words,
+            "document": whole_characters(passage.document),
+            "start": passage.start,
+            "end": passage.end,
+            "aliases": [whole_characters(alias) for alias in passage.aliases],
+            self._names["metadata"]: metadata,
+        }
+
+    async def _do(self, work: Callable[[Any], T]) -> T:
+        """Work with the client, which blocks, in a thread; its errors become ours."""
+        return await asyncio.to_thread(self._do_now, work)
+
+    def _do_now(self, work: Callable[[Any], T]) -> T:
+        from pymilvus.exceptions import MilvusException  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        try:
+            return work(self._open())
+        except MilvusException as error:
+            raise self._failure(error.code, " ".join(str(error.message).split())) from error
+
+    def _open(self) -> Any:
+        if self._client is None:
+            from pymilvus import MilvusClient
+
+            if self._file is not None and importlib.util.find_spec("milvus_lite") is None:
+                raise MissingExtra("A Milvus file", "milvus")
+            # It logs every error with its traceback, besides raising it.
+            logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
+            self._client = MilvusClient(self._uri, token=self._token, db_name=self._names["db"], timeout=_CONNECT)
+        return self._client
+
+    def _failure(self, code: int, said: str) -> HoptreeError:
+        if code == _NO_COLLECTION or "not exist" in said or "can't find collection" in said:
+            return self._missing()
+        if code in (_REQUEST_LIMIT, _RATE_LIMIT):
+            return RateLimited(
+                f"{self._uri} asks for fewer requests ({said[:200]}).", "Lower --concurrency.", retryable=True
+            )
+        if code == _UNAVAILABLE or "UNAVAILABLE" in said or "DEADLINE_EXCEEDED" in said:
+            return EndpointError(
+                f"{self._uri} cannot be reached ({said[:200]}).",
+                "Start the server, or correct the URL of the corpus.",
+                retryable=True,
+                exit_code=2,
+            )
+        if "auth" in said.lower() or "permission" in said.lower():
+            return EndpointError(
+                f"{self._uri} does not let this user in ({said[:200]}).",
+                "Write USER:PASSWORD@ before the host.",
+                exit_code=2,
+            )
+        return EndpointError(f"{self._uri} refused the request ({said[:300]}).", "Look at what it says.", exit_code=2)
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await asyncio.to_thread(client.close)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(whole_characters(text), ensure_ascii=False)

@@ -1,0 +1,238 @@
+"""Putting the best of a first search in a better order."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hoptree.errors import ConfigError, EndpointError, UnusableReply
+from hoptree.http import Http
+from hoptree.retrieval.encoders import Encoder, open_encoder
+from hoptree.retrieval.encoders.encoder import digest_of
+from hoptree.retrieval.extras import library
+from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.window import Window
+from hoptree.values import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "CrossEncoderReranker",
+    "EmbeddingReranker",
+    "EndpointReranker",
+    "Reranked",
+    "Reranker",
+    "open_reranker",
+    "whole_text",
+]
+
+_DECIMALS = 6
+_KEPT_VECTORS = 20_000
+_FORMS = "Use embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER."
+
+
+class Reranker(Protocol):
+    """Says how well each passage answers a query; `identity` is what determines that."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def remote(self) -> bool: ...
+
+    async def score(self, query: str, passages: Sequence[Passage]) -> list[float]: ...
+
+    async def aclose(self) -> None: ...
+
+
+def whole_text(passage: Passage) -> str:
+    """What encoders see of a passage."""
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+class Reranked:
+    """The first `depth` passages of a retriever, ordered by a reranker."""
+
+    kind = "reranked"
+
+    def __init__(self, retriever: Retriever, reranker: Reranker, depth: int = 100) -> None:
+        if depth < 1:
+            raise ConfigError(f"Reranking {depth} passages does nothing.", "Give a depth of 1 or more.")
+        self._retriever = retriever
+        self._reranker = reranker
+        self._depth = depth
+        self.identity = f"reranked:{depth}:{reranker.identity}:({retriever.identity})"
+        self.remote = retriever.remote or reranker.remote
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        if k <= 0:
+            return ()
+        found = await self._retriever.search(query, k=max(k, self._depth), where=where)
+        if not found:
+            return ()
+        scores = await self._reranker.score(query, found)
+        ranked = [
+            replace(passage, score=score, stages=(*passage.stages, ("rerank", score)))
+            for passage, given in zip(found, scores, strict=True)
+            for score in (round(given, _DECIMALS),)
+        ]
+        return tuple(sorted(ranked, key=lambda passage: (-passage.score, passage.id))[:k])
+
+    async def aclose(self) -> None:
+        await self._reranker.aclose()
+        await self._retriever.aclose()
+
+
+class EmbeddingReranker:
+    """Scores by the cosine of query and passage, plus `mix` times the first search's score brought to between 0 and 1.
+
+    Vectors of passages are kept, so that sub-questions that find the same ones share the work.
+    """
+
+    def __init__(self, encoder: Encoder, mix: float = 0.0) -> None:
+        if not math.isfinite(mix) or mix < 0:
+            raise ConfigError(f"The first search cannot count {mix} times.", "Give a mix from 0 up.")
+        self.identity = f"embed:{encoder.identity}:{mix:g}"
+        self.remote = encoder.remote
+        self._encoder = encoder
+        self._mix = mix
+        self._query = Window(self._encode_queries)
+        self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        if not passages:
+            return []
+        vector, rows = await asyncio.gather(self._query(query), self._rows([whole_text(each) for each in passages]))
+        first = normalised([passage.score for passage in passages])
+        return [float(row @ vector) + self._mix * share for row, share in zip(rows, first, strict=True)]
+
+    async def aclose(self) -> None:
+        await self._encoder.aclose()
+
+    async def _encode_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        return list(await self._encoder.encode(queries, role="query"))
+
+    async def _rows(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
+        known = {text: self._kept[text] for text in texts if text in self._kept}
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, await self._encoder.encode(new, role="passage"), strict=True))
+        for text in dict.fromkeys(texts):
+            self._kept[text] = known[text]
+            self._kept.move_to_end(text)
+        while len(self._kept) > _KEPT_VECTORS:
+            self._kept.popitem(last=False)
+        return [known[text] for text in texts]
+
+
+class EndpointReranker:
+    """A model behind `/rerank`, in the forms of Cohere, Jina and vLLM (`results`) and of TEI (a plain list)."""
+
+    remote = True
+
+    def __init__(self, url: str, model: str) -> None:
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        self._http = Http(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
+        self._model = model
+        self._plain = False
+        self.identity = f"endpoint:{model}@{self._http.shown}"
+
+    async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        if not passages:
+            return []
+        texts = [whole_text(passage) for passage in passages]
+        if not self._plain:
+            body: dict[str, Any] = {
+                "model": self._model,
+                "query": query,
+                "documents": texts,
+                "top_n": len(texts),
+            }
+            try:
+                return self._read(await self._http.json("POST", "/rerank", body), len(texts))
+            except EndpointError as error:
+                if error.status not in (400, 422) or "texts" not in error.cause:
+                    raise
+                self._plain = True  # TEI names the field it misses
+        body = {"query": query, "texts": texts, "truncate": True}
+        return self._read(await self._http.json("POST", "/rerank", body), len(texts))
+
+    def _read(self, reply: Any, count: int) -> list[float]:
+        entries = reply.get("results") if isinstance(reply, dict) else reply
+        scores: dict[int, float] = {}
+        for entry in entries if isinstance(entries, list) else ():
+            if not isinstance(entry, dict):
+                continue
+            place, score = entry.get("index"), entry.get("relevance_score", entry.get("score"))
+            if isinstance(place, int) and isinstance(score, int | float) and math.isfinite(score):
+                scores[place] = float(score)
+        if set(scores) != set(range(count)):
+            raise UnusableReply(
+                f"{self._http.shown} gave {len(scores)} scores for {count} passages.",
+                f"Check that '{self._model}' is a reranker there.",
+            )
+        return [scores[place] for place in range(count)]
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+
+class CrossEncoderReranker:
+    """A cross-encoder run by sentence-transformers, loaded when first needed; code that comes with it is not run."""
+
+    remote = False
+
+    def __init__(self, folder: str) -> None:
+        weights = sorted(Path(folder).glob("*.safetensors")) if Path(folder).is_dir() else []
+        self.identity = f"cross:{digest_of(*weights) if weights else folder}"
+        self._folder = folder
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
+        if not passages:
+            return []
+        return await asyncio.to_thread(self._score, [(query, whole_text(passage)) for passage in passages])
+
+    def _score(self, pairs: list[tuple[str, str]]) -> list[float]:
+        module = library("sentence_transformers", "A cross-encoder", "whitebox")
+        with self._lock:
+            if self._model is None:
+                try:
+                    self._model = module.CrossEncoder(self._folder, trust_remote_code=False)
+                except (OSError, ValueError, RuntimeError) as error:
+                    raise ConfigError(
+                        f"The cross-encoder '{self._folder}' cannot be loaded ({str(error)[:200]}).",
+                        "Give the folder of one, or its name on a hub that can be reached.",
+                    ) from error
+            return [float(score) for score in self._model.predict(pairs, show_progress_bar=False)]
+
+    async def aclose(self) -> None:
+        self._model = None
+
+
+def open_reranker(spec: str, *, base_url: str = "", mix: float = 0.0) -> Reranker:
+    """The reranker of a name: `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`.
+
+    `base_url` is that of an `embed/openai/…` encoder; `mix` is how much the first search counts beside embeddings.
+    """
+    kind, _, name = spec.partition("/")
+    if kind == "embed" and name:
+        return EmbeddingReranker(open_encoder(name, base_url=base_url), mix)
+    if kind == "endpoint":
+        model, at, url = name.partition("@")
+        if model and at and url:
+            return EndpointReranker(url, model)
+    if kind == "cross" and name:
+        return CrossEncoderReranker(name)
+    raise ConfigError(f"There is no reranker '{spec}'.", _FORMS)

@@ -1,0 +1,170 @@
+"""The files of a folder of vectors: indexes of usearch, and a header that names those of the moment.
+
+The header is replaced in one step after the files it names are complete, so that a killed writer leaves what was there
+before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.extras import library
+
+__all__ = [
+    "FEATURE",
+    "FORMAT",
+    "HEADER",
+    "Header",
+    "copy_vectors",
+    "new_index",
+    "open_files",
+    "restore",
+    "save_index",
+    "tidy",
+    "view",
+    "write_header",
+]
+
+FORMAT = 1
+HEADER = "vectors.json"
+FEATURE = "Dense retrieval"
+_NEIGHBOURS, _LOOK_WHEN_ADDING, _LOOK_WHEN_SEARCHING = 16, 96, 192
+_BATCH = 10_000
+_AGAIN = "Build the vectors again."
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a folder of vectors holds: its files, each with its size and its count of vectors, an empty name for none.
+
+    `graph` says that the base is linked for approximate search; a small one is searched whole and needs no links.
+    """
+
+    format: int
+    dimensions: int
+    dtype: str
+    graph: bool
+    count: int
+    generation: int = 0
+    base: str = ""
+    base_bytes: int = 0
+    base_count: int = 0
+    newer: str = ""
+    newer_bytes: int = 0
+    newer_count: int = 0
+    removed: tuple[int, ...] = ()
+
+
+def new_index(header: Header) -> Any:
+    usearch = library("usearch.index", FEATURE, "dense")
+    return usearch.Index(
+        ndim=header.dimensions,
+        metric="cos",
+        dtype=header.dtype,
+        connectivity=_NEIGHBOURS if header.graph else 2,
+        expansion_add=_LOOK_WHEN_ADDING if header.graph else 1,
+    )
+
+
+def copy_vectors(source: Any, target: Any, dropped: Collection[int] = ()) -> None:
+    """Add the vectors of one index to another, bit for bit, by ascending key: the same set gives the same links."""
+    np = library("numpy", FEATURE, "dense")
+    keys = np.sort(np.asarray(source.keys[:], dtype=np.uint64)) if len(source) else np.zeros(0, np.uint64)
+    if dropped:
+        keys = keys[~np.isin(keys, np.fromiter(dropped, np.uint64))]
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        target.add(batch, np.stack(source.get(batch)), threads=1)
+
+
+def save_index(index: Any, path: Path) -> int:
+    """Write an index through to the disk; its size."""
+    index.save(str(path))
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return path.stat().st_size
+
+
+def restore(path: Path, *, mapped: bool) -> Any:
+    usearch = library("usearch.index", FEATURE, "dense")
+    index = usearch.Index.restore(str(path), view=mapped)
+    if index is None:
+        raise ValueError("no index of usearch")
+    index.expansion_search, index.expansion_add = _LOOK_WHEN_SEARCHING, _LOOK_WHEN_ADDING  # are not saved with it
+    return index
+
+
+def view(path: Path, count: int, size: int) -> Any:
+    if path.stat().st_size != size:  # usearch maps half a file without complaint
+        raise ValueError(f"{path.name} has {path.stat().st_size} bytes, not {size}")
+    index = restore(path, mapped=True)
+    if len(index) != count:
+        raise ValueError(f"{path.name} holds {len(index)} vectors, not {count}")
+    return index
+
+
+def open_files(folder: Path) -> tuple[Header, Any, Any]:
+    """Header, base and newer part; looks again when a writer has just replaced the files that the header named."""
+    library("usearch.index", FEATURE, "dense")
+    for last in (False, False, True):
+        header = _read_header(folder)
+        try:
+            base = view(folder / header.base, header.base_count, header.base_bytes)
+            newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
+            if base.ndim != header.dimensions or header.count != _counted(header):
+                raise ValueError("its header does not fit its files")
+            return header, base, newer
+        except FileNotFoundError as error:
+            if last:
+                raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+        except (OSError, RuntimeError, ValueError) as error:
+            raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+    raise AssertionError("the last round returns or raises")
+
+
+def _counted(header: Header) -> int:
+    return header.base_count - len(header.removed) + header.newer_count
+
+
+def _read_header(folder: Path) -> Header:
+    try:
+        stored = json.loads((folder / HEADER).read_text(encoding="utf-8"))
+        header = Header(**{**stored, "removed": tuple(stored["removed"])})
+        numbers = (header.count, header.dimensions, header.generation, *header.removed)
+        sound = header.dtype in ("f32", "i8") and all(isinstance(number, int) for number in numbers)
+        if not sound or any(name != Path(name).name for name in (header.base, header.newer)):
+            raise ValueError("its header holds what no header does")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorpusError(f"There are no vectors in {folder}.", "Build the index with an encoder.") from error
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+    if header.format != FORMAT:
+        raise CorpusError(f"The vectors in {folder} are of format {header.format}, not {FORMAT}.", _AGAIN)
+    return header
+
+
+def write_header(folder: Path, header: Header) -> None:
+    scratch = folder / f"{HEADER}.new"
+    with scratch.open("w", encoding="utf-8") as file:
+        json.dump(asdict(header), file)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(folder / HEADER)
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(place)
+    finally:
+        os.close(place)
+
+
+def tidy(folder: Path, header: Header) -> None:
+    """Delete what no header names any more; whoever has it mapped keeps it."""
+    for path in folder.glob("*.usearch"):
+        if path.name not in (header.base, header.newer):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,274 @@
+"""Vectors on disk: a memory-mapped usearch base, a small part that is newer, and the keys that were removed.
+
+A mapped index cannot be changed. What is added goes to the newer part and what is removed to a list, until both
+together pass a tenth of the base; then a new base is written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.extras import library
+from hoptree.retrieval.vector_files import (
+    FEATURE,
+    FORMAT,
+    HEADER,
+    Header,
+    copy_vectors,
+    new_index,
+    open_files,
+    restore,
+    save_index,
+    tidy,
+    view,
+    write_header,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["HEADER", "Dtype", "VectorWriter", "Vectors", "expected_bytes"]
+
+Dtype = Literal["f32", "i8"]
+
+_EXACT_UP_TO = 50_000
+_INT8_ABOVE = 1_000_000
+_COMPACT_ABOVE = 0.1
+_NEIGHBOUR_BYTES = 150
+_TIE_ROOM = 10
+_MOST_TIES = 4_096
+_DECIMALS = 6
+"""Of a similarity: what lies behind them depends on the processor and on what was computed beside it."""
+
+
+def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i8"] = "auto") -> int:
+    """About how much disk so many vectors take; building them takes up to twice that in memory."""
+    width = 1 if _chosen(dtype, count) == "i8" else 4
+    return count * (dimensions * width + _NEIGHBOUR_BYTES)
+
+
+class Vectors:
+    """The vectors of a folder, mapped and not loaded; searches may come from several threads.
+
+    Up to 50,000 vectors are all compared. Above, the links of a graph are followed, which finds nearly all of the best.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._header, self._base, self._newer = open_files(folder)
+        self.dimensions = self._header.dimensions
+        self.dtype: Dtype = "i8" if self._header.dtype == "i8" else "f32"
+        self._removed = frozenset(self._header.removed)
+        self._exact = not self._header.graph or self._header.count <= _EXACT_UP_TO
+        self._lock = threading.Lock()  # usearch keeps one scratch space for all callers
+
+    def __len__(self) -> int:
+        return self._header.count
+
+    def search(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
+        """The k nearest keys with their cosine similarity, best first, ties by key."""
+        if vector.shape != (self.dimensions,):
+            raise CorpusError(
+                f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}.",
+                "Search with the encoder that the index was built with.",
+            )
+        if k <= 0:
+            return []
+        found: list[tuple[int, float]] = []
+        vector = _stored(vector[None, :], self.dtype)[0]
+        with self._lock:
+            for index, dropped in ((self._base, self._removed), (self._newer, frozenset[int]())):
+                if index is not None and len(index):
+                    found += self._nearest(index, vector, k, dropped)
+        found.sort(key=lambda hit: (-hit[1], hit[0]))
+        return found[:k]
+
+    def _nearest(self, index: Any, vector: NDArray[Any], k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
+        """At least the k best that are still there, with all that tie with the last of them (within reason)."""
+        wanted = k + _TIE_ROOM
+        while True:
+            matches = index.search(vector, min(wanted, len(index)), exact=self._exact, threads=1)
+            pairs = zip(matches.keys.tolist(), matches.distances.tolist(), strict=True)
+            hits = [(key, round(1.0 - distance, _DECIMALS)) for key, distance in pairs if key not in dropped]
+            if wanted >= len(index):
+                return hits
+            if len(hits) >= k and (hits[-1][1] < hits[k - 1][1] or wanted >= k + _MOST_TIES):
+                return hits
+            wanted *= 4
+
+
+class VectorWriter:
+    """Adds and removes vectors of a folder; nothing of it is seen by others before `save`.
+
+    One writer at a time: whoever owns the folder sees to that.
+    """
+
+    def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
+        self._folder = folder
+        self._header = header
+        self._base = base
+        self._newer = newer
+        self._removed = set(header.removed)
+
+    @classmethod
+    def create(
+        cls, folder: Path, dimensions: int, *, dtype: Literal["auto", "f32", "i8"] = "auto", expected: int = 0
+    ) -> VectorWriter:
+        """A writer for a folder without vectors.
+
+        `auto` stores whole bytes where more than a million vectors are expected, else 32-bit numbers; a folder that
+        grows past a million unexpectedly keeps what it began with.
+        """
+        if (folder / HEADER).exists():
+            raise CorpusError(f"{folder} already holds vectors.", "Open them, or choose a new folder.")
+        if dimensions <= 0:
+            raise CorpusError("A vector needs at least one number.", "Give the encoder's dimensions.")
+        header = Header(FORMAT, dimensions, _chosen(dtype, expected), expected > _EXACT_UP_TO, 0)
+        return cls(folder, header, None, new_index(header))
+
+    @classmethod
+    def open(cls, folder: Path) -> VectorWriter:
+        """A writer that goes on with what a folder holds."""
+        header, base, newer = open_files(folder)
+        fresh = new_index(header)
+        if newer is not None:
+            copy_vectors(newer, fresh)
+        return cls(folder, header, base, fresh)
+
+    def __len__(self) -> int:
+        return len(self._newer) + (len(self._base) - len(self._removed) if self._base is not None else 0)
+
+    def missing(self, keys: Sequence[int]) -> list[int]:
+        """Those of the keys that have no vector yet, in their order."""
+        newer, base = _holds(self._newer, keys), _holds(self._base, keys)
+        return [
+            key
+            for key, is_newer, is_old in zip(keys, newer, base, strict=True)
+            if not is_newer and (not is_old or key in self._removed)
+        ]
+
+    def add(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
+        """Add one vector for each key; a key that had one gets the new one."""
+        np = library("numpy", FEATURE, "dense")
+        if vectors.shape != (len(keys), self._header.dimensions):
+            raise CorpusError(
+                f"{len(keys)} vectors of {self._header.dimensions} numbers were due, not of the shape {vectors.shape}.",
+                "Encode with the encoder that the index was begun with.",
+            )
+        if len(set(keys)) != len(keys):
+            raise CorpusError("Two vectors have the same key.", "Give every passage a key of its own.")
+        if not np.isfinite(vectors).all():
+            raise CorpusError("A vector holds something that is no number.", "Look at what the encoder returns.")
+        if not keys:
+            return
+        self.remove(keys)
+        self._newer.add(np.asarray(keys, dtype=np.uint64), _stored(vectors, self._header.dtype), threads=1)
+
+    def remove(self, keys: Sequence[int]) -> int:
+        """Remove the vectors of these keys; how many there were."""
+        np = library("numpy", FEATURE, "dense")
+        keys = list(dict.fromkeys(keys))
+        newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
+        if newer:
+            self._newer.remove(np.asarray(newer, dtype=np.uint64))
+        in_base = {key for key, there in zip(keys, _holds(self._base, keys), strict=True) if there}
+        old = in_base - self._removed
+        self._removed |= old
+        return len(newer) + len(old)
+
+    def save(self) -> None:
+        """Make what was added and removed last."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._write()
+        except (OSError, RuntimeError, ValueError) as error:  # usearch raises the latter two when the disk is full
+            raise CorpusError(
+                f"The vectors cannot be written to {self._folder} ({error}).", "Make room there, or allow writing."
+            ) from error
+
+    def _write(self) -> None:
+        generation = self._header.generation + 1
+        changed = len(self._newer) + len(self._removed)
+        if self._base is None or changed > _COMPACT_ABOVE * len(self._base):
+            whole, graph = self._compacted()
+            name = f"base-{generation}.usearch"
+            size = save_index(whole, self._folder / name)
+            header = Header(
+                FORMAT,
+                self._header.dimensions,
+                self._header.dtype,
+                graph,
+                len(whole),
+                generation,
+                name,
+                size,
+                len(whole),
+            )
+            newer, base = new_index(header), view(self._folder / name, len(whole), size)
+        else:
+            header, base, newer = self._with_newer(generation), self._base, self._newer
+        write_header(self._folder, header)
+        self._header, self._base, self._newer, self._removed = header, base, newer, set(header.removed)
+        tidy(self._folder, header)
+
+    def _with_newer(self, generation: int) -> Header:
+        old = self._header
+        name, size = "", 0
+        if len(self._newer):
+            name = f"newer-{generation}.usearch"
+            size = save_index(self._newer, self._folder / name)
+        return Header(
+            FORMAT, old.dimensions, old.dtype, old.graph, len(self), generation,
+            old.base, old.base_bytes, old.base_count, name, size, len(self._newer), tuple(sorted(self._removed)),
+        )  # fmt: skip
+
+    def _compacted(self) -> tuple[Any, bool]:
+        """All vectors in one index, and whether it is linked; links are kept where there were some."""
+        np = library("numpy", FEATURE, "dense")
+        old = self._header
+        graph = old.graph or len(self) > _EXACT_UP_TO
+        if self._base is None and graph == old.graph:
+            return self._newer, graph
+        if graph and old.graph:
+            whole = restore(self._folder / old.base, mapped=False)
+            if self._removed:
+                whole.remove(np.asarray(sorted(self._removed), dtype=np.uint64))
+        else:
+            whole = new_index(Header(FORMAT, old.dimensions, old.dtype, graph, 0))
+            if self._base is not None:
+                copy_vectors(self._base, whole, self._removed)
+        copy_vectors(self._newer, whole)
+        return whole, graph
+
+
+def _chosen(dtype: str, expected: int) -> Dtype:
+    if dtype == "auto":
+        return "i8" if expected > _INT8_ABOVE else "f32"
+    return "i8" if dtype == "i8" else "f32"
+
+
+def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
+    """The rows as they are compared: bytes fill their range row by row, which a cosine does not notice.
+
+    usearch would take the same step for all rows, and the many small numbers of a long unit vector would share a few.
+    """
+    np = library("numpy", FEATURE, "dense")
+    if dtype != "i8":
+        plain: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
+        return plain
+    largest = np.abs(rows).max(axis=1, keepdims=True)
+    scaled: NDArray[Any] = np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
+    return scaled
+
+
+def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
+    """Whether an index, if there is one, holds each of the keys."""
+    np = library("numpy", FEATURE, "dense")
+    if index is None or not len(index) or not keys:
+        return [False] * len(keys)
+    held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()
+    return held

@@ -1,0 +1,138 @@
+"""`hoptree index` and `hoptree search` as a person meets them: what is said, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.small_indexes import found, hoptree, rows, write_rows
+
+from hoptree.indexing import Outcome, build_index
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "docs" / "a.jsonl", rows(6), ns=10**18)
+    build_index(tmp_path / "docs", tmp_path / "idx")
+    return tmp_path
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def said(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
+    assert done.returncode == 0, done.stderr
+    data: dict[str, object] = json.loads(done.stdout)
+    return data
+
+
+def counts(data: dict[str, object]) -> tuple[object, ...]:
+    return tuple(data[name] for name in ("added", "unchanged", "replaced", "removed", "passages"))
+
+
+def test_an_index_through_its_life(home: Path) -> None:
+    first = said(hoptree(home, "index", "info", "--out", "idx", "--json"))
+    write_rows(home / "more.jsonl", rows(2, 50))
+    added = said(hoptree(home, "index", "add", "more.jsonl", "--out", "idx", "--json"))
+    assert counts(added) == (2, 0, 0, 0, 8)
+    assert {*Outcome.__dataclass_fields__} - {"manifest"} <= added.keys()
+    removed = said(hoptree(home, "index", "remove", "more.jsonl", "--out", "idx", "--json"))
+    assert counts(removed) == (0, 0, 0, 2, 6)
+    assert removed["digest"] == first["digest"]
+    (home / "ids.txt").write_text("p1\n\np2\n", encoding="utf-8")
+    assert counts(said(hoptree(home, "index", "remove", "p0", "--ids", "ids.txt", "--out", "idx", "--json")))[3] == 3
+    write_rows(home / "docs" / "b.jsonl", rows(1, 70))
+    updated = hoptree(home, "index", "update", "--out", "idx")
+    assert updated.returncode == 0 and "4 passages" in updated.stdout and "1 added" in updated.stdout
+    assert "nothing changed" in hoptree(home, "index", "update", "--out", "idx").stdout
+    assert counts(said(hoptree(home, "index", "compact", "--out", "idx", "--json"))) == (0, 4, 0, 0, 4)
+    shown = hoptree(home, "index", "info", "--out", "idx").stdout
+    assert "4 passages" in shown and "language english" in shown and str(home / "docs") in shown
+
+
+def test_a_build_says_what_it_will_take_and_what_it_did(home: Path) -> None:
+    done = hoptree(home, "index", "docs", "--out", "new")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("6 passages in new") and "6 added" in done.stdout
+    assert "on disk" in done.stderr and "of memory" in done.stderr
+
+
+def test_build_may_be_said_or_left_out(home: Path) -> None:
+    for arguments in (("build", "docs", "--out", "x"), ("--out", "x", "docs"), ("docs", "docs", "--out", "x")):
+        assert hoptree(home, "index", *arguments).returncode == 0
+    assert "Make documents searchable" in hoptree(home, "index", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("index", "docs", "--out", "docs"), ("is no index", "Choose a new folder")),
+        (("index", "docs", "--out", "docs/a.jsonl"), ("is no index",)),
+        (("index", "docs", "--out", "docs/a.jsonl/idx"), ()),
+        (("index", "idx", "--out", "idx2"), ()),
+        (("index", "docs", "--out", "x", "--language", "klingon"), ("klingon", "english")),
+        (("index", "docs", "--out", "x", "--chunk", "pages"), ("pages", "words:200:20")),
+        (("index", "docs", "--out", "x", "--chunk", "tokens:100"), ("tokenizer",)),
+        (("index", "docs", "--out", "x", "--without-questions", "none.jsonl"), ("none.jsonl",)),
+        (("index", "add", "nowhere", "--out", "idx"), ("nowhere",)),
+        (("index", "add", "docs", "--out", "none"), ("no index", "hoptree index")),
+        (("index", "update", "--out", "docs"), ("no index",)),
+        (("index", "remove", "--out", "idx"), ("Nothing to remove",)),
+        (("index", "remove", "p9", "--out", "idx"), ("p9",)),
+        (("index", "remove", "--ids", "none.txt", "--out", "idx"), ("none.txt",)),
+        (("index", "remove", "docs", "--out", "idx"), ("empty",)),
+        (("index", "info", "--out", "docs"), ("no index",)),
+        (("search", "x", "--corpus", "idx", "--retriever", "linkd"), ("linkd", "linked")),
+        (("search", "x", "--corpus", "idx", "--retriever", "dense"), ("no vectors", "hoptree index encode")),
+        (("search", "x", "--corpus", "idx", "--where", "lang"), ("NAME=VALUE",)),
+        (("search", " ", "--corpus", "idx"), ("empty",)),
+    ],
+)
+def test_bad_input_is_one_sentence(home: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(hoptree(home, *arguments), *words)
+    assert len(found(home / "idx", "number3")) == 2
+    assert not (home / "x").exists()
+
+
+def test_two_passages_with_one_id_leave_the_old_index(home: Path) -> None:
+    before = said(hoptree(home, "index", "info", "--out", "idx", "--json"))
+    write_rows(home / "docs" / "b.jsonl", [{"id": "p3", "title": "", "text": "Other."}])
+    refused(hoptree(home, "index", "update", "--out", "idx"), "Two passages have the id 'p3'", "a.jsonl")
+    refused(hoptree(home, "index", "docs", "--out", "idx"), "Two passages have the id 'p3'")
+    assert said(hoptree(home, "index", "info", "--out", "idx", "--json")) == before
+
+
+def test_broken_lines_are_named_and_counted(home: Path) -> None:
+    with (home / "docs" / "a.jsonl").open("a", encoding="utf-8") as file:
+        file.write("{broken\n" * 7)
+    done = hoptree(home, "index", "docs", "--out", "idx")
+    assert done.returncode == 0 and "6 passages" in done.stdout
+    assert "Line 7 of a.jsonl is no JSON" in done.stderr and "broken lines: 7" in done.stderr
+    refused(hoptree(home, "index", "docs", "--out", "idx", "--skip-broken", "6"), "More than 6", "--skip-broken 60")
+    refused(hoptree(home, "index", "docs", "--out", "idx", "--skip-broken", "0"), "Line 7 of a.jsonl")
+
+
+def test_search_explains_and_filters(home: Path) -> None:
+    write_rows(home / "tagged.jsonl", [{"id": "t", "title": "Tag", "text": "A tagged walrus.", "lang": "de"}])
+    assert hoptree(home, "index", "add", "tagged.jsonl", "--out", "idx").returncode == 0
+    search = ("search", "walrus number3", "--corpus", "idx", "--json", "--explain", "--retriever", "linked")
+    (row,) = json.loads(hoptree(home, *search, "--where", "lang=de").stdout)
+    assert (row["id"], row["metadata"]) == ("t", {"lang": "de"}) and "bm25" in row["stages"]
+    assert json.loads(hoptree(home, *search, "--where", "lang=fr").stdout) == []
+    shown = hoptree(home, "search", "walrus", "--corpus", "idx", "--explain").stdout
+    assert "bm25" in shown and "walrus" in shown
+    assert "No passage" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
+
+
+def test_an_index_of_another_version_says_so_and_can_be_built_again(home: Path) -> None:
+    (home / "idx" / "hoptree-index.json").write_text('{"format": 1, "passages": 3}', encoding="utf-8")
+    refused(hoptree(home, "search", "x", "--corpus", "idx"), "format 1", "build it again")
+    refused(hoptree(home, "index", "update", "--out", "idx"), "format 1")
+    assert hoptree(home, "index", "docs", "--out", "idx").returncode == 0
+    assert "p3" in hoptree(home, "search", "number3", "--corpus", "idx").stdout

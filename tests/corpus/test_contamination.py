@@ -1,0 +1,69 @@
+"""Leaving out passages that hold an evaluation question."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoptree.corpus.contamination import QuestionFilter, read_questions
+from hoptree.errors import CorpusError
+from hoptree.values import Passage
+
+QUESTION = "Who directed the film “Red Kite” (2014)?"
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "held"),
+    [
+        ("Q: who directed the film 'red kite', 2014 A: Ada", "", True),
+        ("WHO DIRECTED\nTHE FILM RED-KITE 2014", "", True),
+        ("x", "Who directed the film Red Kite 2014", True),
+        ("who directed who directed the film red kite 2014", "", True),
+        ("Who directed the film Red Kite", "", False),
+        ("kite 2014", "Who directed the film Red", False),
+        ("who directed the film redkite 2014", "", False),
+        ("xwho directed the film red kite 2014", "", False),
+        ("", "", False),
+    ],
+)
+def test_a_question_is_found_whatever_its_capitals_and_punctuation(text: str, title: str, held: bool) -> None:
+    assert QuestionFilter([QUESTION]).holds(Passage("a", title, text)) is held
+
+
+def test_questions_that_begin_alike_are_told_apart() -> None:
+    chosen = QuestionFilter(f"Who directed the film called {name}?" for name in ("Kite", "Whiplash", "Solaris"))
+    for name, held in (("kite", True), ("whiplash", True), ("solaris", True), ("stalker", False)):
+        assert chosen.holds(Passage("a", "", f"who directed the film called {name}")) is held
+
+
+def test_what_is_dropped_is_counted_and_named() -> None:
+    passages = [Passage(str(n), "", f"So: {QUESTION}" if n % 2 else "Something else entirely.") for n in range(60)]
+    chosen = QuestionFilter([QUESTION, "Who is he?", QUESTION.upper()])
+    assert [p.id for p in chosen(passages)] == [str(n) for n in range(0, 60, 2)]
+    assert (chosen.dropped, chosen.short) == (30, 1)
+    assert chosen.ids == [str(n) for n in range(1, 40, 2)]
+
+
+def test_questions_come_from_files_of_rows(tmp_path: Path) -> None:
+    path = tmp_path / "dev.jsonl"
+    path.write_text("\n".join(json.dumps({"id": n, "question": f"Question {n}?"}) for n in range(3)) + '\n{"x": 1}\n')
+    assert list(read_questions(path)) == ["Question 0?", "Question 1?", "Question 2?"]
+    path.write_text('{"id": 1}\n')
+    with pytest.raises(CorpusError, match="no questions"):
+        list(read_questions(path))
+
+
+WORDS = st.lists(st.sampled_from(["who", "is", "the", "of", "Ada"]), max_size=14)
+
+
+@given(WORDS, st.lists(WORDS, max_size=4))
+def test_the_filter_finds_what_a_plain_search_finds(said: list[str], questions: list[list[str]]) -> None:
+    text = f" {' '.join(said).lower()} "
+    plain = any(len(words) >= 5 and f" {' '.join(words).lower()} " in text for words in questions)
+    assert (
+        QuestionFilter(" ".join(words) + "?" for words in questions).holds(Passage("a", "", ", ".join(said))) is plain
+    )

@@ -1,0 +1,174 @@
+"""Cutting: exact slices, no word lost, sizes and overlaps as asked."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
+from hoptree.corpus.document import Document, Section
+from hoptree.corpus.markdown import markdown_document
+from hoptree.errors import ConfigError
+from hoptree.values import Passage
+
+
+class Pieces:
+    """Tokens of up to three characters of a word, as models make them."""
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in re.finditer(r"\w{1,3}|[^\w\s]", text)]
+
+
+def cut(text: str, chunking: Chunking, tokenizer: Tokenizer | None = None, **more: object) -> list[Passage]:
+    document = Document("d", "D", text, (), (), more.get("sections", ()), bool(more.get("whole")))  # type: ignore[arg-type]
+    passages = list(chunk(document, chunking, tokenizer))
+    for passage in passages:
+        assert passage.text == text[passage.start : passage.end] == passage.text.strip() or more.get("whole")
+        assert passage.document == "d"
+    return passages
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("auto", Chunking()),
+        ("words", Chunking("words", 200)),
+        ("words:100", Chunking("words", 100)),
+        (" words:200:20", Chunking("words", 200, 20)),
+        ("tokens:256:32", Chunking("tokens", 256, 32)),
+        ("sections", Chunking("sections", 1000)),
+        ("sections:300", Chunking("sections", 300)),
+    ],
+)
+def test_the_form_of_the_command_line(said: str, meant: Chunking) -> None:
+    assert Chunking.parse(said) == meant
+    assert Chunking.parse(str(meant)) == meant
+
+
+@pytest.mark.parametrize(
+    "said", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:5", "words:²"]
+)
+def test_a_form_that_is_none_is_refused_with_a_remedy(said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Chunking.parse(said)
+    assert "words:SIZE" in caught.value.remedy or "overlap" in caught.value.remedy
+
+
+def test_paragraphs_are_kept_together_then_sentences() -> None:
+    half = " ".join(["word"] * 100)
+    assert [len(p.text.split()) for p in cut("\n\n".join([half] * 5), Chunking())] == [200, 200, 100]
+    paragraphs = cut("\n\n".join([" ".join(["word"] * 60)] * 5), Chunking("words", 100))
+    assert [len(p.text.split()) for p in paragraphs] == [60] * 5
+    sentences = cut(" ".join(["one two three four."] * 10), Chunking("words", 10))
+    assert all(p.text.endswith("four.") for p in sentences)
+
+
+def test_no_passage_reaches_across_a_heading_and_headings_stand_in_none() -> None:
+    document = markdown_document("Before.\n# A\none\n## B\ntwo\n\nthree\n", "x.md")
+    for chunking in (Chunking(), Chunking("words", 200), Chunking("sections"), Chunking("tokens", 50)):
+        passages = list(chunk(document, chunking, Pieces()))
+        assert [(p.id, p.title, p.text) for p in passages] == [
+            ("x.md#1", "A", "Before."),
+            ("x.md#2", "A", "one"),
+            ("x.md#3", "A › B", "two\n\nthree"),
+        ]
+
+
+def test_a_row_stays_whole_unless_told_otherwise() -> None:
+    text = " one two three "
+    (whole,) = cut(text, Chunking(), whole=True)
+    assert (whole.id, whole.text, whole.start, whole.end) == ("d", text, 0, len(text))
+    assert [p.id for p in cut(text, Chunking("words", 3), whole=True)] == ["d"]
+    assert [p.id for p in cut(text, Chunking("words", 2), whole=True)] == ["d#1", "d#2"]
+    assert [p.id for p in cut(text, Chunking("words", 3))] == ["d#1"]
+
+
+def test_scripts_without_spaces_are_cut_too() -> None:
+    passages = cut("漢字かな" * 100, Chunking("words", 100))
+    assert [len(p.text) for p in passages] == [100] * 4
+    assert len(cut("x" * 2500, Chunking("words", 1))) == 3
+
+
+def test_names_and_metadata_go_with_every_passage() -> None:
+    document = Document("d", "D", "a b c", ("Dee",), (("year", "1"),))
+    assert {(p.aliases, p.metadata) for p in chunk(document, Chunking("words", 1))} == {(("Dee",), (("year", "1"),))}
+
+
+WORDS = st.lists(st.sampled_from(["a", "bb.", "Ccc", "d!", "é", "x-y", "(z)."]), max_size=60)
+GAPS = st.sampled_from([" ", "\n", "\n\n", "  ", " \n \n", "\t"])
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    return draw(GAPS) + "".join(word + draw(GAPS) for word in draw(WORDS))
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts(), st.integers(1, 12), st.data())
+def test_words_are_all_there_with_size_and_overlap_as_asked(text: str, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    passages = cut(text, Chunking("words", size, overlap))
+    assert all(1 <= len(p.text.split()) <= size for p in passages)
+    for before, after in pairwise(passages):
+        shared = text[after.start : before.end].split() if after.start < before.end else []
+        assert len(shared) == overlap
+    joined = [word for n, p in enumerate(passages) for word in p.text.split()[overlap if n else 0 :]]
+    assert joined == text.split()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=200), st.integers(1, 9), st.data())
+def test_any_text_is_cut_by_tokens_without_loss(text: str, size: int, data: st.DataObject) -> None:
+    overlap = data.draw(st.integers(0, size - 1))
+    passages = cut(text, Chunking("tokens", size, overlap), Pieces())
+    covered = set().union(*(range(p.start, p.end) for p in passages)) if passages else set()
+    assert all(at in covered or character.isspace() for at, character in enumerate(text))
+    assert all(len(Pieces().spans(p.text)) <= size for p in passages)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=300), st.sampled_from(["auto", "words:5:2", "sections:7"]))
+def test_any_text_is_cut_by_words_without_loss(text: str, said: str) -> None:
+    passages = cut(text, Chunking.parse(said))
+    covered = set().union(*(range(p.start, p.end) for p in passages)) if passages else set()
+    assert all(at in covered or character.isspace() for at, character in enumerate(text))
+
+
+def test_sections_of_any_kind_are_cut_at_their_starts() -> None:
+    sections = (Section(2, "A", 2), Section(4, "B"), Section(4, "C"), Section(9, "E"))
+    assert [(p.title, p.text) for p in cut("x #Ay z w", Chunking(), sections=sections)] == [("D", "x"), ("C", "y z w")]
+
+
+def test_tokens_need_a_tokenizer() -> None:
+    with pytest.raises(ConfigError, match="needs a tokenizer"):
+        cut("a b", Chunking("tokens", 5))
+
+
+def test_a_tokenizer_file_counts_the_tokens(tmp_path: Path) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    model = tokenizers.models.WordPiece(
+        {"[UNK]": 0, "whip": 1, "##lash": 2, "is": 3, "a": 4, "film": 5}, unk_token="[UNK]"
+    )
+    made = tokenizers.Tokenizer(model)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.enable_truncation(2)
+    made.enable_padding(length=9)
+    made.save(str(path))
+    passages = cut("whiplash is a film é whiplash", Chunking("tokens", 4, 1), load_tokenizer(path))
+    assert [p.text for p in passages] == ["whiplash is a", "a film é", "é whiplash"]
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "not json"])
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str | None) -> None:
+    pytest.importorskip("tokenizers")
+    path = tmp_path / "tokenizer.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match="no tokenizer"):
+        load_tokenizer(path)

@@ -1,0 +1,104 @@
+"""Finding files: the order, what is left out, and never a step outside the folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hoptree.corpus.files import find_files, suffix_of
+from hoptree.corpus.problems import Problems
+from hoptree.errors import CorpusError
+
+
+def write(path: Path, text: str = "Words.") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def names(source: Path, problems: Problems | None = None) -> list[str]:
+    return [file.name for file in find_files(source, problems=problems)]
+
+
+def test_files_come_in_the_order_of_their_names_and_others_are_counted(tmp_path: Path) -> None:
+    for name in (
+        "b.txt",
+        "a/z.md",
+        "a/b.txt",
+        "a.d/c.HTML",
+        "picture.png",
+        ".venv/x.txt",
+        "a/.hidden.md",
+        "c.jsonl.gz",
+    ):
+        write(tmp_path / name)
+    (tmp_path / "x.jsonl").mkdir()
+    problems = Problems(limit=0)
+    assert names(tmp_path, problems) == ["a/b.txt", "a/z.md", "a.d/c.HTML", "b.txt", "c.jsonl.gz"]
+    assert problems.counts == {"files of an unknown kind": 1}
+
+
+def test_a_file_tells_its_size_and_time(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "12345")
+    file = next(find_files(path))
+    assert (file.path, file.name, file.size) == (path, "a.txt", 5)
+    assert file.modified_ns == path.stat().st_mtime_ns == next(find_files(tmp_path)).modified_ns
+
+
+def test_no_link_leads_out_of_the_folder_or_round_in_circles(tmp_path: Path) -> None:
+    secret = write(tmp_path / "secret" / "s.txt")
+    corpus = tmp_path / "corpus"
+    write(corpus / "a.txt")
+    (corpus / "out.txt").symlink_to(secret)
+    (corpus / "out").symlink_to(secret.parent)
+    (corpus / "loop").symlink_to(corpus)
+    (corpus / "self.txt").symlink_to("self.txt")
+    (corpus / "gone.txt").symlink_to("nowhere.txt")
+    (corpus / "same.txt").symlink_to("a.txt")
+    problems = Problems(limit=0)
+    assert names(corpus, problems) == ["a.txt", "same.txt"]
+    assert problems.counts == {"links not followed": 5}
+
+
+def test_a_source_that_is_a_link_is_what_the_caller_named(tmp_path: Path) -> None:
+    write(tmp_path / "real" / "a.txt")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert names(tmp_path / "link") == ["a.txt"]
+
+
+def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt")).write_text("x", encoding="utf-8")
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    assert names(tmp_path) == ["caf\\xe9.txt"]
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "There is no"),
+        (lambda path: path.mkdir(), "holds no document"),
+        (lambda path: write(path / "picture.png"), "holds no document"),
+        (lambda path: path.write_bytes(b"x"), "no document of a known kind"),
+        (lambda path: os.mkfifo(path), "neither a file nor a folder"),
+        (lambda path: path.symlink_to(path), "There is no reading"),
+    ],
+)
+def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: object, said: str) -> None:
+    path = tmp_path / "source"
+    assert callable(make)
+    make(path)
+    with pytest.raises(CorpusError, match=said) as caught:
+        names(path)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [("a.md", ".md"), ("a.jsonl.MD.GZ", ".md"), ("a.pdf.gz", ""), ("a.gz", ""), ("txt", ""), ("a.json.bak", "")],
+)
+def test_the_kind_of_a_file_is_told_by_its_suffix(name: str, suffix: str) -> None:
+    assert suffix_of(name) == suffix

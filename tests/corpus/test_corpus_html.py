@@ -1,0 +1,134 @@
+"""HTML: what a reader sees, whatever the markup."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.corpus.chunk import Chunking, chunk
+from hoptree.corpus.html import html_document
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_passages
+
+PAGE = """<!DOCTYPE html><html><head><title>Red Kite &amp; more</title><style>p { x: "<p>" }</style>
+<script>if (a < b) { document.write("<h1>no</h1>") }</script></head><body><nav><a href="/">Home</a></nav>
+<h1>Red <em>Kite</em></h1><p>A film
+ of 2014,<br>by <b>A</b>da.</p><!-- <p>hidden</p> --><ul><li>one<li>two</ul>
+<template><p>not yet</p></template><h2>Cast</h2><table><tr><td>Bo</td><td>Mo</td></tr></table>
+<pre>a  b
+  c</pre><p title="a > b">R&eacute;sum&#233; 1 < 2 &lt;b&gt;</p></body></html>"""
+
+
+def passages(text: str) -> list[tuple[str, str]]:
+    return [(passage.title, passage.text) for passage in chunk(html_document(text, "a.html"), Chunking())]
+
+
+def test_a_page_is_what_its_reader_sees() -> None:
+    document = html_document(PAGE, "a.html")
+    assert document.title == "Red Kite & more"
+    assert passages(PAGE) == [
+        ("Red Kite", "A film of 2014,\nby Ada.\n\none\ntwo"),
+        ("Red Kite › Cast", "Bo Mo\n\na  b\n  c\n\nRésumé 1 < 2 <b>"),
+    ]
+
+
+def test_the_title_is_that_of_the_page_or_its_first_heading_or_the_file() -> None:
+    assert html_document("<h2>Cast</h2>x", "a.html").title == "Cast"
+    assert html_document("x", "folder/a b.html").title == "a b"
+    assert passages("<title>Whiplash</title>Before<h2>Cast</h2>x") == [("Whiplash", "Before"), ("Whiplash › Cast", "x")]
+    assert html_document("<svg><title>Icon</title></svg><p>x", "a.html").title == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("<p>a<p>b", "a\n\nb"),
+        ("a<b", "a<b"),
+        ("a < b > c", "a < b > c"),
+        ("<nav>menu <p>text", "menu\n\ntext"),
+        ("<p>a<!-- never closed <p>b", "a never closed\n\nb"),
+        ("<p class='x>a</p>b", "a\n\nb"),
+        ("a</p></div></nav>b", "a\n\nb"),
+        ("<![CDATA[x]]>y<?php z ?>w<!ELEMENT>v", "ywv"),
+        ("a<script>b", "a"),
+        ("<h1>Title<p>text", "text"),
+        ("<h1>" + "long " * 100, "long " * 99 + "long"),
+        ("<title>" + "long " * 100, "long " * 99 + "long"),
+        ("&#" + "9" * 5000 + ";", "&#" + "9" * 5000 + ";"),
+        ("&#xD800;&#0;&nbsp;x&bogus;", "\ufffd\ufffd x&bogus;"),
+        ("<br/>a<br/>b<svg/>c", "a\nbc"),
+    ],
+)
+def test_broken_markup_costs_no_text(text: str, seen: str) -> None:
+    assert "\n\n".join(said for _, said in passages(text)) == seen
+
+
+@pytest.mark.parametrize(
+    ("content", "seen"),
+    [
+        ('<meta charset="iso-8859-1"><p>café “'.encode("cp1252"), "café “"),
+        ('<meta http-equiv="x" content="text/html; charset=shift_jis"><p>日本'.encode("shift_jis"), "日本"),
+        ('<?xml version="1.0" encoding="windows-1251"?><p>мир</p>'.encode("cp1251"), "мир"),
+        ("<p>Łódź".encode("utf-16"), "Łódź"),
+        ("\ufeff<p>Łódź".encode(), "Łódź"),
+        ('<meta charset="iso-8859-1"><p>Łódź in UTF-8 all the same'.encode(), "Łódź in UTF-8 all the same"),
+    ],
+)
+def test_the_encoding_is_what_the_page_says(tmp_path: Path, content: bytes, seen: str) -> None:
+    (tmp_path / "a.html").write_bytes(content)
+    assert [passage.text for passage in read_passages(tmp_path / "a.html")] == [seen]
+
+
+@pytest.mark.parametrize("charset", ["", "no-such", "unicode_escape", "utf-8", "zlib", "idna"])
+def test_a_page_in_an_encoding_that_is_none_is_passed_over(tmp_path: Path, charset: str) -> None:
+    (tmp_path / "a.html").write_bytes(f"<meta charset='{charset}'>caf".encode() + b"\xe9")
+    problems = Problems()
+    assert list(read_passages(tmp_path / "a.html", problems=problems)) == []
+    assert problems.counts == {"files that are no text": 1}
+
+
+PIECES = [
+    "<",
+    ">",
+    "</",
+    "/>",
+    "<p>",
+    "<h1>",
+    "</h1>",
+    "<nav>",
+    "</nav>",
+    "<title>",
+    "</title>",
+    "<!--",
+    "-->",
+    "<![",
+    "<pre>",
+]
+MORE = ["&amp;", "&#x", "'", '"', "=", "a", " ", "\n", "<a b='", "<script>", "</script>", "<td>", "<?", "<!"]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.sampled_from(PIECES + MORE)).map("".join) | st.text())
+def test_any_text_is_a_page(text: str) -> None:
+    document = html_document(text, "a.html")
+    assert document.title and all(0 <= section.start <= len(document.text) for section in document.sections)
+    for passage in chunk(document, Chunking()):
+        assert passage.text == document.text[passage.start : passage.end]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(["alpha", "beta", "<b>", "</b>", "<p>", "</div>", "<td>"])))
+def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
+    words = [piece for piece in pieces if not piece.startswith("<")]
+    assert html_document(" ".join(pieces), "a.html").text.split() == words
+
+
+@pytest.mark.parametrize("piece", [*PIECES, *MORE, "<a", "<a b", "&#", "<a x='>'", "<!--->", "</a", "<nav><p>"])
+def test_long_pages_are_read_in_time(piece: str) -> None:
+    began = time.process_time()
+    html_document(piece * (150_000 // len(piece)), "a.html")
+    assert time.process_time() - began < 3

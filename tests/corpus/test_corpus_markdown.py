@@ -1,0 +1,110 @@
+"""Markdown: headings, front matter, fenced code."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.corpus.chunk import Chunking, chunk
+from hoptree.corpus.markdown import markdown_document
+
+
+def passages(text: str, name: str = "notes/films.md") -> list[tuple[str, str]]:
+    return [(passage.title, passage.text) for passage in chunk(markdown_document(text, name), Chunking())]
+
+
+def test_headings_are_titles_and_part_passages() -> None:
+    text = "# Whiplash\nA film.\n\nOf 2014.\n## Cast ##\n\nMiles Teller.\n\n#hashtag is text\n# C#\nA language.\n"
+    assert passages(text) == [
+        ("Whiplash", "A film.\n\nOf 2014."),
+        ("Whiplash › Cast", "Miles Teller.\n\n#hashtag is text"),
+        ("C#", "A language."),
+    ]
+
+
+def test_a_heading_without_text_is_no_passage() -> None:
+    assert passages("# One\n\n# Two\n\nText.\n\n# Three\n") == [("Two", "Text.")]
+
+
+def test_underlined_headings_are_headings_and_rules_and_tables_are_not() -> None:
+    text = "Whiplash\n========\nA film.\n\nCast\n---\nTeller.\n\n---\n\nMore\ntext\n---\n\n"
+    text += "| a | b |\n|---|---|\n\n- x\n---\n"
+    document = markdown_document(text, "a.md")
+    assert [section.title for section in document.sections] == ["Whiplash", "Whiplash › Cast"]
+    assert passages(text)[0] == ("Whiplash", "A film.")
+    assert passages("A\n===\nB\n---\nx") == [("A › B", "x")]
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~~", "```python"])
+def test_fenced_code_holds_no_heading(fence: str) -> None:
+    closing = fence.rstrip("python")
+    text = f"# A\n\n{fence}\n# comment\nTitle\n===\n``\n{closing}\n\n# B\n\nText.\n"
+    assert [section.title for section in markdown_document(text, "a.md").sections] == ["A", "B"]
+
+
+def test_a_fence_is_closed_by_one_of_its_kind_only() -> None:
+    text = "````\n```\n# no\n~~~~\n# no\n````\n# yes\ntext"
+    assert [section.title for section in markdown_document(text, "a.md").sections] == ["yes"]
+    assert [s.title for s in markdown_document("```a`b```\n# yes\nx", "a.md").sections] == ["yes"]
+
+
+def test_front_matter_names_the_document_and_stands_in_no_passage() -> None:
+    text = (
+        "---\ntitle: 'Ottoline Brask'\naliases: [Otti, \"O. Brask\"]\ntags:\n  - keeper\n  - 'north'\n"
+        "year: 1902\nempty:\n# comment\n---\nA keeper.\n\n## Family\n\nShe married.\n\n# Ottoline\nx\n"
+    )
+    document = markdown_document(text, "b.md")
+    assert document.title == "Ottoline Brask" and document.aliases == ("Otti", "O. Brask")
+    assert document.metadata == (("tags", "keeper"), ("tags", "north"), ("year", "1902"))
+    assert passages(text) == [
+        ("Ottoline Brask", "A keeper."),
+        ("Ottoline Brask › Family", "She married."),
+        ("Ottoline", "x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["---\nno front matter here\n---\nx", "---\ntitle: never closed\n", "----\na: b\n---\n"]
+)
+def test_a_rule_at_the_top_is_no_front_matter(text: str) -> None:
+    document = markdown_document(text, "b.md")
+    assert document.metadata == () and document.text == text and document.title != "never closed"
+
+
+def test_the_title_is_the_first_heading_or_the_name_of_the_file() -> None:
+    assert markdown_document("Before.\n\n## [Cast](x.md) of **`W`**\n\nx", "a.md").title == "Cast of W"
+    assert markdown_document("Words.", "folder/My notes.md.gz").title == "My notes"
+
+
+def test_line_ends_within_the_text_are_as_python_reads_them() -> None:
+    text = "# One\n\nFirst.\n# Two\nSecond."
+    document = markdown_document(text, "a.md")
+    for passage in chunk(document, Chunking()):
+        assert passage.text == text[passage.start : passage.end]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(st.sampled_from(["# ", "#", "\n", "---\n", "===", "```", "~~~", "a", "a: b", "- ", " ", "[x](y)"])).map(
+        "".join
+    )
+    | st.text()
+)
+def test_any_text_is_a_document_and_no_word_outside_headings_is_lost(text: str) -> None:
+    document = markdown_document(text, "a.md")
+    starts = [section.start for section in document.sections]
+    assert starts == sorted(starts) and document.text == text and document.title
+    hidden = {at for section in document.sections for at in range(section.start, section.start + section.skip)}
+    shown = {at for passage in chunk(document, Chunking()) for at in range(passage.start, passage.end)}
+    assert not hidden & shown
+    assert all(at in hidden or at in shown or character.isspace() for at, character in enumerate(text))
+
+
+@pytest.mark.parametrize("piece", ["#", "# [", "```\n", "-", "a\n---\n", "# h\n", "[", "---\na: b\n", "\n", " .", "漢"])
+def test_long_texts_are_read_in_time(piece: str) -> None:
+    began = time.process_time()
+    list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))
+    assert time.process_time() - began < 3

@@ -1,0 +1,297 @@
+"""Reading a corpus from files: kinds, packing, encodings, and what is said of files that are none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.corpus.chunk import Chunking
+from hoptree.corpus.files import SUFFIXES, SourceFile, find_files
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_documents, read_file, read_passages
+from hoptree.errors import CorpusError
+from hoptree.values import Passage
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def read(path: Path) -> list[Passage]:
+    return list(read_passages(path))
+
+
+def lenient(path: Path, limit: int = 100) -> tuple[list[Passage], Problems]:
+    problems = Problems(limit)
+    return list(read_passages(path, problems=problems)), problems
+
+
+ROWS = [
+    {"id": "a", "title": "T", "text": "One."},
+    {"id": 2, "title": None, "text": "Two.", "more": [1]},
+    {"id": "c", "text": "a\u2028b"},
+]
+PASSAGES = [
+    Passage("a", "T", "One.", document="a", end=4),
+    Passage("2", "", "Two.", document="2", end=4, metadata=(("more", "1"),)),
+    Passage("c", "", "a\u2028b", document="c", end=3),
+]
+JSONL = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS) + "\n"
+PACKED = gzip.compress(JSONL.encode())
+
+
+def test_a_text_file_is_a_document_named_after_it(tmp_path: Path) -> None:
+    text = "First line\nsecond line.\n\nNext paragraph."
+    path = write(tmp_path / "Kraków notes.txt", f"\n{text}\n")
+    name = "Kraków notes.txt"
+    assert read(path) == [Passage(f"{name}#1", "Kraków notes", text, document=name, start=1, end=1 + len(text))]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", JSONL.encode()),
+        ("a.ndjson", JSONL.encode()),
+        ("a.json", JSONL.encode()),
+        ("a.jsonl", b"\xef\xbb\xbf" + JSONL.encode()),
+        ("a.jsonl", JSONL.replace("\n", "\r\n").encode()),
+        ("a.jsonl", JSONL.encode("utf-16")),
+        ("a.json", JSONL.encode("utf-16")),
+        ("a.jsonl.gz", PACKED),
+        ("A.JSONL.GZ", PACKED),
+        ("unmarked.jsonl", PACKED),
+        ("unpacked.jsonl.gz", JSONL.encode()),
+        ("members.jsonl.gz", gzip.compress(JSONL[:9].encode()) + gzip.compress(JSONL[9:].encode()) + b"\0" * 600),
+        ("padded.jsonl.gz", gzip.compress(JSONL[:9].encode()) + b"\0" * 9999 + gzip.compress(JSONL[9:].encode())),
+        ("array.json", json.dumps(ROWS).encode()),
+        ("array.jsonl", json.dumps(ROWS, indent=2).encode()),
+        ("array.json.gz", gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode())),
+        ("last line open.jsonl", JSONL.rstrip().encode()),
+    ],
+)
+def test_rows_are_passages_however_the_file_is_written(tmp_path: Path, name: str, content: bytes) -> None:
+    assert read(write(tmp_path / name, content)) == PASSAGES
+
+
+def test_every_known_kind_has_a_reader(tmp_path: Path) -> None:
+    for suffix in set(SUFFIXES) - {".pdf", ".tsv"}:
+        body = JSONL if "js" in suffix else "Some words."
+        assert read(write(tmp_path / f"a{suffix}", body)), suffix
+        assert read(write(tmp_path / f"a{suffix}.gz", gzip.compress(body.encode()))), suffix
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("not json", "broken lines"),
+        ('{"id": "x", "text"', "broken lines"),
+        ("{} {}", "broken lines"),
+        ("[" * 100_000, "broken lines"),
+        ('{"a":' * 100_000, "broken lines"),
+        ('{"id": ' + "9" * 5000 + ', "text": "x"}', "broken lines"),
+        ('{"id": "x"}', "records without text"),
+        ('{"id": "x", "text": 3}', "records without text"),
+        ('{"id": "1", "text": null}', "records without text"),
+        ('{"id": "1", "text": {}}', "records without text"),
+        ('{"id": ["x"], "text": "x"}', "records without text"),
+        ('{"id": "q", "question": "Who?"}', "records without text"),
+        ("[]", "records without text"),
+        ("3", "records without text"),
+        ('"text"', "records without text"),
+        ("null", "records without text"),
+        ("[[[1]]]", "records without text"),
+    ],
+)
+def test_a_line_that_is_no_passage_is_passed_over_and_named_by_its_number(tmp_path: Path, line: str, kind: str) -> None:
+    path = write(tmp_path / "a.jsonl", f"{json.dumps(ROWS[0])}\n\n{line}\n{json.dumps(ROWS[2])}\n")
+    passages, problems = lenient(path)
+    assert [passage.id for passage in passages] == ["a", "c"]
+    assert problems.counts == {kind: 1} and problems.sentences[0].startswith("Line 3 of a.jsonl ")
+    with pytest.raises(CorpusError, match=r"^Line 3 of a\.jsonl .*--skip-broken"):
+        read(path)
+
+
+def test_half_a_character_deep_inside_is_no_trouble(tmp_path: Path) -> None:
+    deep = '{"id": "\\ud83d", "x": ' + "[" * 600 + "]" * 600 + "}\n"
+    passages, problems = lenient(write(tmp_path / "a.jsonl", deep + JSONL))
+    assert passages == PASSAGES and problems.broken == 1
+
+
+def test_a_line_of_another_encoding_is_passed_over(tmp_path: Path) -> None:
+    latin = json.dumps({"id": "l", "text": "café"}, ensure_ascii=False).encode("latin-1")
+    passages, problems = lenient(write(tmp_path / "a.jsonl", latin + b"\n" + JSONL.encode()))
+    assert passages == PASSAGES and problems.sentences == ["Line 1 of a.jsonl is no UTF-8 text."]
+
+
+def test_too_many_broken_lines_are_an_error_that_says_how_to_go_on(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", "x\n" * 30 + JSONL)
+    with pytest.raises(CorpusError, match=r"More than 29 .*Line 30 of a.jsonl") as caught:
+        lenient(path, limit=29)
+    assert "--skip-broken" in caught.value.remedy and caught.value.exit_code == 2
+    passages, problems = lenient(path, limit=30)
+    assert passages == PASSAGES
+    assert len(problems.sentences) == 20 and problems.summary() == "broken lines: 30"
+
+
+def test_a_broken_array_keeps_what_came_before(tmp_path: Path) -> None:
+    text = json.dumps(ROWS, indent=1)
+    for broken in (text[:-2], text.replace('"c"', "c"), text[: text.index('"c"')], text.replace("2,", "2")):
+        passages, problems = lenient(write(tmp_path / "a.json", broken))
+        assert passages[0] == PASSAGES[0] and problems.counts == {"broken lines": 1}, broken
+    assert lenient(write(tmp_path / "a.json", "{" + " " * 2_000_000))[1].broken == 1
+
+
+def test_a_number_on_the_border_of_two_blocks_is_one_item(tmp_path: Path) -> None:
+    for spaces in range(2**18 - 8, 2**18):
+        problems = lenient(write(tmp_path / "a.json", "[" + " " * spaces + "1234567]"))[1]
+        assert problems.counts == {"records without text": 1}
+
+
+def test_an_item_of_an_array_is_named_by_its_line(tmp_path: Path) -> None:
+    _, problems = lenient(write(tmp_path / "a.json", '[\n{"id": 1,\n "text": "x"},\n\n{"id": 2}, 3,\n{"id"}]'))
+    assert [sentence[:6] for sentence in problems.sentences] == ["Line 5", "Line 5", "Line 6"]
+
+
+def test_an_array_is_read_item_by_item_across_blocks(tmp_path: Path) -> None:
+    rows = [{"id": str(number), "title": "é" * 3, "text": "x" * (number * 37 % 90_000)} for number in range(1, 200)]
+    path = write(tmp_path / "a.json", json.dumps(rows, ensure_ascii=False))
+    assert [(p.id, p.text) for p in read(path)] == [(row["id"], row["text"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("damaged", "least"),
+    [
+        (gzip.compress(JSONL.encode() * 500, mtime=0)[:-9], 1400),
+        (PACKED[:15], 0),
+        (PACKED[:12] + b"\xff" * 20 + PACKED[32:], 0),
+        (PACKED[:-8] + b"\0" * 8, 0),
+        (PACKED + b"something else", 3),
+        (b"\x1f\x8b", 0),
+        (b"\x1f\x8bnot packed", 0),
+    ],
+    ids=["cut", "cut early", "garbled", "wrong checksum", "more behind", "header only", "no archive"],
+)
+def test_a_damaged_archive_is_told_and_what_came_before_is_kept(tmp_path: Path, damaged: bytes, least: int) -> None:
+    passages, problems = lenient(write(tmp_path / "a.jsonl.gz", damaged))
+    assert len(passages) >= least and problems.counts["damaged archives"] == 1
+    text = lenient(write(tmp_path / "a.txt.gz", damaged))[1]
+    assert text.counts["damaged archives"] == 1
+
+
+def test_half_a_packed_text_is_kept(tmp_path: Path) -> None:
+    packed = gzip.compress(b"".join(b"%d words. " % number for number in range(50_000)))
+    passages, problems = lenient(write(tmp_path / "a.txt.gz", packed[: len(packed) // 2]))
+    assert len(passages) > 100 and problems.broken == 1
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a.json", "a.jsonl"])
+@pytest.mark.parametrize(
+    "content", [b"caf\xe9 \xff\xfe", b"a\0b\0c\0d\0", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1", b"\xff\xfea\0\xd8"]
+)
+def test_a_file_that_is_no_text_is_passed_over_and_counted(tmp_path: Path, name: str, content: bytes) -> None:
+    write(tmp_path / name, content)
+    write(tmp_path / "z.txt", "Fine.")
+    passages, problems = lenient(tmp_path)
+    assert [passage.text for passage in passages] == ["Fine."]
+    assert problems.broken >= 1 and name in problems.sentences[0]
+    with pytest.raises(CorpusError):
+        read(tmp_path)
+
+
+def test_other_encodings_with_a_mark_and_stray_nuls_are_read(tmp_path: Path) -> None:
+    for encoding in ("utf-16", "utf-32", "utf-8-sig"):
+        assert [p.text for p in read(write(tmp_path / "a.txt", "Łódź and more".encode(encoding)))] == ["Łódź and more"]
+    assert [p.text for p in read(write(tmp_path / "a.txt", "many words here and\0there"))] == [
+        "many words here and there"
+    ]
+
+
+def test_an_empty_file_holds_no_passage(tmp_path: Path) -> None:
+    for name in ("a.txt", "a.md", "a.html", "a.jsonl", "a.json", "a.tsv"):
+        for content in (b"", b" \n\n ", b"\0" * 100):
+            passages, problems = lenient(write(tmp_path / name, content))
+            assert passages == [], name
+            assert problems.broken <= 1
+
+
+def test_a_long_line_is_one_passage_and_one_beyond_the_limit_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": "a", "title": "", "text": "x" * 300_000}, {"id": "b", "title": "", "text": "y"}]
+    path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
+    assert [len(passage.text) for passage in read(path)] == [300_000, 1]
+    monkeypatch.setattr("hoptree.corpus.jsonl.LONGEST_LINE", 1000)
+    passages, problems = lenient(path)
+    assert [passage.id for passage in passages] == ["b"] and problems.counts == {"oversized lines or files": 1}
+
+
+def test_progress_is_told_in_bytes_of_the_files(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl.gz", PACKED)
+    write(tmp_path / "b.txt", "Words.")
+    heard: list[int] = []
+    list(read_passages(tmp_path, on_bytes=heard.append))
+    assert heard == sorted(heard) and heard[-1] == sum(file.size for file in find_files(tmp_path))
+    one: list[int] = []
+    file = next(find_files(tmp_path))
+    assert len(list(read_documents(file, problems=Problems(), on_bytes=one.append))) == 3
+    assert one[-1] == file.size
+
+
+def test_a_file_that_vanished_is_passed_over(tmp_path: Path) -> None:
+    problems = Problems()
+    for name in ("gone.txt", "gone.jsonl"):
+        assert list(read_file(SourceFile(tmp_path / name, name, 1, 1), problems=problems)) == []
+    assert problems.counts == {"unreadable files": 2}
+
+
+def test_rows_are_cut_only_when_that_is_asked_for(tmp_path: Path) -> None:
+    text = " ".join(f"w{number}" for number in range(25))
+    path = write(tmp_path / "a.jsonl", json.dumps({"id": "a", "title": "T", "text": text}) + '\n{"id":"b","text":"x"}')
+    assert [p.id for p in read(path)] == ["a", "b"]
+    cut = list(read_passages(path, chunking=Chunking("words", 10)))
+    assert [(p.id, p.title, p.document) for p in cut] == [
+        *((f"a#{n}", "T", "a") for n in (1, 2, 3)),
+        ("b", "", "b"),
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=400), st.sampled_from([".txt", ".md", ".html", ".jsonl", ".json", ".tsv", ".jsonl.gz"]))
+def test_any_bytes_are_read_without_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
+    path = tmp_path_factory.getbasetemp() / f"any{kind}"
+    for content in (data, gzip.compress(data), gzip.compress(data)[:-5]):
+        passages, _ = lenient(write(path, content), limit=10_000)
+        for passage in passages:
+            passage.text.encode()
+            assert passage.id and passage.text.strip()
+
+
+FORMS = ("id", "_id", "idx", "title", "text", "contents", "section", "aliases", "metadata", "url", "other")
+CONTEXTS = ("context", "question", "paragraphs", "paragraph_text", "sentences", "content")
+FIELDS = st.sampled_from((*FORMS, *CONTEXTS, "wikipedia_id", "wikipedia_title"))
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=5),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.dictionaries(FIELDS, JSON, max_size=6), max_size=4))
+def test_any_rows_are_read_alike_as_lines_and_as_an_array(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    lines = lenient(write(folder / "any.jsonl", "\n".join(map(json.dumps, rows))), limit=10_000)[0]
+    array = lenient(write(folder / "any.json", json.dumps(rows, indent=1)), limit=10_000)[0]
+    assert lines == array
+    for passage in lines:
+        for part in (passage.id, passage.title, passage.text, *passage.aliases, *sum(passage.metadata, ())):
+            part.encode()

@@ -1,0 +1,204 @@
+"""The forms of passage files that are about, each told by its fields."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoptree.corpus.files import find_files
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_documents, read_passages
+from hoptree.values import Passage
+
+
+def rows(folder: Path, *items: Any, name: str = "a.jsonl") -> list[Passage]:
+    path = folder / name
+    path.write_text("\n".join(json.dumps(item) for item in items), encoding="utf-8")
+    return list(read_passages(path))
+
+
+def told(passages: list[Passage]) -> list[tuple[str, str, str]]:
+    return [(passage.id, passage.title, passage.text) for passage in passages]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"id": "a", "title": "T", "text": "x"}, ("a", "T", "x")),
+        ({"_id": "a", "title": "", "text": "x", "metadata": {}}, ("a", "", "x")),
+        ({"id": 7, "text": "x"}, ("7", "", "x")),
+        ({"id": 2**70, "text": "x"}, (str(2**70), "", "x")),
+        ({"idx": 0, "title": "T", "text": "x"}, ("0", "T", "x")),
+        ({"id": "a", "contents": '"Red Kite"\nA film.\nOf 2014.'}, ("a", "Red Kite", "A film.\nOf 2014.")),
+        ({"id": "a", "contents": "No title here."}, ("a", "", "No title here.")),
+        ({"id": "a", "title": "T", "section": "Early life", "text": "x"}, ("a", "T › Early life", "x")),
+        ({"id": "a", "title": ["T"], "text": "x"}, ("a", "", "x")),
+        ({"id": "a", "title": 1984, "text": "x"}, ("a", "1984", "x")),
+    ],
+)
+def test_a_row_is_a_passage_with_its_own_id(
+    tmp_path: Path, row: dict[str, Any], expected: tuple[str, str, str]
+) -> None:
+    (passage,) = rows(tmp_path, row)
+    assert told([passage]) == [expected]
+    assert (passage.document, passage.start, passage.end) == (passage.id, 0, len(passage.text))
+
+
+@pytest.mark.parametrize("key", [None, True, False, "", " ", float("nan")])
+def test_a_row_without_an_id_is_named_by_what_it_says(tmp_path: Path, key: object) -> None:
+    first, second = rows(tmp_path, {"id": key, "title": "T", "text": "x"}, {"title": "T", "text": "y"})
+    assert len(first.id) == 16 and first.id != second.id
+    assert rows(tmp_path, {"title": "T", "text": "x"}) == [first]
+
+
+def test_rows_without_ids_that_repeat_each_other_are_one_passage(tmp_path: Path) -> None:
+    assert len(rows(tmp_path, {"title": "T", "text": "x"}, {"title": "T", "text": "x"})) == 1
+
+
+def test_further_names_and_fields_are_kept(tmp_path: Path) -> None:
+    row = {
+        "id": "a",
+        "text": "x",
+        "aliases": ["A", "", 3],
+        "metadata": {"year": 1999, "deep": {"er": 1}, "tags": ["p", "q"], "none": None},
+        "url": "https://example.org",
+        "open": True,
+        "score": float("inf"),
+        "rows": [[1]],
+    }
+    (passage,) = rows(tmp_path, row)
+    assert passage.aliases == ("A", "3")
+    assert passage.metadata == (
+        ("year", "1999"),
+        ("tags", "p"),
+        ("tags", "q"),
+        ("url", "https://example.org"),
+        ("open", "true"),
+    )
+
+
+def test_an_empty_text_is_no_passage_and_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "a", "title": "T", "text": " "}\n{"_id": "b", "text": ""}\n{"id":"c","text":"x"}')
+    problems = Problems(limit=0)
+    assert [passage.id for passage in read_passages(path, problems=problems)] == ["c"]
+    assert problems.counts == {"empty documents": 2} and problems.notes[0].startswith("Line 1 of a.jsonl")
+
+
+def test_half_characters_are_replaced_and_whole_ones_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "a\\udc00", "title": "\\ud83d\\ude00", "text": "x\\ud83dy", "k\\ud800": "\\uD800"}')
+    (passage,) = read_passages(path)
+    assert told([passage]) == [("a\ufffd", "😀", "x\ufffdy")] and passage.metadata == (("k\ufffd", "\ufffd"),)
+
+
+def test_of_two_fields_of_one_name_the_last_counts(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "a", "text": "first", "title": "T", "text": "last"}')
+    assert [passage.text for passage in read_passages(path)] == ["last"]
+
+
+CONTEXT = [["Red Kite", ["A film.", " By Ada."]], ["Ada", ["A director.", "Born 1970."]]]
+EXPECTED = [("Red Kite", "Red Kite", "A film. By Ada."), ("Ada", "Ada", "A director. Born 1970.")]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"_id": "q", "question": "Who?", "context": CONTEXT},
+        {"id": "q", "context": {"title": ["Red Kite", "Ada"], "sentences": [text for _, text in CONTEXT]}},
+        {"id": "q", "context": {"title": ["Red Kite", "Ada"], "content": [text for _, text in CONTEXT]}},
+        {"_id": "q", "question": "Who?", "context": json.dumps(CONTEXT)},
+        {
+            "id": "q",
+            "question": "Who?",
+            "paragraphs": [
+                {"idx": 0, "title": "Red Kite", "paragraph_text": "A film. By Ada.", "is_supporting": True},
+                {"idx": 1, "title": "Ada", "paragraph_text": "A director. Born 1970.", "is_supporting": False},
+            ],
+        },
+    ],
+)
+def test_questions_bring_their_passages_once_each(tmp_path: Path, question: dict[str, Any]) -> None:
+    assert told(rows(tmp_path, question, question)) == EXPECTED
+    assert told(rows(tmp_path, [question, question], name="a.json")) == EXPECTED
+
+
+def test_a_title_with_two_texts_is_two_passages_with_ids_that_repeat(tmp_path: Path) -> None:
+    questions = [{"question": "?", "context": [["Ada", [text]]]} for text in ("One.", "Two.", "One.")]
+    first, second = rows(tmp_path, *questions)
+    assert first.id == "Ada" and second.id.startswith("Ada (") and second.title == "Ada"
+    assert rows(tmp_path, *questions) == [first, second]
+
+
+@pytest.mark.parametrize(
+    "context", [[], [3], [["T"]], [["T", None]], [[None, ["x"]]], {"title": 3}, "[", "text", [["T", [1, ["x"]]]]]
+)
+def test_a_strange_context_is_no_traceback(tmp_path: Path, context: object) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"question": "Who?", "context": context}))
+    problems = Problems()
+    assert len(list(read_passages(path, problems=problems))) <= 1
+
+
+def test_questions_of_several_files_share_passages(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"question": "Who?", "context": CONTEXT}))
+    assert told(list(read_passages(tmp_path))) == EXPECTED
+
+
+def test_a_page_of_kilt_is_cut_by_its_sections(tmp_path: Path) -> None:
+    text = [
+        "Ada\n",
+        "A director.\n",
+        "Section::::Life.\n",
+        "Born 1970.\n",
+        "Section::::Life.:Youth.\n",
+        "BULLET::::- Wild.\n",
+    ]
+    passages = rows(tmp_path, {"wikipedia_id": "12", "wikipedia_title": "Ada", "text": text, "categories": "x"})
+    assert told(passages) == [
+        ("12#1", "Ada", "A director."),
+        ("12#2", "Ada › Life", "Born 1970."),
+        ("12#3", "Ada › Life › Youth", "- Wild."),
+    ]
+    assert {passage.document for passage in passages} == {"12"}
+
+
+def test_a_page_of_a_dump_is_cut_and_a_passage_with_an_address_is_not(tmp_path: Path) -> None:
+    body = " ".join(["word"] * 300)
+    page = {"id": "12", "url": "https://en.wikipedia.org/wiki?curid=12", "title": "Ada", "text": f"Ada\n\n{body}"}
+    assert [(p.id, len(p.text.split())) for p in rows(tmp_path, page)] == [("12#1", 200), ("12#2", 100)]
+    assert [p.id for p in rows(tmp_path, page | {"url": "https://example.org"})] == ["12"]
+
+
+def test_tab_separated_passages_of_dpr_and_ms_marco(tmp_path: Path) -> None:
+    path = tmp_path / "psgs.tsv"
+    path.write_text('id\ttext\ttitle\n1\t"Aaron ""the"" priest"\tAaron\n2\t"A" and "B"\t\nbroken\n')
+    problems = Problems()
+    assert told(list(read_passages(path, problems=problems))) == [
+        ("1", "Aaron", 'Aaron "the" priest'),
+        ("2", "", '"A" and "B"'),
+    ]
+    assert problems.sentences == ["Line 4 of psgs.tsv has 1 fields, not 3."]
+    path.write_text("0\tThe first.\n1\tThe second.\n")
+    assert told(list(read_passages(path))) == [("0", "", "The first."), ("1", "", "The second.")]
+
+
+def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+    import tracemalloc
+
+    path = tmp_path / "a.json"
+    with path.open("w", encoding="utf-8") as out:
+        out.write("[")
+        for number in range(20_000):
+            out.write(f'{"," if number else ""}{{"id": {number}, "text": "{"words and more " * 30}"}}')
+        out.write("]")
+    tracemalloc.start()
+    count = sum(1 for _ in read_documents(next(find_files(path)), problems=Problems()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000 and peak < 6 * 2**20 < path.stat().st_size

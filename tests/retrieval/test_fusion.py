@@ -1,0 +1,109 @@
+"""Several rankings become one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.retrieval.small_models import Fixed
+
+from hoptree.errors import ConfigError, EndpointError
+from hoptree.retrieval.fusion import Fused, normalised
+from hoptree.values import Passage
+
+
+def ranking(kind: str, *scored: tuple[str, float]) -> Fixed:
+    return Fixed([Passage(name, "", name, score) for name, score in scored], kind, f"{kind}:1")
+
+
+def ids(found: Sequence[Passage]) -> list[str]:
+    return [passage.id for passage in found]
+
+
+WORDS = ranking("bm25", ("a", 9.0), ("b", 5.0), ("c", 1.0))
+MEANING = ranking("dense", ("b", 0.9), ("d", 0.8), ("a", 0.4))
+
+
+def test_reciprocal_ranks_are_added_and_a_passage_is_one() -> None:
+    found = asyncio.run(Fused([WORDS, MEANING]).search("q", k=10))
+    assert ids(found) == ["b", "a", "d", "c"]
+    assert found[0].score == pytest.approx(1 / 62 + 1 / 61, abs=1e-6)
+    assert found[0].stages == (("bm25", 5.0), ("dense", 0.9), ("rrf", found[0].score))
+    assert found[3].stages == (("bm25", 1.0), ("rrf", found[3].score))
+
+
+def test_the_weighted_sum_is_that_of_scores_between_nought_and_one() -> None:
+    fused = Fused([WORDS, MEANING], how="weighted", weights=[0.75, 0.25])
+    found = {passage.id: passage.score for passage in asyncio.run(fused.search("q", k=10))}
+    assert found == pytest.approx({"a": 0.75, "b": 0.375 + 0.25, "d": 0.2, "c": 0.0})
+
+
+def test_ties_are_broken_by_id() -> None:
+    fused = Fused([ranking("one", ("z", 1.0), ("b", 0.5)), ranking("two", ("b", 3.0), ("z", 2.0))])
+    assert ids(asyncio.run(fused.search("q", k=2))) == ["b", "z"]
+
+
+def test_all_are_asked_to_the_depth_or_to_k_and_with_the_filter() -> None:
+    one = Fixed([Passage("a", "", ""), Passage("b", "", "", metadata=(("lang", "de"),))])
+    fused = Fused([one], depth=7)
+    assert ids(asyncio.run(fused.search("q", k=3, where={"lang": "de"}))) == ["b"]
+    asyncio.run(fused.search("q", k=30))
+    assert one.asked == [7, 30]
+    assert asyncio.run(fused.search("q", k=0)) == ()
+
+
+def test_what_determines_the_results_is_in_the_identity_and_closing_closes_all() -> None:
+    identities = {
+        Fused([WORDS, MEANING]).identity,
+        Fused([MEANING, WORDS]).identity,
+        Fused([WORDS, MEANING], how="weighted").identity,
+        Fused([WORDS, MEANING], weights=[2, 1]).identity,
+        Fused([WORDS, MEANING], depth=50).identity,
+        Fused([WORDS, MEANING], c=10).identity,
+    }
+    assert len(identities) == 6
+    far = Fixed([], remote=True)
+    fused = Fused([WORDS, far])
+    assert fused.remote and not Fused([WORDS]).remote
+    asyncio.run(fused.aclose())
+    assert far.closed and WORDS.closed
+
+
+def test_the_error_of_one_is_the_error_of_all() -> None:
+    class Broken(Fixed):
+        async def search(self, query: str, *, k: int, where: Any = None) -> tuple[Passage, ...]:
+            raise EndpointError("down", retryable=True)
+
+    with pytest.raises(EndpointError, match="down"):
+        asyncio.run(Fused([WORDS, Broken([])]).search("q", k=1))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"weights": [1.0]},
+        {"weights": [1, -1]},
+        {"weights": [0, 0]},
+        {"weights": [1, float("nan")]},
+        {"how": "sum"},
+        {"depth": 0},
+        {"c": -1},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Fused([WORDS, MEANING], **options)
+    with pytest.raises(ConfigError):
+        Fused([])
+
+
+@given(st.lists(st.floats(-1e6, 1e6)))
+def test_normalised_scores_keep_their_order_between_nought_and_one(scores: list[float]) -> None:
+    brought = normalised(scores)
+    assert len(brought) == len(scores) and all(0 <= score <= 1 for score in brought)
+    order = sorted(range(len(scores)), key=lambda place: scores[place])
+    assert [brought[place] for place in order] == sorted(brought)

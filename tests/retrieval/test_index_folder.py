@@ -1,0 +1,382 @@
+"""An index folder: one writer, changes in one step, kill -9 at any point, damage of every kind."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.small_indexes import found, graph, hoptree, rows, write_rows
+
+from hoptree.errors import CorpusError
+from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, update_index
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.lock import WriteLock
+from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.linked import Linked
+from hoptree.values import Passage
+
+PASSAGES = [Passage(f"p{n}", f"Person Number{n}", f"The friend of Person Number{n + 1}.") for n in range(20)]
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    build_index(write_rows(tmp_path / "docs" / "a.jsonl", rows(20)), tmp_path / "idx")
+    return tmp_path / "idx"
+
+
+# One writer
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from hoptree.retrieval.index.folder import Change
+from hoptree.retrieval.index.manifest import Settings
+with Change(Path(sys.argv[1]), Settings(), intent={"what": "hold"}):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+def test_a_second_writer_is_refused_until_the_first_is_gone(out: Path, tmp_path: Path) -> None:
+    before = read_manifest(out)
+    more = write_rows(tmp_path / "more.jsonl", rows(3, 50))
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(out)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        refused = hoptree(tmp_path, "index", "add", "more.jsonl", "--out", "idx")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "Another process is writing" in refused.stderr and "Traceback" not in refused.stderr
+        assert list(out.glob("*.part")), "what the first one does is left alone"
+        assert found(out, "number3")
+    finally:
+        holder.kill()
+        holder.wait()
+    assert read_manifest(out) == before
+    assert add_to_index([more], out).added == 3
+    assert not list(out.glob("*.part"))
+
+
+def test_a_lock_is_given_back(tmp_path: Path) -> None:
+    first, second = WriteLock(tmp_path), WriteLock(tmp_path)
+    first.take()
+    with pytest.raises(CorpusError, match="Another process"):
+        second.take()
+    first.give_back()
+    first.give_back()
+    second.take()
+    second.give_back()
+
+
+# Kill -9
+
+DRIVER = """
+import sys
+from pathlib import Path
+import hoptree.indexing as indexing
+indexing._SAVE_EVERY, indexing._AT_ONCE = 1_000, 500
+what, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+print("begun", flush=True)
+if what == "build":
+    indexing.build_index(source, out)
+elif what == "add":
+    indexing.add_to_index([source], out)
+else:
+    indexing.update_index(out)
+print("done", flush=True)
+"""
+QUERIES = ("friend of Person Number77", "town3 number11000", "lives in town5")
+
+
+def run_driver(*arguments: object, kill_after: float | None = None) -> bool:
+    """Run to the end, or kill it so many seconds after it began; whether it came to its end."""
+    command = [sys.executable, "-c", DRIVER, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    if kill_after is not None:
+        time.sleep(kill_after)
+        process.kill()
+    rest = process.stdout.read()
+    process.wait()
+    return "done" in rest
+
+
+def searched(folder: Path) -> list[object]:
+    index = Index(folder)
+    return [retriever.search_now(query, 10) for query in QUERIES for retriever in (BM25(index), Linked(index))]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path, float]:
+    """Two files, the index of both, built at once, and the seconds that took."""
+    home = tmp_path_factory.mktemp("kill")
+    write_rows(home / "docs" / "a.jsonl", rows(6_000), ns=10**18)
+    write_rows(home / "docs" / "b.jsonl", rows(6_000, 6_000), ns=10**18)
+    began = time.monotonic()
+    assert run_driver("build", home / "docs", home / "whole")
+    return home / "docs", home / "whole", home, time.monotonic() - began
+
+
+@pytest.mark.timeout(300)
+def test_a_build_that_is_killed_five_times_loses_nothing(
+    undisturbed: tuple[Path, Path, Path, float], tmp_path: Path
+) -> None:
+    docs, whole, _, seconds = undisturbed
+    out, rng = tmp_path / "idx", random.Random(5)
+    index_passages(PASSAGES, out)
+    old = read_manifest(out)
+    killed = 0
+    for _ in range(5):
+        if run_driver("build", docs, out, kill_after=rng.uniform(0.05, 0.6) * seconds):
+            break
+        killed += 1
+        if read_manifest(out) == old:
+            assert found(out, "number3", 1) in (["p3"], ["p2"])
+        else:  # it came so far as to take the place of the old one
+            assert read_manifest(out).digest == read_manifest(whole).digest
+    assert killed
+    assert run_driver("build", docs, out)
+    assert_same(out, whole)
+
+
+def assert_same(out: Path, whole: Path) -> None:
+    made, meant = read_manifest(out), read_manifest(whole)
+    assert (made.passages, made.digest) == (meant.passages, meant.digest)
+    numbers = [passage.id for _, _, passage in Index(out).texts.scan()]
+    assert len(numbers) == len(set(numbers)) == meant.passages
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == [f"{made.generation:06d}"]
+    ids = [[passage.id for passage in hits] for hits in searched(out)]  # type: ignore[attr-defined]
+    assert ids == [[passage.id for passage in hits] for hits in searched(whole)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("what", ["add", "update"])
+def test_a_change_that_is_killed_loses_nothing(
+    undisturbed: tuple[Path, Path, Path, float], tmp_path: Path, what: str
+) -> None:
+    docs, whole, _, seconds = undisturbed
+    shutil.copytree(docs, tmp_path / "docs")
+    (tmp_path / "docs" / "b.jsonl").rename(tmp_path / "b.jsonl")
+    out, rng = tmp_path / "idx", random.Random(what)
+    build_index(tmp_path / "docs", out)
+    half = read_manifest(out)
+    if what == "update":
+        (tmp_path / "b.jsonl").rename(tmp_path / "docs" / "b.jsonl")
+    killed = 0
+    for _ in range(3):
+        if run_driver(what, tmp_path / "b.jsonl", out, kill_after=rng.uniform(0.05, 0.3) * seconds):
+            break
+        killed += 1
+        assert read_manifest(out) == half or read_manifest(out).digest == read_manifest(whole).digest
+        assert found(out, "number77", 1)
+    assert killed
+    assert run_driver(what, tmp_path / "b.jsonl", out)
+    made, meant = read_manifest(out), read_manifest(whole)
+    assert (made.passages, made.digest) == (meant.passages, meant.digest)
+    compact_index(out)
+    assert_same(out, whole)
+
+
+def cut_off(out: Path, *, sources: str = "x") -> None:
+    """What a killed addition leaves: a part with some passages in it, made safe."""
+    script = f"""
+import os
+from pathlib import Path
+import hoptree.indexing as indexing
+indexing._SAVE_EVERY = indexing._AT_ONCE = 2
+indexing.link_passages = lambda *args, **kwargs: os.kill(os.getpid(), 9)
+indexing.add_to_index([Path({sources!r})], Path({str(out)!r}))
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+
+
+def test_the_same_command_goes_on_and_another_one_does_not(out: Path, tmp_path: Path) -> None:
+    digest = read_manifest(out).digest
+    more = write_rows(tmp_path / "more.jsonl", rows(6, 50))
+    cut_off(out, sources=str(more))
+    assert list(out.glob("*.part"))
+    outcome = update_index(out)
+    assert not outcome.resumed and outcome.manifest.digest == digest
+    assert found(out, "number52") == []
+    cut_off(out, sources=str(more))
+    outcome = add_to_index([more], out)
+    assert (outcome.resumed, outcome.added, outcome.manifest.passages) == (True, 0, 26)
+    assert not list(out.glob("*.part"))
+
+
+def test_a_generation_that_a_killed_run_left_is_cleared_away(out: Path, tmp_path: Path) -> None:
+    shutil.copytree(out / "000001", out / "000000")
+    shutil.copytree(out / "000001", out / "000002")
+    add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["000002"]
+    assert read_manifest(out).passages == 23
+
+
+def test_files_of_others_in_an_index_folder_are_left_alone(out: Path) -> None:
+    (out / "film.part").write_text("mine", encoding="utf-8")
+    (out / "notes").mkdir()
+    update_index(out)
+    assert (out / "film.part").read_text() == "mine" and (out / "notes").is_dir()
+
+
+def test_a_change_before_its_intent_is_written_is_not_taken_up(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.retrieval.index.folder._write_json", fail)
+        with pytest.raises(CorpusError, match="No space"):
+            update_index(out)
+    assert not update_index(out).resumed
+
+
+def fail(*args: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_index_as_it_was(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = read_manifest(out)
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.retrieval.index.folder.write_manifest", fail)
+        with pytest.raises(CorpusError, match="No space left on device") as failure:
+            add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
+    assert "Free some space" in failure.value.remedy
+    assert read_manifest(out) == before and found(out, "number3")
+    assert add_to_index([tmp_path / "more.jsonl"], out).manifest.passages == 23
+
+
+# Damage
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "garbage", "[]", "{}", "null", '{"format": 1}', '{"format": 3}', '{"format": 2}', "[" * 5000, "\udc80"],
+)
+def test_a_damaged_manifest_is_one_sentence(out: Path, tmp_path: Path, text: str) -> None:
+    (out / MANIFEST).write_bytes(text.encode("utf-8", "surrogateescape"))
+    for act in (Index, update_index, compact_index):
+        with pytest.raises(CorpusError) as failure:
+            act(out)
+        assert "index" in failure.value.remedy
+
+
+@pytest.mark.parametrize("field", ["generation", "passages", "digest", "settings", "sources", "reading", "bytes"])
+@pytest.mark.parametrize("value", [None, 99, "x", [], {}])
+def test_a_manifest_with_a_field_of_another_kind_never_gives_a_traceback(out: Path, field: str, value: object) -> None:
+    data = json.loads((out / MANIFEST).read_text())
+    (out / MANIFEST).write_text(json.dumps(data | {field: value}))
+    try:
+        BM25(Index(out)).search_now("friend", 3)
+        update_index(out)
+    except CorpusError:
+        pass
+
+
+def test_a_missing_generation_is_damage(out: Path) -> None:
+    shutil.rmtree(out / "000001")
+    for act in (Index, update_index, compact_index):
+        with pytest.raises(CorpusError, match="damaged"):
+            act(out)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty", "garbage", "cut", "another"])
+def test_a_damaged_ledger_is_found_before_anything_is_changed(out: Path, tmp_path: Path, damage: str) -> None:
+    ledger = out / "000001" / "ledger.sqlite"
+    whole = ledger.read_bytes()
+    ledger.unlink()
+    if damage == "another":
+        index_passages(PASSAGES[:3], tmp_path / "other")
+        shutil.copy(tmp_path / "other" / "000001" / "ledger.sqlite", ledger)
+    elif damage != "missing":
+        ledger.write_bytes({"empty": b"", "garbage": b"x" * 5000, "cut": whole[: len(whole) // 2]}[damage])
+    before = read_manifest(out)
+    more = write_rows(tmp_path / "more.jsonl", rows(3, 50))
+    for _ in range(2):
+        with pytest.raises(CorpusError):
+            add_to_index([more], out)
+        with pytest.raises(CorpusError):
+            update_index(out)
+        with pytest.raises(CorpusError):
+            compact_index(out)
+    assert read_manifest(out) == before
+    assert found(out, "number3"), "the texts are whole"
+    assert build_index(tmp_path / "docs", out).manifest.passages == 20
+
+
+@pytest.mark.parametrize("name", ["meta.json", "*.store", "*.term", "*.idx", "*.fast", "*.fieldnorm"])
+def test_a_damaged_text_index_is_one_sentence(out: Path, tmp_path: Path, name: str) -> None:
+    for path in (out / "000001" / "text").glob(name):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    done = hoptree(tmp_path, "search", "friend", "--corpus", "idx")
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr and "damaged" in done.stderr
+    assert "hoptree index" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_damaged_links_are_one_sentence(out: Path, damage: str) -> None:
+    if damage == "missing":
+        shutil.rmtree(out / "000001" / "links")
+    else:
+        (out / "000001" / "links" / "meta.json").write_text("{")
+    with pytest.raises(CorpusError, match="links"):
+        Linked(Index(out))
+    assert found(out, "number3")
+    compact_index(out)
+    assert Linked(Index(out)).search_now("number3", 1)
+
+
+# Where it lies
+
+
+def test_a_folder_with_a_strange_name_is_an_index_like_any_other(tmp_path: Path) -> None:
+    out = tmp_path / "a b?c#d%41é"
+    build_index(write_rows(tmp_path / "x y.jsonl", rows(3)), out)
+    assert update_index(out).unchanged == 0
+    assert found(out, "number2", 1)
+
+
+READ_ONLY = """
+set -e
+mount --bind {home} {home}
+mount -o remount,ro,bind {home}
+! touch {home}/x 2>/dev/null
+cd /
+{python} -m hoptree search "number3" --corpus {home}/idx --json
+{python} -m hoptree search "number3" --corpus {home}/idx --retriever linked --json >/dev/null
+{python} -m hoptree index info --out {home}/idx >/dev/null
+for command in "update" "compact" "add {home}/docs/a.jsonl" "build {home}/docs"; do
+  {python} -m hoptree index $command --out {home}/idx && exit 9 || [ $? = 2 ]
+done
+"""
+
+
+def test_a_read_only_disk_can_be_searched_and_not_written(out: Path, tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare")
+    probe = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,ro,bind {tmp_path}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", probe], capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be made read-only here")
+    before = read_manifest(out)
+    script = READ_ONLY.format(home=tmp_path, python=sys.executable)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert json.loads(done.stdout[: done.stdout.rindex("]") + 1])[0]["id"] in ("p2", "p3")
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("Read-only file system") == 4
+    assert read_manifest(out) == before
+
+
+def test_links_are_the_same_after_a_copy_of_the_folder(out: Path, tmp_path: Path) -> None:
+    shutil.copytree(out, tmp_path / "copy")
+    assert graph(tmp_path / "copy") == graph(out)
+    assert (tmp_path / "copy" / "000001" / "ledger.sqlite").stat().st_nlink == 1
+
+
+def test_a_finished_change_cannot_be_mistaken_for_one_that_is_not(out: Path) -> None:
+    with pytest.raises(CorpusError, match="is no index"), Change(out / "000001", Settings(), intent={}):
+        pass

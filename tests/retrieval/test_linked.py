@@ -1,0 +1,247 @@
+"""Linked retrieval: it finds what a question does not name, and nothing is worse where there are no links."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.small_indexes import names
+
+from hoptree.errors import ConfigError, CorpusError
+from hoptree.indexing import index_passages, remove_from_index
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.linked import Linked
+from hoptree.retrieval.opening import open_retriever
+from hoptree.values import Passage
+
+QUESTION = "Where was the director of the film Red Kite born?"
+
+
+def films(count: int = 12) -> list[Passage]:
+    """Films, each with a director whose page shares no word with a question about the film."""
+    passages = []
+    for n in range(count):
+        meta = (("lang", "en" if n % 2 else "de"), ("part", str(n)))
+        passages.append(
+            Passage(f"f{n}", f"Grey Gull{n}", f"Grey Gull{n} is a film directed by Eva Lund{n}.", metadata=meta)
+        )
+        passages.append(Passage(f"d{n}", f"Eva Lund{n}", f"Her childhood passed at Hamlet{n}.", metadata=meta))
+    passages.append(Passage("kite", "Red Kite", "Red Kite is a film directed by Ada Moor.", metadata=(("lang", "en"),)))
+    passages.append(Passage("ada", "Ada Moor", "Her childhood passed at Skagen.", metadata=(("lang", "de"),)))
+    passages += [Passage(f"x{n}", f"Barn {n}", f"A calf was born to the director of stable {n}.") for n in range(4)]
+    return passages
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    out = tmp_path_factory.mktemp("linked") / "idx"
+    index_passages(films(), out)
+    return Index(out)
+
+
+def test_a_bridge_is_found_that_bm25_does_not_see(index: Index) -> None:
+    assert "ada" not in names(BM25(index).search_now(QUESTION, 10))
+    found = Linked(index).search_now(QUESTION, 3)
+    assert {*names(found)[:2]} == {"kite", "ada"}
+    (ada,) = [passage for passage in found if passage.id == "ada"]
+    assert dict(ada.stages).keys() == {"link"}
+    assert ada.score == pytest.approx(dict(ada.stages)["link"], abs=1e-3)
+
+
+def test_ties_scores_and_stages_are_in_order(index: Index) -> None:
+    found = Linked(index).search_now("film directed by Eva", 20)
+    assert list(found) == sorted(found, key=lambda passage: (-passage.score, passage.id))
+    for passage in found:
+        assert passage.score == pytest.approx(sum(score for _, score in passage.stages), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_filters_hold_for_all_that_is_found(index: Index, kind: str) -> None:
+    retriever = open_retriever(index.folder, kind)
+    found = asyncio.run(retriever.search("film directed by Eva Lund3", k=50, where={"lang": "en"}))
+    assert found and all(("lang", "en") in passage.metadata for passage in found)
+    both = asyncio.run(retriever.search("Grey Gull3 film", k=50, where={"lang": "en", "part": "3"}))
+    assert {passage.id for passage in both} <= {"f3", "d3"} and both
+    assert asyncio.run(retriever.search("film", k=5, where={"lang": "fr"})) == ()
+    assert asyncio.run(retriever.search("film", k=5, where={"nothing": ""})) == ()
+    assert asyncio.run(retriever.search(QUESTION, k=5, where={})) == asyncio.run(retriever.search(QUESTION, k=5))
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_a_field_with_several_values_is_found_by_each(tmp_path: Path, kind: str) -> None:
+    passage = Passage("a", "Red Kite", "A film.", metadata=(("lang", "en"), ("lang", "de")))
+    index_passages([passage, Passage("b", "Other", "A film.")], tmp_path / "idx")
+    retriever = open_retriever(tmp_path / "idx", kind)
+    for value in ("en", "de"):
+        assert names(asyncio.run(retriever.search("film", k=5, where={"lang": value}))) == ["a"]
+
+
+def test_the_bridge_is_filtered_like_the_rest(index: Index) -> None:
+    assert "ada" not in names(Linked(index).search_now(QUESTION, 50, {"lang": "en"}))
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+@pytest.mark.parametrize("query", ["the of and", "?!", "", "zzzz", "\ud800", "\0"])
+def test_a_query_that_says_nothing_finds_nothing(index: Index, kind: str, query: str) -> None:
+    assert asyncio.run(open_retriever(index.folder, kind).search(query, k=5)) == ()
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+@pytest.mark.parametrize("k", [-1, 0, 1, 30, 31, 1000, 10**6, 10**12])
+def test_k_may_be_larger_than_the_corpus(index: Index, kind: str, k: int) -> None:
+    found = asyncio.run(open_retriever(index.folder, kind).search("film directed childhood barn", k=k))
+    assert len(found) == max(0, min(k, 30))
+    assert len({passage.id for passage in found}) == len(found)
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_a_query_of_ten_thousand_words_is_answered_in_time(index: Index, kind: str) -> None:
+    retriever = open_retriever(index.folder, kind)
+    query = " ".join(f"Eva Lund{n % 40} film word{n}" for n in range(2500))
+    began = time.process_time()
+    assert len(asyncio.run(retriever.search(query, k=5))) == 5
+    assert time.process_time() - began < 5
+
+
+def test_a_word_that_every_passage_holds_is_no_division_by_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a large corpus such a word's score is too small to show."""
+    monkeypatch.setattr("hoptree.retrieval.index.texts._DECIMALS", 0)
+    index_passages([Passage(f"{n}", f"Name Number{n}", "word") for n in range(9)], tmp_path / "idx")
+    assert names(Linked(Index(tmp_path / "idx")).search_now("word", 3)) == ["0", "1", "2"]
+
+
+def test_without_titles_names_that_are_shared_lead_on(tmp_path: Path) -> None:
+    passages = [Passage(passage.id, "", f"{passage.title}: {passage.text}") for passage in films()]
+    index_passages(passages, tmp_path / "idx")
+    index = Index(tmp_path / "idx")
+    assert Linked(index).search_now(QUESTION, 5)[0].id == "kite"
+    assert "ada" not in names(BM25(index).search_now(QUESTION, 30))
+    assert "ada" in names(Linked(index).search_now(QUESTION, 30))
+
+
+def test_a_name_that_many_bear_leads_nowhere(tmp_path: Path) -> None:
+    many = [Passage(f"m{n}", f"Ada Moor ({n})", f"Someone of the year {n}.") for n in range(9)]
+    index_passages([*films(), *many], tmp_path / "idx")
+    found = Linked(Index(tmp_path / "idx")).search_now(QUESTION, 40)
+    assert not {passage.id for passage in found if passage.id.startswith("m")}
+
+
+def test_a_removed_passage_is_neither_named_nor_linked(tmp_path: Path) -> None:
+    index_passages(films(), tmp_path / "idx")
+    remove_from_index(tmp_path / "idx", ids=["ada"])
+    found = Linked(Index(tmp_path / "idx")).search_now(f"{QUESTION} Ada Moor", 40)
+    assert "ada" not in names(found) and found[0].id == "kite"
+
+
+def test_an_index_without_links_says_so(tmp_path: Path) -> None:
+    index_passages(films(), tmp_path / "idx", settings=Settings(links=False))
+    with pytest.raises(CorpusError, match="has no links") as failure:
+        open_retriever(tmp_path / "idx", "linked")
+    assert "--links" in failure.value.remedy
+    with pytest.raises(CorpusError, match="has no vectors"):
+        open_retriever(tmp_path / "idx", "hybrid")
+    with pytest.raises(ConfigError, match="Did you mean linked"):
+        open_retriever(tmp_path / "idx", "linkd")
+
+
+# The same whatever the order, the segments and the concurrency
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_results_do_not_depend_on_order_or_segments(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = [QUESTION, "film directed by Eva", "childhood", "Grey Gull3", "Hamlet7 film"]
+    passages = films()
+    index_passages(passages, tmp_path / "up")
+    index_passages(passages[::-1], tmp_path / "down")
+    monkeypatch.setattr("hoptree.indexing._AT_ONCE", 3)
+    monkeypatch.setattr("hoptree.indexing._SAVE_EVERY", 3)
+    index_passages(passages, tmp_path / "parts")
+    segments = {
+        name: len(list((Index(tmp_path / name).generation / "text").glob("*.store"))) for name in ("up", "parts")
+    }
+    assert segments["parts"] > segments["up"]
+    results = {
+        name: [asyncio.run(open_retriever(tmp_path / name, kind).search(query, k=8)) for query in queries]
+        for name in ("up", "down", "parts")
+    }
+    assert results["up"] == results["down"] == results["parts"]
+    assert open_retriever(tmp_path / "up", kind).identity == open_retriever(tmp_path / "down", kind).identity
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+@pytest.mark.parametrize("worth", [0, 10**9])
+def test_results_do_not_depend_on_concurrency(
+    index: Index, kind: str, worth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoptree.retrieval.bm25.WORTH_A_THREAD", worth)
+    monkeypatch.setattr("hoptree.retrieval.linked.WORTH_A_THREAD", worth)
+    retriever = open_retriever(index.folder, kind)
+    queries = [f"Who directed the film Grey Gull{n % 12}, or Eva Lund{n % 7}?" for n in range(64)]
+    meant = [asyncio.run(retriever.search(query, k=5)) for query in queries]
+
+    async def at_once() -> list[tuple[Passage, ...]]:
+        return await asyncio.gather(*(retriever.search(query, k=5) for query in queries))
+
+    assert asyncio.run(at_once()) == meant
+    found: dict[int, list[tuple[Passage, ...]]] = {}
+
+    def work(number: int) -> None:
+        found[number] = [asyncio.run(retriever.search(query, k=5)) for query in queries[number::4]]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[number] == meant[number::4] for number in range(4))
+
+
+# Scripts and languages
+
+
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("首都", "tokyo"),
+        ("日本の首都はどこですか", "tokyo"),
+        ("长城有多长", "wall"),
+        ("กรุงเทพ", "bangkok"),
+        ("서울", "seoul"),
+        ("Привет", "hello"),
+        ("CAFÉ", "cafe"),
+    ],
+)
+def test_every_script_is_found(tmp_path: Path, kind: str, query: str, expected: str) -> None:
+    passages = [
+        Passage("tokyo", "東京", "東京は日本の首都です。"),
+        Passage("wall", "长城", "长城是中国古代的防御工程，长度超过两万公里。"),
+        Passage("bangkok", "กรุงเทพ", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
+        Passage("seoul", "서울", "서울 은 한국의 수도이다."),
+        Passage("hello", "", "привет, мир"),
+        Passage("cafe", "", "A cafe\u0301 and a cafe."),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    assert names(asyncio.run(open_retriever(tmp_path / "idx", kind).search(query, k=1))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "there"),
+    [("german", "Städte", True), ("german", "die", False), ("none", "Stadt", True), ("none", "die", True),
+     ("none", "Städten", False), ("turkish", "Stadt", True), ("greek", "Stadt", True)],
+)  # fmt: skip
+def test_languages_are_stemmed_their_own_way(tmp_path: Path, language: str, query: str, there: bool) -> None:
+    index_passages([Passage("a", "", "Die Stadt")], tmp_path / "idx", settings=Settings(language=language))
+    assert bool(BM25(Index(tmp_path / "idx")).search_now(query, 1)) == there
+
+
+def test_an_unknown_language_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="klingon"):
+        index_passages(films(), tmp_path / "idx", settings=Settings(language="klingon"))

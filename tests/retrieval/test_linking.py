@@ -1,0 +1,238 @@
+"""Names and who mentions them: what counts as one, and that the graph does not depend on how it came about."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.small_indexes import graph, rows, write_rows
+
+import hoptree.indexing as indexing
+from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, remove_from_index, update_index
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.linking import link_passages
+from hoptree.retrieval.index.links import Links
+from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.mentions import NameFinder, capitalised, folded, names_of
+from hoptree.values import Passage
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("title", "aliases", "expected"),
+    [
+        ("Whiplash", (), ("Whiplash",)),
+        ("Whiplash (2014 film)", (), ("Whiplash",)),
+        ("(500) Days of Summer", (), ("(500) Days of Summer",)),
+        ("(film)", (), ("(film)",)),
+        ("Guide › Install › Linux", (), ("Guide", "Linux")),
+        ("", ("JFK", "John F. Kennedy (president)"), ("JFK", "John F. Kennedy")),
+        ("1984", (), ()),
+        ("It", (), ()),
+        ("---", (), ()),
+        ("x" * 121, (), ()),
+        ("Paris", ("Paris",), ("Paris",)),
+    ],
+)
+def test_a_passage_bears_its_title_and_aliases(title: str, aliases: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    assert names_of(Passage("a", title, "", aliases=aliases)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He met Ada Moor, of Skagen.", {"Ada Moor", "Skagen"}),
+        ("The Bank of the West fell. Then it rose.", {"The Bank of the West"}),
+        ("nothing here", set()),
+        ("She went. Rome fell.", set()),
+        ("Ludwig van Beethoven", {"Ludwig van Beethoven"}),
+    ],
+)
+def test_names_are_written_with_capitals(text: str, expected: set[str]) -> None:
+    assert capitalised(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "there"),
+    [
+        ("Rome", "In Rome, again.", True),
+        ("Rome", "Rome", True),
+        ("Rome", "Romeo and Juliet", False),
+        ("Rome", "Jerome", False),
+        ("Rome", "rome", False),
+        ("Rome", "ROME", False),
+        ("The Red Door", "behind the Red Door.", True),
+        ("Red Door", "behind the red Door", True),
+        ("red door", "behind the red door", True),
+        ("red door", "behind the red doors", False),
+        ("O'Brien", "Flann O'Brien's book", True),
+        ("O'Brien", "O Brien", False),
+        ("C++", "written in C++.", True),
+        ("Łódź", "do Łódź.", True),
+        ("İstanbul", "to İstanbul and back", True),
+        ("Rome", "from İstanbul to Rome", True),
+        ("New York", "New York New York City", True),
+    ],
+)
+def test_a_name_stands_as_whole_words(name: str, text: str, there: bool) -> None:
+    assert (name in set(NameFinder([name, "Other Name"])(text))) == there
+
+
+def test_names_inside_names_are_all_found() -> None:
+    finder = NameFinder(["New York", "New York City", "York City Hall", "City"])
+    assert set(finder("In New York City Hall.")) == {"New York", "New York City", "York City Hall", "City"}
+
+
+@given(st.text(), st.text(), st.lists(st.text(), max_size=3))
+@example("İ" * 5 + " Rome", "Rome", ["İ"])
+def test_no_text_is_too_strange(text: str, title: str, aliases: list[str]) -> None:
+    names = names_of(Passage("a", title, text, aliases=tuple(aliases)))
+    assert len(names) == len(set(names))
+    assert all(span in text for span in capitalised(text))
+    assert set(NameFinder(names)(text)) <= set(names)
+    for name in names:
+        assert folded(folded(name)) == folded(name)
+
+
+def naively(name: str, text: str) -> bool:
+    """Whether a name stands between what is no word, as it is written or with a small first letter."""
+    forms = {name, *({first + name[1:] for first in (name[0].lower(), name[0].upper())} if " " in name else ())}
+    return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text) for form in forms)
+
+
+WORDS = st.sampled_from(
+    ["Rome", "rome", "New", "York", "new", "O'Brien", "Łódź", "é", "a_b", "x-y", "2", "東京", ".", ","]
+)
+SPACES = st.sampled_from([" ", " ", "", "-", ", "])
+TEXTS = st.lists(st.tuples(WORDS, SPACES), min_size=1, max_size=8).map(
+    lambda parts: "".join(word + space for word, space in parts).strip()
+)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4, unique=True), TEXTS)
+def test_names_are_found_as_a_plain_search_finds_them(names: list[str], text: str) -> None:
+    names = [name for name in names if re.match(r"\w", name) and re.search(r"\w$", name)]
+    assert set(NameFinder(names)(text)) == {name for name in names if naively(name, text)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The x. " * 100_000, "A " * 200_000, "A." * 200_000, "a" + " " * 300_000 + "B", "(" * 300_000, "A of " * 99_999],
+)
+def test_long_texts_take_no_long_time(text: str) -> None:
+    began = time.process_time()
+    capitalised(text)
+    names_of(Passage("a", text, "", aliases=(text[::-1], f"x{' ' * 100_000}y ({text})")))
+    list(NameFinder(["The x", "A A"])(text))
+    assert time.process_time() - began < 5
+
+
+# The graph
+
+
+def corpus() -> list[Passage]:
+    return [
+        Passage("film", "Red Kite (film)", "Red Kite was directed by Ada Moor after the silent harbour closed."),
+        Passage("book", "Red Kite (novel)", "A book by Tom Reed, not to be read in Skagen."),
+        Passage("ada", "Ada Moor", "She was born in Skagen and saw Red Kite there.", aliases=("The Moor",)),
+        Passage("skagen", "Skagen", "Skagen is a town. It knows the Moor and the silent harbour."),
+        Passage("harbour", "silent harbour", "It lies near skagen and near Skagensund."),
+        Passage("plain", "", "Without a title, but with Ada Moor."),
+    ]
+
+
+def test_titles_aliases_and_lower_case_names_are_mentioned(tmp_path: Path) -> None:
+    index_passages(corpus(), tmp_path / "idx")
+    found = graph(tmp_path / "idx")
+    assert {("film", "ada moor"), ("film", "silent harbour"), ("ada", "skagen"), ("ada", "red kite")} <= found
+    assert {("skagen", "the moor"), ("skagen", "silent harbour"), ("plain", "ada moor"), ("book", "tom reed")} <= found
+    assert not {("film", "red kite"), ("skagen", "skagen"), ("harbour", "skagen")} & found
+    links = Links(Index(tmp_path / "idx").links)
+    assert links.bearing("red kite", 3) == sorted((key_of("film"), key_of("book")))
+    assert links.bearing("red kite", 1) == []
+    assert links.borne("the moor") and not links.borne("tom reed")
+    assert links.count("skagen") == 2
+
+
+@pytest.mark.parametrize("memory", [1, 300, 1000])
+def test_several_rounds_give_the_same_graph_as_one(
+    tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages = corpus() + [
+        Passage(f"{n}", f"person number {n}", f"a friend of person number {n + 1}") for n in range(40)
+    ]
+    index_passages(passages, tmp_path / "one")
+    monkeypatch.setattr(indexing, "link_passages", lambda change, **more: link_passages(change, memory=memory))
+    index_passages(passages, tmp_path / "many")
+    assert graph(tmp_path / "many") == graph(tmp_path / "one")
+    one, many = Links(Index(tmp_path / "one").links), Links(Index(tmp_path / "many").links)
+    for name in ("ada moor", "person number 7", "red kite", "skagen"):
+        assert (one.count(name), one.bearing(name, 9)) == (many.count(name), many.bearing(name, 9))
+        assert one.mentioning(name, 9) == many.mentioning(name, 9)
+
+
+def as_rows(passages: list[Passage]) -> list[dict[str, object]]:
+    return [{"id": p.id, "title": p.title, "text": p.text, "aliases": list(p.aliases)} for p in passages]
+
+
+@pytest.mark.parametrize("order", [range(6), range(5, -1, -1), (3, 0, 5, 1, 4, 2)])
+def test_the_graph_of_additions_is_that_of_one_build(tmp_path: Path, order: list[int]) -> None:
+    every = as_rows(corpus())
+    files = [write_rows(tmp_path / f"{n}.jsonl", [every[n]]) for n in order]  # type: ignore[list-item]
+    out = tmp_path / "idx"
+    build_index(files[0], out)
+    for file in files[1:]:
+        add_to_index([file], out)
+    index_passages(corpus(), tmp_path / "fresh")
+    assert graph(out) == graph(tmp_path / "fresh")
+
+
+def test_the_graph_after_an_update_is_that_of_a_fresh_build(tmp_path: Path) -> None:
+    out, source = tmp_path / "idx", tmp_path / "docs.jsonl"
+    write_rows(source, as_rows(corpus()), ns=10**18)  # type: ignore[arg-type]
+    build_index(source, out)
+    changed = [*corpus()[:2], Passage("ada", "Ada Moor-Lund", "She now lives with Tom Reed."), *corpus()[3:]]
+    changed.append(Passage("tom", "Tom Reed", "He wrote of Ada Moor-Lund."))
+    write_rows(source, as_rows(changed), ns=2 * 10**18)  # type: ignore[arg-type]
+    update_index(out)
+    build_index(source, tmp_path / "fresh")
+    # What is nobody's name any more is still looked for, where capitals do not tell of it; compaction forgets it.
+    assert graph(out) - {("skagen", "the moor"), ("tom", "ada moor")} == graph(tmp_path / "fresh")
+    compact_index(out)
+    assert graph(out) == graph(tmp_path / "fresh")
+
+
+def test_the_graph_after_a_removal_is_that_of_a_fresh_build(tmp_path: Path) -> None:
+    out = tmp_path / "idx"
+    index_passages(corpus(), out)
+    remove_from_index(out, ids=["ada", "book"])
+    index_passages([passage for passage in corpus() if passage.id not in ("ada", "book")], tmp_path / "fresh")
+    assert graph(out) - {("skagen", "the moor")} == graph(tmp_path / "fresh")
+    links = Links(Index(out).links)
+    assert not links.borne("ada moor") and links.borne("red kite")
+    assert links.bearing("red kite", 1) == [key_of("film")]
+    compact_index(out)
+    assert graph(out) == graph(tmp_path / "fresh")
+
+
+def test_a_larger_graph_grows_as_it_is_built(tmp_path: Path) -> None:
+    write_rows(tmp_path / "docs" / "a.jsonl", rows(300))
+    build_index(tmp_path / "docs", tmp_path / "idx")
+    for start in (300, 360):
+        write_rows(tmp_path / "docs" / f"{start}.jsonl", rows(60, start))
+        update_index(tmp_path / "idx")
+    build_index(tmp_path / "docs", tmp_path / "fresh")
+    made = graph(tmp_path / "idx")
+    assert made == graph(tmp_path / "fresh")
+    assert ("p299", "person number300") in made
+
+
+def test_an_index_may_do_without_links(tmp_path: Path) -> None:
+    index_passages(corpus(), tmp_path / "idx", settings=Settings(links=False))
+    assert not (Index(tmp_path / "idx").links).exists()

@@ -1,0 +1,76 @@
+"""Passages that repeat a better one are left out, and others take their place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.retrieval.small_models import Fixed
+
+from hoptree.errors import ConfigError
+from hoptree.retrieval.near_duplicates import Distinct, distinct
+from hoptree.values import Passage
+
+LONG = "The river Elbe rises in the Giant Mountains and flows through Dresden and Hamburg to the North Sea in the end"
+
+
+def ids(found: Sequence[Passage]) -> list[str]:
+    return [passage.id for passage in found]
+
+
+def test_the_same_words_and_nearly_the_same_are_left_out() -> None:
+    passages = [
+        Passage("a", "Elbe", LONG),
+        Passage("b", "Elbe (river)", LONG.upper().replace(" and", ", and") + "!"),
+        Passage("c", "Elbe", LONG + " again"),
+        Passage("d", "Elbe", LONG.replace("Dresden", "Magdeburg").replace("rises", "begins")),
+        Passage("e", "", "Another text"),
+        Passage("f", "", "another  TEXT."),
+    ]
+    assert ids(distinct(passages, 0.9, 10)) == ["a", "d", "e"]
+    assert ids(distinct(passages, 1.0, 10)) == ["a", "c", "d", "e"]
+    assert ids(distinct(passages, 0.3, 10)) == ["a", "e"]
+
+
+def test_passages_without_words_are_told_apart_by_title() -> None:
+    passages = [Passage("a", "One", ""), Passage("b", "Two", "…"), Passage("c", "One", "!")]
+    assert ids(distinct(passages, 0.9, 10)) == ["a", "b"]
+
+
+def test_more_is_fetched_until_there_are_enough() -> None:
+    repeated = [Passage(f"r{place:02}", "", LONG) for place in range(40)]
+    others = [Passage(f"z{place}", "", f"text number {place}") for place in range(5)]
+    first = Fixed(repeated + others)
+    assert ids(asyncio.run(Distinct(first).search("q", k=3))) == ["r00", "z0", "z1"]
+    assert first.asked[0] < 40 < first.asked[-1]
+    assert len(asyncio.run(Distinct(first).search("q", k=100))) == 6
+    assert asyncio.run(Distinct(first).search("q", k=0)) == ()
+
+
+def test_it_stands_for_the_retriever_it_wraps() -> None:
+    first = Fixed([Passage("a", "", "x", metadata=(("l", "de"),)), Passage("b", "", "y")], remote=True)
+    wrapped = Distinct(first)
+    assert (wrapped.kind, wrapped.remote) == ("fixed", True)
+    assert wrapped.identity != Distinct(first, 0.8).identity
+    found = asyncio.run(wrapped.search("q", k=2, where={"l": "de"}))
+    assert ids(found) == ["a"] and found[0].stages == (("fixed", 0.0),)
+    asyncio.run(wrapped.aclose())
+    assert first.closed
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.1, float("nan")])
+def test_a_threshold_that_means_nothing_is_refused(threshold: float) -> None:
+    with pytest.raises(ConfigError):
+        Distinct(Fixed([]), threshold)
+
+
+@given(st.lists(st.text(max_size=30), max_size=12), st.floats(0.1, 1.0))
+def test_the_first_is_kept_and_none_repeats_another(texts: list[str], threshold: float) -> None:
+    passages = [Passage(str(place), "", text) for place, text in enumerate(texts)]
+    kept = distinct(passages, threshold, len(texts))
+    assert kept[:1] == tuple(passages[:1])
+    assert distinct(kept, threshold, len(texts)) == kept
+    assert distinct([*passages, *passages], threshold, 99) == kept

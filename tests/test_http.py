@@ -1,0 +1,266 @@
+"""The HTTP client under models and engines, against a local server that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from hoptree.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
+from hoptree.http import Http, error_text, kind_of_body, without_password
+
+
+@dataclass
+class Server:
+    """A server on one port: `response` is sent as it is to every request, as bytes of HTTP."""
+
+    response: bytes = b""
+    delay: float = 0.0
+    endless: bool = False
+    port: int = 0
+    connections: int = 0
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/base"
+
+    def say(self, status: int, body: bytes, **headers: str) -> None:
+        lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {len(body)}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.response = ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+                headers = {k.lower(): v.strip() for k, _, v in (line.partition(":") for line in head[1:] if line)}
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                self.requests.append((head[0], headers, body))
+                await asyncio.sleep(self.delay)
+                writer.write(self.response)
+                while self.endless:
+                    writer.write(b"x" * 10_000)
+                    await writer.drain()
+                await writer.drain()
+                if not self.response.endswith(b"}"):
+                    break
+        writer.close()
+
+
+def talk(
+    work: Callable[[Http], Awaitable[Any]], server: Server, *, headers: dict[str, str] | None = None, **options: Any
+) -> Any:
+    async def run() -> Any:
+        async with server.running():
+            http = Http(server.url, headers=headers, **options)
+            try:
+                return await work(http)
+            finally:
+                await http.aclose()
+
+    return asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def server() -> Server:
+    server = Server()
+    server.say(200, b'{"a": [1]}')
+    return server
+
+
+def failing(work: Callable[[Http], Awaitable[Any]], server: Server, **options: Any) -> HoptreeError:
+    with pytest.raises(HoptreeError) as failed:
+        talk(work, server, **options)
+    return failed.value
+
+
+async def get(http: Http) -> Any:
+    return await http.json("GET", "/x")
+
+
+def test_json_goes_out_and_comes_back_over_one_connection(server: Server) -> None:
+    async def work(http: Http) -> list[Any]:
+        return [await http.json("POST", "/x?y=1", {"é": "ü"}), await http.json("GET", "/z")]
+
+    assert talk(work, server, headers={"X-Key": "k"}) == [{"a": [1]}, {"a": [1]}]
+    (line, headers, body), (second, _, nothing) = server.requests
+    assert (line, second) == ("POST /base/x?y=1 HTTP/1.1", "GET /base/z HTTP/1.1")
+    assert (headers["content-type"], headers["x-key"], json.loads(body)) == ("application/json", "k", {"é": "ü"})
+    assert nothing == b"" and server.connections == 1
+
+
+def test_bytes_are_sent_as_they_are_with_headers_of_their_own(server: Server) -> None:
+    async def work(http: Http) -> tuple[int, Any, bytes]:
+        return await http.send("POST", "/_bulk", content=b"a\nb\n", headers={"Content-Type": "application/x-ndjson"})
+
+    status, headers, body = talk(work, server)
+    assert (status, headers["content-length"], body) == (200, "10", b'{"a": [1]}')
+    assert server.requests[0][1]["content-type"] == "application/x-ndjson" and server.requests[0][2] == b"a\nb\n"
+
+
+def test_it_can_be_used_in_another_loop_once_closed(server: Server) -> None:
+    http = Http("http://127.0.0.1:1")
+
+    async def once() -> Any:
+        async with server.running():
+            http.url = server.url
+            found = await http.json("GET", "")
+            await http.aclose()
+            return found
+
+    assert asyncio.run(once()) == asyncio.run(once()) == {"a": [1]}
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+def test_what_cannot_pass_is_not_worth_another_try(status: int, server: Server) -> None:
+    server.say(status, b'{"error": {"message": "because of\\n this"}}')
+    failure = failing(get, server)
+    assert isinstance(failure, EndpointError)
+    assert (failure.status, failure.retryable, failure.exit_code) == (status, False, 2)
+    assert f"HTTP {status}: because of this" in str(failure) and failure.remedy
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 503, 529])
+def test_what_may_pass_is_worth_another_try(status: int, server: Server) -> None:
+    server.say(status, b"<html>Bad gateway</html>", retry_after="3")
+    failure = failing(get, server)
+    assert isinstance(failure, EndpointError)
+    assert (failure.status, failure.retryable, failure.retry_after, failure.exit_code) == (status, True, 3.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry_after": "2.5"}, 2.5),
+        ({"retry_after": "20", "retry_after_ms": "150"}, 0.15),
+        ({"retry_after": "soon"}, None),
+    ],
+)
+def test_a_rate_limit_says_how_long(headers: dict[str, str], seconds: float | None, server: Server) -> None:
+    server.say(429, b'{"detail": "slow down"}', **headers)
+    failure = failing(get, server)
+    assert isinstance(failure, RateLimited) and failure.retryable and "slow down" in str(failure)
+    assert failure.retry_after == seconds
+
+
+def test_a_rate_limit_may_say_until_when(server: Server) -> None:
+    server.say(429, b"{}", retry_after=formatdate(time.time() + 100, usegmt=True))
+    failure = failing(get, server)
+    assert isinstance(failure, RateLimited) and failure.retry_after == pytest.approx(100, abs=10)
+
+
+def test_a_bill_that_is_not_paid_is_not_waited_for(server: Server) -> None:
+    server.say(429, b'{"error": {"message": "You exceeded your current quota"}}')
+    failure = failing(get, server)
+    assert isinstance(failure, RateLimited) and not failure.retryable
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<!DOCTYPE html><html>", "a web page"),
+        (b'{"half": ', "half a JSON object"),
+        (b"", "nothing"),
+        (b"OK", "something else"),
+        (b"[" * 100_000, "something else"),
+        (b'{"a": "\xff"}', "half a JSON object"),
+    ],
+)
+def test_what_is_no_json_is_unusable(body: bytes, said: str, server: Server) -> None:
+    server.say(200, body)
+    failure = failing(get, server)
+    assert isinstance(failure, UnusableReply) and failure.retryable
+    assert said in str(failure) and kind_of_body(body) == said
+
+
+def test_a_slow_server_is_given_up(server: Server) -> None:
+    server.delay = 5.0
+    began = time.monotonic()
+    failure = failing(get, server, timeout=0.1)
+    assert isinstance(failure, EndpointError) and failure.retryable
+    assert "within 0.1 seconds" in str(failure) and time.monotonic() - began < 3
+
+
+def test_an_endless_reply_is_cut_off(server: Server) -> None:
+    server.response, server.endless = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", True
+    failure = failing(get, server, max_body=50_000)
+    assert isinstance(failure, UnusableReply) and "without end" in str(failure)
+
+
+@pytest.mark.parametrize("response", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{", b"SSH-2.0-OpenSSH\r\n"])
+def test_a_connection_that_breaks_off_is_worth_another_try(response: bytes, server: Server) -> None:
+    server.response = response
+    failure = failing(get, server)
+    assert isinstance(failure, EndpointError) and failure.retryable and "broke off" in str(failure)
+
+
+def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        http = Http(f"http://ada:secret@127.0.0.1:{reserved.getsockname()[1]}/v1", given_as="--embeddings")
+        with pytest.raises(EndpointError, match=r"cannot be reached.*correct --embeddings") as failed:
+            asyncio.run(get(http))
+    assert failed.value.retryable and failed.value.exit_code == 2 and "secret" not in str(failed.value)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8000", "http://", "http://x:99999", "ftp://x/v1", "http://[::1", "x y"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no base URL"):
+        Http(url)
+
+
+def test_a_password_is_never_shown() -> None:
+    assert without_password("https://ada:p@ss@host:1/v1/a@b") == "https://host:1/v1/a@b"
+    http = Http("http://ada:secret@host:1/v1/")
+    assert (http.url, http.shown) == ("http://ada:secret@host:1/v1", "http://host:1/v1")
+    assert "secret" not in str(http.failure(500, {}, b""))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": {"message": "a  b"}}', "a b"),
+        (b'{"error": {"type": "index_not_found_exception", "reason": "no such index [x]"}}', "no such index [x]"),
+        (b'{"error": "plain"}', "plain"),
+        (b'{"detail": "d"}', "d"),
+        (b'{"message": "m"}', "m"),
+        (b"<html>", ""),
+        (b"[]", ""),
+        (b'"text"', ""),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_what_an_error_says(body: bytes, said: str) -> None:
+    assert error_text(body) == said
+
+
+def test_httpx_is_not_loaded_before_it_is_needed() -> None:
+    check = "import sys, hoptree, hoptree.http; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -1,0 +1,535 @@
+"""Building, adding, updating, removing: only what changed is touched, and nothing is lost or comes twice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.small_indexes import found, graph, inodes, rows, write_rows
+
+from hoptree.corpus.chunk import Chunking
+from hoptree.errors import CorpusError, HoptreeError
+from hoptree.indexing import (
+    Outcome,
+    Progress,
+    Reading,
+    add_to_index,
+    build_index,
+    compact_index,
+    encode_index,
+    estimate,
+    index_passages,
+    remove_from_index,
+    update_index,
+)
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.vectors import Vectors
+from hoptree.values import Passage
+
+
+def counts(outcome: Outcome) -> tuple[int, int, int, int, int]:
+    """Added, unchanged, replaced, removed, repeated."""
+    return outcome.added, outcome.unchanged, outcome.replaced, outcome.removed, outcome.repeated
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """Three files of ten passages each."""
+    for number in range(3):
+        write_rows(tmp_path / "docs" / f"{number}.jsonl", rows(10, number * 10), ns=10**18 + number)
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def out(docs: Path, tmp_path: Path) -> Path:
+    outcome = build_index(docs, tmp_path / "idx")
+    assert counts(outcome) == (30, 0, 0, 0, 0)
+    return tmp_path / "idx"
+
+
+# What is touched
+
+
+def test_an_update_without_a_change_touches_nothing(out: Path) -> None:
+    before, manifest = inodes(out), read_manifest(out)
+    outcome = update_index(out)
+    assert counts(outcome) == (0, 0, 0, 0, 0)
+    assert inodes(out) == before
+    assert outcome.manifest.digest == manifest.digest
+
+
+def test_added_documents_leave_what_was_there_as_it_was(out: Path, tmp_path: Path) -> None:
+    before = inodes(out)
+    outcome = add_to_index([write_rows(tmp_path / "more.jsonl", rows(5, 100))], out)
+    assert counts(outcome) == (5, 0, 0, 0, 0)
+    assert before < inodes(out)
+    assert found(out, "number104")[0] == "p104"
+    assert found(out, "number3")[0] == "p3"
+
+
+def test_what_is_added_twice_is_not_read_again(out: Path, tmp_path: Path) -> None:
+    more = write_rows(tmp_path / "more.jsonl", rows(5, 100))
+    add_to_index([more], out)
+    before = inodes(out)
+    assert counts(add_to_index([more], out)) == (0, 0, 0, 0, 0)
+    assert inodes(out) == before
+
+
+def test_add_then_remove_gives_the_digest_of_before(out: Path, tmp_path: Path) -> None:
+    before = read_manifest(out)
+    more = write_rows(tmp_path / "more.jsonl", rows(5, 100))
+    assert add_to_index([more], out).manifest.digest != before.digest
+    removed = remove_from_index(out, sources=[more])
+    assert counts(removed) == (0, 0, 0, 5, 0)
+    assert (removed.manifest.digest, removed.manifest.passages) == (before.digest, before.passages)
+    assert removed.manifest.sources == before.sources
+    assert found(out, "number104") == []
+
+
+def test_one_changed_line_of_many_is_replaced_alone(docs: Path, out: Path) -> None:
+    before = inodes(out)
+    records = rows(10)
+    records[4]["text"] = "Quite another text about zebras."
+    write_rows(docs / "0.jsonl", records, ns=2 * 10**18)
+    assert counts(update_index(out)) == (0, 9, 1, 0, 0)
+    assert before < inodes(out)
+    assert found(out, "zebras") == ["p4"]
+    assert found(out, "number5")[0] == "p5"
+
+
+def test_a_file_of_another_time_with_the_same_content_is_unchanged(docs: Path, out: Path) -> None:
+    before, digest = inodes(out), read_manifest(out).digest
+    os.utime(docs / "1.jsonl", ns=(2 * 10**18, 2 * 10**18))
+    outcome = update_index(out)
+    assert counts(outcome) == (0, 10, 0, 0, 0)
+    assert outcome.manifest.digest == digest
+    assert inodes(out) == before
+    assert counts(update_index(out)) == (0, 0, 0, 0, 0)
+
+
+def test_an_update_sees_what_is_new_changed_and_gone(docs: Path, out: Path, tmp_path: Path) -> None:
+    write_rows(docs / "0.jsonl", [*rows(9), {"id": "new", "title": "New One", "text": "A walrus."}], ns=2 * 10**18)
+    (docs / "1.jsonl").unlink()
+    write_rows(docs / "9.jsonl", rows(3, 200))
+    outcome = update_index(out)
+    assert counts(outcome) == (4, 9, 0, 11, 0)
+    assert found(out, "walrus") == ["new"]
+    assert found(out, "number13") == ["p12"] or found(out, "number13") == []
+    fresh = build_index(docs, tmp_path / "fresh")
+    assert outcome.manifest.digest == fresh.manifest.digest
+
+
+@pytest.mark.parametrize("new", ["0.first.jsonl", "zz.jsonl", "below/1.jsonl"])
+def test_a_renamed_file_loses_nothing(docs: Path, out: Path, new: str) -> None:
+    before, digest = inodes(out), read_manifest(out).digest
+    (docs / new).parent.mkdir(exist_ok=True)
+    (docs / "1.jsonl").rename(docs / new)
+    outcome = update_index(out)
+    assert counts(outcome) == (0, 10, 0, 0, 0)
+    assert outcome.manifest.digest == digest
+    assert inodes(out) == before
+    (docs / new).unlink()
+    assert counts(update_index(out)) == (0, 0, 0, 10, 0)
+
+
+@pytest.mark.parametrize(("giver", "taker"), [("2.jsonl", "0.jsonl"), ("0.jsonl", "2.jsonl"), ("2.jsonl", "00.jsonl")])
+def test_a_passage_that_moves_to_another_file_is_not_lost(docs: Path, out: Path, giver: str, taker: str) -> None:
+    digest = read_manifest(out).digest
+    given = [json.loads(line) for line in (docs / giver).read_text().splitlines()]
+    kept = [json.loads(line) for line in (docs / taker).read_text().splitlines()] if (docs / taker).exists() else []
+    write_rows(docs / giver, given[1:], ns=2 * 10**18)
+    write_rows(docs / taker, [*kept, given[0]], ns=2 * 10**18)
+    outcome = update_index(out)
+    assert outcome.manifest.digest == digest
+    assert (outcome.added, outcome.replaced, outcome.removed, outcome.repeated) == (0, 0, 0, 0)
+
+
+def test_a_text_file_that_is_renamed_keeps_its_text(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("The aardvark digs.", encoding="utf-8")
+    (tmp_path / "docs" / "b.txt").write_text("The bear sleeps.", encoding="utf-8")
+    build_index(tmp_path / "docs", tmp_path / "idx")
+    (tmp_path / "docs" / "a.txt").rename(tmp_path / "docs" / "c.txt")
+    assert counts(update_index(tmp_path / "idx")) == (1, 0, 0, 1, 0)
+    assert found(tmp_path / "idx", "aardvark") == ["c.txt#1"]
+
+
+# Ids
+
+
+def test_the_same_passage_twice_is_kept_once_and_counted(docs: Path, tmp_path: Path) -> None:
+    write_rows(docs / "3.jsonl", [*rows(2), *rows(1, 29)])
+    outcome = build_index(docs, tmp_path / "idx")
+    assert counts(outcome) == (30, 0, 0, 0, 3)
+    assert outcome.manifest.passages == 30
+
+
+@pytest.mark.parametrize("between", [0, 1500])
+def test_the_same_id_with_another_text_is_an_error(docs: Path, out: Path, between: int) -> None:
+    before = read_manifest(out)
+    records = [*rows(10), *rows(between, 1000), {"id": "p3", "title": "Person Number3", "text": "Other."}]
+    write_rows(docs / "0.jsonl", records, ns=2 * 10**18)
+    with pytest.raises(CorpusError, match="Two passages have the id 'p3'"):
+        update_index(out)
+    assert read_manifest(out) == before
+    assert found(out, "number3")[0] == "p3"
+
+
+def test_an_id_that_another_file_has_is_an_error(out: Path, tmp_path: Path) -> None:
+    before = read_manifest(out)
+    more = write_rows(tmp_path / "more.jsonl", [{"id": "p13", "title": "", "text": "Other."}])
+    with pytest.raises(CorpusError, match=r"'p13'.*1\.jsonl"):
+        add_to_index([more], out)
+    assert read_manifest(out) == before
+    assert not list(out.glob("*.part"))
+
+
+@pytest.mark.xfail(
+    reason="the ledger knows one file a passage, and a file that did not change is not read", strict=True
+)
+def test_a_passage_of_two_files_stays_while_one_of_them_does(docs: Path, tmp_path: Path) -> None:
+    write_rows(docs / "3.jsonl", rows(2))
+    build_index(docs, tmp_path / "idx")
+    (docs / "0.jsonl").unlink()
+    assert update_index(tmp_path / "idx").manifest.passages == 22
+
+
+@pytest.mark.xfail(reason="the id of a context depends on the files read before it in the same run", strict=True)
+def test_a_changed_file_of_questions_with_contexts_is_taken_in(tmp_path: Path) -> None:
+    def write(name: str, text: str) -> None:
+        context = [["Title", [f"The text of {name}."]], [f"Only {name}", [text]]]
+        row = {"_id": name, "question": "Who?", "answer": "a", "supporting_facts": [], "context": context}
+        write_rows(tmp_path / "docs" / f"{name}.jsonl", [row])  # type: ignore[list-item]
+
+    write("a", "short")
+    write("b", "short")
+    assert build_index(tmp_path / "docs", tmp_path / "idx").added == 4
+    write("b", "a longer one")
+    assert update_index(tmp_path / "idx").manifest.passages == 4
+
+
+# Removing
+
+
+def test_passages_documents_and_sources_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "long.txt").write_text("one two three four. " * 100, encoding="utf-8")
+    write_rows(tmp_path / "rows.jsonl", rows(4))
+    reading = Reading(Chunking.parse("words:50"))
+    out = tmp_path / "idx"
+    cut = build_index([tmp_path / "long.txt", tmp_path / "rows.jsonl"], out, reading=reading)
+    pieces = cut.added - 4
+    assert pieces > 3
+    assert counts(remove_from_index(out, ids=["long.txt"])) == (0, 0, 0, pieces, 0)
+    assert counts(remove_from_index(out, ids=["p1", "p2", "p1"])) == (0, 0, 0, 2, 0)
+    assert found(out, "friend") == ["p0", "p3"]
+
+
+def test_what_is_not_there_cannot_be_removed(out: Path) -> None:
+    before = read_manifest(out)
+    with pytest.raises(CorpusError, match="no passage 'nobody'"):
+        remove_from_index(out, ids=["p1", "nobody"])
+    with pytest.raises(CorpusError, match="is no source"):
+        remove_from_index(out, sources=[out.parent])
+    with pytest.raises(CorpusError, match="empty"):
+        remove_from_index(out, ids=[f"p{n}" for n in range(30)])
+    assert read_manifest(out) == before
+    assert found(out, "number1")[0] in ("p0", "p1")
+
+
+def test_a_removal_that_was_cut_off_is_not_taken_up_by_another(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.indexing.link_passages", broken)
+        with pytest.raises(RuntimeError):
+            remove_from_index(out, ids=["p1"])
+    assert counts(remove_from_index(out, ids=["p2"])) == (0, 0, 0, 1, 0)
+    assert read_manifest(out).passages == 29
+
+
+def test_a_removal_that_was_cut_off_can_be_repeated(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.indexing.link_passages", broken)
+        with pytest.raises(RuntimeError):
+            remove_from_index(out, ids=["p1"])
+    assert remove_from_index(out, ids=["p1"]).manifest.passages == 29
+
+
+def broken(*args: object, **kwargs: object) -> None:
+    raise RuntimeError("cut off")
+
+
+def test_passages_of_a_program_that_were_cut_off_are_not_mixed_with_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.indexing.link_passages", broken)
+        with pytest.raises(RuntimeError):
+            index_passages([Passage("a", "", "ant")], tmp_path / "idx")
+    assert index_passages([Passage("b", "", "bee")], tmp_path / "idx").passages == 1
+    assert found(tmp_path / "idx", "ant bee") == ["b"]
+
+
+def test_a_build_that_was_cut_off_forgets_a_file_that_is_gone(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file was being read: part of it had been made safe."""
+    monkeypatch.setattr("hoptree.indexing._SAVE_EVERY", 1)
+    monkeypatch.setattr("hoptree.indexing._AT_ONCE", 3)
+    (docs / "1.jsonl").write_text("broken\n", encoding="utf-8")
+    write_rows(docs / "0.jsonl", rows(10))
+    with (docs / "0.jsonl").open("a") as file:
+        file.write("broken\n")
+    with pytest.raises(CorpusError, match="no JSON"):
+        build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=0))
+    (docs / "0.jsonl").unlink()
+    (docs / "1.jsonl").unlink()
+    outcome = build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=0))
+    assert outcome.resumed
+    assert outcome.manifest.passages == 10
+    assert found(tmp_path / "idx", "number3") == []
+
+
+def test_a_run_that_failed_can_be_repeated_in_the_same_program(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failed run holds no lock, although its error is still at hand."""
+    monkeypatch.setattr("hoptree.indexing._SAVE_EVERY", 5)
+    bad = write_rows(docs / "9.jsonl", [{"id": "p3", "title": "", "text": "Other."}])
+    with pytest.raises(CorpusError, match="p3") as failure:
+        build_index(docs, tmp_path / "idx")
+    bad.unlink()
+    outcome = build_index(docs, tmp_path / "idx")
+    assert failure.value is not None and outcome.resumed
+    assert outcome.manifest.passages == 30
+
+
+# Sources
+
+
+def test_a_source_that_is_gone_is_named(docs: Path, out: Path) -> None:
+    docs.rename(docs.parent / "elsewhere")
+    with pytest.raises(CorpusError, match="is gone") as failure:
+        update_index(out)
+    assert "hoptree index remove" in failure.value.remedy
+    assert found(out, "number3")
+
+
+def test_an_index_inside_its_own_source_does_not_index_itself(docs: Path) -> None:
+    first = build_index(docs, docs / "idx")
+    assert first.manifest.passages == 30
+    assert counts(update_index(docs / "idx")) == (0, 0, 0, 0, 0)
+    assert build_index(docs, docs / "idx").manifest.digest == first.manifest.digest
+
+
+def test_a_source_inside_the_index_folder_is_refused(tmp_path: Path) -> None:
+    write_rows(tmp_path / "idx" / "docs" / "a.jsonl", rows(2))
+    with pytest.raises(CorpusError, match="is no index"):
+        build_index(tmp_path / "idx" / "docs", tmp_path / "idx")
+    assert (tmp_path / "idx" / "docs" / "a.jsonl").exists()
+
+
+def test_a_program_s_passages_cannot_be_updated_but_added_to(tmp_path: Path) -> None:
+    index_passages([Passage("a", "", "ant")], tmp_path / "idx")
+    with pytest.raises(CorpusError, match="not made from files"):
+        update_index(tmp_path / "idx")
+    add_to_index([write_rows(tmp_path / "more.jsonl", rows(1))], tmp_path / "idx")
+    assert found(tmp_path / "idx", "ant friend") == ["a", "p0"]
+
+
+@pytest.mark.parametrize("act", [update_index, compact_index])
+def test_what_is_no_index_cannot_be_changed(act: object, tmp_path: Path) -> None:
+    assert callable(act)
+    with pytest.raises(CorpusError, match="There is no index"):
+        act(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_way_of_reading_is_kept_for_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of the questions has a space in its name, and the update is run from elsewhere."""
+    monkeypatch.chdir(tmp_path)
+    question = "Which river flows through the old town of Velmora?"
+    (tmp_path / "my questions").mkdir()
+    write_rows(tmp_path / "my questions" / "dev.jsonl", [{"id": "q", "question": question}])
+    write_rows(tmp_path / "docs" / "a.jsonl", [*rows(3), {"id": "leak", "title": "", "text": f"{question} The Orn."}])
+    reading = Reading(without=(Path("my questions/dev.jsonl"),))
+    first = build_index(Path("docs"), tmp_path / "idx", reading=reading)
+    assert (first.held_questions, first.manifest.passages) == (1, 3)
+    write_rows(tmp_path / "docs" / "b.jsonl", [{"id": "leak2", "title": "", "text": f"Asked: {question}"}])
+    monkeypatch.chdir("/")
+    second = update_index(tmp_path / "idx")
+    assert (second.held_questions, second.manifest.passages) == (1, 3)
+
+
+def test_reading_comes_back_as_it_was_stored() -> None:
+    reading = Reading(Chunking.parse("words:50:5"), Path("/a b/t.json"), 0, (Path("/x y/q.json"), Path("/z.json")))
+    assert Reading.restored(reading.stored()) == reading
+    assert Reading.restored({}) == Reading()
+
+
+# Compaction
+
+
+def test_compaction_gives_the_scores_of_a_fresh_build(docs: Path, out: Path, tmp_path: Path) -> None:
+    for number in range(3):
+        write_rows(tmp_path / "more.jsonl", rows(5, 100 * (number + 1)), ns=3 * 10**18 + number)
+        add_to_index([tmp_path / "more.jsonl"], out)
+    (docs / "1.jsonl").unlink()
+    update_index(out)
+    outcome = compact_index(out)
+    assert outcome.unchanged == outcome.manifest.passages == 25
+    fresh = tmp_path / "fresh"
+    assert build_index([docs, tmp_path / "more.jsonl"], fresh).manifest.digest == outcome.manifest.digest
+    for kind in ("bm25", "linked"):
+        for query in ("friend of Person Number3", "town4 number301", "Who lives with Person Number5?"):
+            assert searched(out, kind, query) == searched(fresh, kind, query)
+    assert graph(out) == graph(fresh)
+    assert counts(update_index(out)) == (0, 0, 0, 0, 0)
+
+
+def searched(folder: Path, kind: str, query: str) -> tuple[Passage, ...]:
+    import asyncio
+
+    return asyncio.run(open_retriever(folder, kind).search(query, k=8))
+
+
+# Vectors
+
+
+class Letters:
+    """An encoder that counts letters: 26 numbers."""
+
+    name = "letters"
+    dimensions = 26
+
+    def __init__(self, identity: str = "letters:1") -> None:
+        self.identity = identity
+        self.encoded: list[str] = []
+        self.fails_after = 10**9
+
+    async def encode(self, texts: list[str], *, role: str) -> Any:
+        import numpy as np
+
+        if len(self.encoded) + len(texts) > self.fails_after:
+            raise CorpusError("The encoder went away.")
+        self.encoded += texts
+        rows = np.array([[text.lower().count(chr(97 + n)) + 0.01 for n in range(26)] for text in texts], np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    async def aclose(self) -> None:
+        return None
+
+
+@pytest.fixture
+def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
+    pytest.importorskip("usearch")
+    encoder = Letters()
+    monkeypatch.setattr("hoptree.retrieval.index.encoding.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.index.encoding._AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.index.encoding._SAVE_EVERY", -1.0)
+    return encoder
+
+
+def nearest(out: Path, encoder: Letters, text: str) -> int:
+    import asyncio
+
+    (vector,) = asyncio.run(encoder.encode([text], role="query"))
+    return Vectors(Index(out).vectors).search(vector, 1)[0][0]
+
+
+def test_only_what_is_new_is_encoded(docs: Path, out: Path, letters: Letters) -> None:
+    assert encode_index(out, "letters").manifest.settings.encoder == "letters"
+    assert len(letters.encoded) == 30
+    letters.encoded.clear()
+    encode_index(out, "letters")
+    assert letters.encoded == []
+    write_rows(docs / "0.jsonl", [{"id": "p0", "title": "Zzz", "text": "zzzz zzzz"}, *rows(8, 1)], ns=2 * 10**18)
+    assert counts(update_index(out)) == (0, 8, 1, 1, 0)
+    assert letters.encoded == [letters.encoded[0]] and "zzzz" in letters.encoded[0]
+    assert len(Vectors(Index(out).vectors)) == 29
+    assert nearest(out, letters, "zzzz") == key_of("p0")
+
+
+@pytest.mark.parametrize("after", [0, 4, 8])
+def test_an_update_whose_encoding_failed_goes_on(docs: Path, out: Path, letters: Letters, after: int) -> None:
+    """Among what changed is a passage that is gone and one with another text: no vector of old is left."""
+    encode_index(out, "letters")
+    letters.encoded.clear()
+    changed = [{"id": f"p{n}", "title": "Zzz", "text": "zzzz zzzz" if n == 5 else "q" * n} for n in range(1, 10)]
+    write_rows(docs / "0.jsonl", changed, ns=2 * 10**18)
+    letters.fails_after = after
+    with pytest.raises(CorpusError, match="went away"):
+        update_index(out)
+    letters.fails_after = 10**9
+    letters.encoded.clear()
+    outcome = update_index(out)
+    assert outcome.resumed
+    assert len(letters.encoded) == 9 - after
+    assert len(Vectors(Index(out).vectors)) == 29
+    assert nearest(out, letters, "zzzz") == key_of("p5")
+
+
+def test_vectors_of_an_encoder_that_changed_are_made_anew(out: Path, letters: Letters, tmp_path: Path) -> None:
+    encode_index(out, "letters")
+    letters.identity = "letters:2"
+    with pytest.raises(CorpusError, match="another encoder") as failure:
+        add_to_index([write_rows(tmp_path / "more.jsonl", rows(2, 100))], out)
+    assert "hoptree index encode" in failure.value.remedy
+    letters.encoded.clear()
+    encode_index(out, "letters")
+    assert len(letters.encoded) == 30
+
+
+# Estimates, progress, and what is passed over
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b" + b"\xff" * 50, b"", gzip.compress(b"{}")])
+def test_an_estimate_needs_no_whole_archive(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.jsonl.gz").write_bytes(content)
+    assert estimate([tmp_path / "docs"], tmp_path / "idx", Settings()).source_bytes == len(content)
+
+
+def test_progress_goes_from_nothing_to_all(docs: Path, tmp_path: Path) -> None:
+    heard: list[Progress] = []
+    build_index(docs, tmp_path / "idx", on_progress=heard.append)
+    assert {progress.stage for progress in heard} >= {"reading", "linking"}
+    assert all(0 <= progress.done <= progress.total for progress in heard if progress.stage == "reading")
+
+
+def test_broken_lines_are_passed_over_up_to_a_limit(docs: Path, tmp_path: Path) -> None:
+    (docs / "bad.jsonl").write_text("nothing\n" * 5, encoding="utf-8")
+    outcome = build_index(docs, tmp_path / "idx")
+    assert (outcome.added, outcome.passed_over) == (30, "broken lines: 5")
+    assert "Line 1 of bad.jsonl" in outcome.examples[0]
+    with pytest.raises(CorpusError, match="More than 4 places"):
+        build_index(docs, tmp_path / "idx", reading=Reading(skip_broken=4))
+    assert read_manifest(tmp_path / "idx") == outcome.manifest
+
+
+def test_an_empty_corpus_is_no_index(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text(" ", encoding="utf-8")
+    with pytest.raises(CorpusError, match="empty"):
+        build_index(tmp_path / "docs", tmp_path / "idx")
+    assert not (tmp_path / "idx").exists()
+
+
+def test_an_index_that_cannot_be_read_can_be_built_again(docs: Path, out: Path) -> None:
+    (out / MANIFEST).write_text('{"format": 1}', encoding="utf-8")
+    with pytest.raises(CorpusError):
+        add_to_index([docs], out)
+    assert build_index(docs, out).manifest.passages == 30
+    assert found(out, "number3")
+    assert len([path for path in out.iterdir() if path.is_dir()]) == 1
+
+
+def test_an_unknown_language_leaves_nothing_behind(docs: Path, tmp_path: Path) -> None:
+    with pytest.raises(HoptreeError, match="klingon"):
+        build_index(docs, tmp_path / "idx", settings=Settings(language="klingon"))
+    assert not (tmp_path / "idx").exists()
