@@ -62,6 +62,37 @@ def test_no_link_leads_out_of_the_folder_or_round_in_circles(tmp_path: Path) -> 
     assert problems.counts == {"links not followed": 5}
 
 
+def test_an_index_among_the_documents_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    write(tmp_path / "docs.idx" / "hoptree-index.json", "{}")
+    write(tmp_path / "docs.idx" / "000001" / "text" / "meta.json", "{}")
+    problems = Problems(limit=0)
+    assert names(tmp_path, problems) == ["a.txt"]
+    assert problems.counts == {"indexes": 1} and problems.notes == ["docs.idx is an index and not read."]
+
+
+def test_an_index_is_no_source(tmp_path: Path) -> None:
+    write(tmp_path / "hoptree-index.json", "{}")
+    write(tmp_path / "a.txt")
+    with pytest.raises(CorpusError, match="is an index"):
+        names(tmp_path)
+
+
+def test_a_folder_may_be_empty_where_that_is_said(tmp_path: Path) -> None:
+    assert list(find_files(tmp_path, may_be_empty=True)) == []
+
+
+def test_a_folder_that_cannot_be_read_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(CorpusError, match="cannot be read: Permission denied"):
+        list(find_files(tmp_path, may_be_empty=True))
+
+
 def test_a_source_that_is_a_link_is_what_the_caller_named(tmp_path: Path) -> None:
     write(tmp_path / "real" / "a.txt")
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,12 @@ def test_rows_without_ids_that_repeat_each_other_are_one_passage(tmp_path: Path)
     assert len(rows(tmp_path, {"title": "T", "text": "x"}, {"title": "T", "text": "x"})) == 1
 
 
+def test_rows_without_ids_that_differ_in_their_fields_are_two_passages(tmp_path: Path) -> None:
+    first, second = rows(tmp_path, {"text": "x", "year": 1999}, {"text": "x", "year": 2000})
+    assert first.id != second.id
+    assert rows(tmp_path, {"year": 2000, "text": "x"}) == [second]
+
+
 def test_further_names_and_fields_are_kept(tmp_path: Path) -> None:
     row = {
         "id": "a",
@@ -102,7 +109,10 @@ def test_of_two_fields_of_one_name_the_last_counts(tmp_path: Path) -> None:
 
 
 CONTEXT = [["Red Kite", ["A film.", " By Ada."]], ["Ada", ["A director.", "Born 1970."]]]
-EXPECTED = [("Red Kite", "Red Kite", "A film. By Ada."), ("Ada", "Ada", "A director. Born 1970.")]
+EXPECTED = [
+    ("Red Kite (85686298)", "Red Kite", "A film. By Ada."),
+    ("Ada (4c13eef9)", "Ada", "A director. Born 1970."),
+]
 
 
 @pytest.mark.parametrize(
@@ -127,11 +137,17 @@ def test_questions_bring_their_passages_once_each(tmp_path: Path, question: dict
     assert told(rows(tmp_path, [question, question], name="a.json")) == EXPECTED
 
 
-def test_a_title_with_two_texts_is_two_passages_with_ids_that_repeat(tmp_path: Path) -> None:
+def test_a_title_with_two_texts_is_two_passages_with_ids_of_their_own(tmp_path: Path) -> None:
     questions = [{"question": "?", "context": [["Ada", [text]]]} for text in ("One.", "Two.", "One.")]
     first, second = rows(tmp_path, *questions)
-    assert first.id == "Ada" and second.id.startswith("Ada (") and second.title == "Ada"
-    assert rows(tmp_path, *questions) == [first, second]
+    assert first.id != second.id and (first.title, second.title) == ("Ada", "Ada")
+    assert rows(tmp_path, *questions[::-1]) == [first, second]
+    assert rows(tmp_path, questions[1]) == [second]
+
+
+def test_a_context_without_a_title_is_named_by_all_of_its_digest(tmp_path: Path) -> None:
+    (passage,) = rows(tmp_path, {"question": "?", "context": [["", ["One."]]]})
+    assert re.fullmatch("[0-9a-f]{16}", passage.id)
 
 
 @pytest.mark.parametrize(
@@ -144,10 +160,10 @@ def test_a_strange_context_is_no_traceback(tmp_path: Path, context: object) -> N
     assert len(list(read_passages(path, problems=problems))) <= 1
 
 
-def test_questions_of_several_files_share_passages(tmp_path: Path) -> None:
+def test_a_passage_has_the_same_id_in_every_file_of_questions(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text(json.dumps({"question": "Who?", "context": CONTEXT}))
-    assert told(list(read_passages(tmp_path))) == EXPECTED
+    assert told(list(read_passages(tmp_path))) == EXPECTED * 2
 
 
 def test_a_page_of_kilt_is_cut_by_its_sections(tmp_path: Path) -> None:

@@ -81,7 +81,8 @@ DRIVER = """
 import sys
 from pathlib import Path
 import hoptree.indexing as indexing
-indexing._SAVE_EVERY, indexing._AT_ONCE = 1_000, 500
+import hoptree.indexing.run as run
+run._SAVE_EVERY, run._AT_ONCE = 1_000, 500
 what, source, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 print("begun", flush=True)
 if what == "build":
@@ -190,8 +191,9 @@ def cut_off(out: Path, *, sources: str = "x") -> None:
 import os
 from pathlib import Path
 import hoptree.indexing as indexing
-indexing._SAVE_EVERY = indexing._AT_ONCE = 2
-indexing.link_passages = lambda *args, **kwargs: os.kill(os.getpid(), 9)
+import hoptree.indexing.run as run
+run._SAVE_EVERY = run._AT_ONCE = 2
+run.link_passages = lambda *args, **kwargs: os.kill(os.getpid(), 9)
 indexing.add_to_index([Path({sources!r})], Path({str(out)!r}))
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9

@@ -77,6 +77,53 @@ def test_moved_passages_are_those_of_the_other_file(ledger: Ledger) -> None:
     assert {row.key for row in ledger.of_file(1)} == {1, 3, 5}
 
 
+def test_further_files_of_a_passage_are_kept_until_they_or_it_go(ledger: Ledger) -> None:
+    ledger.add([entry(n) for n in range(1, 4)])
+    ledger.note_also([1, 2], 5)
+    ledger.note_also([1, 1], 6)
+    assert ledger.also_in([1, 2, 3]) == {1: [5, 6], 2: [5]}
+    ledger.leave([5])
+    assert ledger.also_in([1, 2, 3]) == {1: [6]}
+    ledger.drop(ledger.look_up([1]).values())
+    assert ledger.also_in([1, 2, 3]) == {}
+
+
+def test_a_file_that_is_to_be_dropped_counts_as_not_read(ledger: Ledger) -> None:
+    first = ledger.enter_file("s", "a", 1, 1)
+    ledger.complete_file(first)
+    ledger.leave([first])
+    assert ledger.file("s", "a") is None
+    assert ledger.enter_file("s", "a", 1, 1) != first
+
+
+def test_a_source_is_known_while_it_has_files_or_was_not_forgotten(ledger: Ledger) -> None:
+    ledger.enter_source("b", "prefix ")
+    ledger.enter_source("a", "")
+    ledger.enter_file("c", "x", 1, 1)
+    assert ledger.sources() == ["a", "b", "c"]
+    assert [ledger.prefix_of(source) for source in ("a", "b", "c")] == ["", "prefix ", ""]
+    ledger.forget_source("b")
+    assert ledger.sources() == ["a", "c"]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_files_are_copied_with_what_is_known_of_them(ledger: Ledger, tmp_path: Path, old: bool) -> None:
+    """A ledger of old has no table of further files."""
+    file = ledger.enter_file("s", "a", 1, 1)
+    ledger.add([entry(1, file)])
+    ledger.note_also([1], 7)
+    ledger.enter_source("s", "docs")
+    ledger.set_fact("encoder identity", "letters")
+    if old:
+        ledger._db.execute("drop table also")
+    other = Ledger(tmp_path / "other.sqlite", writable=True)
+    other.copy_files(ledger)
+    assert (other.place_of(file), other.prefix_of("s")) == (("s", "a"), "docs")
+    assert other.fact("encoder identity") == "letters"
+    assert other.also_in([1]) == ({} if old else {1: [7]})
+    assert other.passages == 0 and other.digest == "0" * 32
+
+
 @pytest.mark.parametrize("content", [None, b"x" * 3000, b""])
 def test_what_is_no_ledger_is_a_corpus_error(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "ledger.sqlite"

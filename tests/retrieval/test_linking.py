@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.small_indexes import graph, rows, write_rows
 
-import hoptree.indexing as indexing
+import hoptree.indexing.run as run
 from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, remove_from_index, update_index
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
@@ -168,7 +168,7 @@ def test_several_rounds_give_the_same_graph_as_one(
         Passage(f"{n}", f"person number {n}", f"a friend of person number {n + 1}") for n in range(40)
     ]
     index_passages(passages, tmp_path / "one")
-    monkeypatch.setattr(indexing, "link_passages", lambda change, **more: link_passages(change, memory=memory))
+    monkeypatch.setattr(run, "link_passages", lambda change, **more: link_passages(change, memory=memory))
     index_passages(passages, tmp_path / "many")
     assert graph(tmp_path / "many") == graph(tmp_path / "one")
     one, many = Links(Index(tmp_path / "one").links), Links(Index(tmp_path / "many").links)

@@ -14,6 +14,8 @@ from hoptree.errors import CorpusError
 __all__ = ["SUFFIXES", "SourceFile", "find_files", "suffix_of"]
 
 SUFFIXES = (".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".jsonl", ".ndjson", ".json", ".tsv")
+_INDEX = "hoptree-index.json"
+"""The file by which a folder shows that it is an index."""
 _SAY = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
 
 
@@ -33,11 +35,12 @@ def suffix_of(name: str) -> str:
     return "" if suffix not in SUFFIXES or (suffix == ".pdf" and name.lower().endswith(".gz")) else suffix
 
 
-def find_files(source: Path, *, problems: Problems | None = None) -> Iterator[SourceFile]:
+def find_files(source: Path, *, problems: Problems | None = None, may_be_empty: bool = False) -> Iterator[SourceFile]:
     """The readable files of a folder in the order of their names, or the one file that `source` is.
 
-    Hidden files and files of other kinds are left out. A link to a folder is not followed: what it names inside
-    the corpus is read there, and nothing outside is read. A link to a file is followed if that lies inside.
+    Hidden files, files of other kinds and folders that are an index are left out; it is an error if nothing is left,
+    unless the folder `may_be_empty`. A link to a folder is not followed: what it names inside the corpus is read
+    there, and nothing outside is read. A link to a file is followed if that lies inside.
     """
     problems = problems or Problems()
     try:
@@ -52,11 +55,13 @@ def find_files(source: Path, *, problems: Problems | None = None) -> Iterator[So
         return
     if not stat.S_ISDIR(found.st_mode):
         raise CorpusError(f"{source} is neither a file nor a folder.", "Give a folder or a file with documents.")
+    if os.path.lexists(source / _INDEX):
+        raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
     nothing = True
     for file in _walk(source.resolve(), problems):
         nothing = False
         yield file
-    if nothing:
+    if nothing and not may_be_empty:
         raise CorpusError(f"{source} holds no document.", _SAY)
 
 
@@ -89,7 +94,12 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
         with os.scandir(folder) as found:
             entries = [entry for entry in found if not entry.name.startswith(".")]
     except OSError as error:
-        problems.add("unreadable files", f"The folder {_name(name) or folder} cannot be read: {error.strerror}.")
+        if not name:  # an update would take a corpus that cannot be read for one that is gone
+            raise CorpusError(f"{folder} cannot be read: {error.strerror}.", "Allow reading it.") from error
+        problems.add("unreadable files", f"The folder {_name(name)} cannot be read: {error.strerror}.")
+        return
+    if any(entry.name == _INDEX for entry in entries):
+        problems.note("indexes", f"{_name(name)} is an index and not read.")
         return
     yield from sorted(entries, key=lambda entry: entry.name)
 

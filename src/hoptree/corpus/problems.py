@@ -18,7 +18,7 @@ Problem = Literal[
     "oversized lines or files",
     "unreadable files",
 ]
-Note = Literal["empty documents", "repeated passages", "files of an unknown kind", "links not followed"]
+Note = Literal["empty documents", "repeated passages", "files of an unknown kind", "links not followed", "indexes"]
 
 _KEPT = 20
 

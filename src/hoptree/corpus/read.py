@@ -17,7 +17,6 @@ from hoptree.corpus.markdown import read_markdown
 from hoptree.corpus.pdf import read_pdf
 from hoptree.corpus.problems import Problems
 from hoptree.corpus.records import read_records
-from hoptree.corpus.seen import Seen
 from hoptree.corpus.stream import Damaged, open_bytes
 from hoptree.corpus.text import read_text_file
 from hoptree.corpus.tsv import read_tsv
@@ -53,20 +52,18 @@ def read_passages(
 ) -> Iterator[Passage]:
     """The passages of a file, or of all readable files below a folder, in the order of their names.
 
-    Without `problems` nothing that is broken is passed over: the first such place is an error. `on_bytes` hears how
-    many bytes of all files together were read.
+    A passage that stands in two files comes twice, under the same id. Without `problems` nothing that is broken is
+    passed over: the first such place is an error. `on_bytes` hears how many bytes of all files together were read.
     """
     problems = Problems(limit=0) if problems is None else problems
-    seen, before = Seen(), 0
+    before = 0
 
     def advance(count: int) -> None:
         if on_bytes is not None:
             on_bytes(before + count)
 
     for file in find_files(source, problems=problems):
-        yield from read_file(
-            file, chunking=chunking, tokenizer=tokenizer, problems=problems, on_bytes=advance, seen=seen
-        )
+        yield from read_file(file, chunking=chunking, tokenizer=tokenizer, problems=problems, on_bytes=advance)
         before += file.size
 
 
@@ -77,15 +74,14 @@ def read_file(
     chunking: Chunking = _AUTO,
     tokenizer: Tokenizer | None = None,
     on_bytes: Callable[[int], None] | None = None,
-    seen: Seen | None = None,
 ) -> Iterator[Passage]:
     """The passages of one file of a corpus."""
     if chunking.by != "auto" or suffix_of(file.name) in _DOCUMENTS:
-        for document in read_documents(file, problems=problems, on_bytes=on_bytes, seen=seen):
+        for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
         return
     rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-    for item in read_records(rows, file.name, problems, seen or Seen(), usual=_passage):
+    for item in read_records(rows, file.name, problems, usual=_passage):
         if type(item) is Passage:
             yield item
         elif type(item) is Document:
@@ -105,16 +101,12 @@ def read_documents(
     *,
     problems: Problems,
     on_bytes: Callable[[int], None] | None = None,
-    seen: Seen | None = None,
 ) -> Iterator[Document]:
-    """The documents of one file; `on_bytes` hears now and then how many of its bytes, packed as they are, were read.
-
-    `seen` is shared between files whose passages may be the same (questions with contexts, rows without ids).
-    """
+    """The documents of one file; `on_bytes` hears now and then how many of its bytes, packed as they are, were read."""
     reader = _DOCUMENTS.get(suffix_of(file.name))
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-        yield from read_records(rows, file.name, problems, seen or Seen(), usual=_document)
+        yield from read_records(rows, file.name, problems, usual=_document)
         return
     try:
         with open_bytes(file.path, on_bytes) as stream:

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from hoptree.corpus.contexts import context_passages
+from hoptree.corpus.digests import digest_of, name_for
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
 from hoptree.corpus.jsonl import Row
 from hoptree.corpus.problems import Problems
-from hoptree.corpus.seen import Seen, digest_of
 from hoptree.corpus.wikipedia import is_page, read_page
 
 __all__ = ["read_records"]
@@ -32,12 +32,14 @@ _TAKEN = frozenset((*_IDS, "title", "text", "contents", "section", "aliases", "m
 
 
 def read_records(
-    rows: Iterable[Row], name: str, problems: Problems, seen: Seen, *, usual: Callable[[str, str, str], Usual]
+    rows: Iterable[Row], name: str, problems: Problems, *, usual: Callable[[str, str, str], Usual]
 ) -> Iterator[Document | Usual]:
     """The documents that rows stand for; a row that stands for none is passed over.
 
-    `usual` makes something of id, title and text where a row has just these, without the detour of a document.
+    Passages of question files and rows without ids come once each, however often the file repeats them. `usual` makes
+    something of id, title and text where a row has just these, without the detour of a document.
     """
+    seen: set[int] = set()
     for number, row in rows:
         if type(row) is not dict:
             problems.add("records without text", f"Line {number} of {name} is no JSON object.")
@@ -57,7 +59,7 @@ class _NoRecord(Exception):
     """Half a sentence on what a row lacks."""
 
 
-def _documents(row: dict[str, Any], where: str, problems: Problems, seen: Seen) -> Iterator[Document]:
+def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[int]) -> Iterator[Document]:
     contexts = context_passages(row)
     if contexts is not None:
         yield from _from_contexts(contexts, seen)
@@ -67,17 +69,25 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: Seen) 
         problems.note("empty documents", f"{where} has an empty text.")
     elif document.id:
         yield document
-    elif seen.first(document.title, document.text):
-        yield replace(document, id=digest_of(document.title, document.text))
+    elif _first(digest := digest_of(document), seen):
+        yield replace(document, id=digest)
     else:
         problems.note("repeated passages", f"{where} repeats an earlier passage.")
 
 
-def _from_contexts(contexts: Iterable[tuple[str, str]], seen: Seen) -> Iterator[Document]:
+def _from_contexts(contexts: Iterable[tuple[str, str]], seen: set[int]) -> Iterator[Document]:
     """Questions share passages, so that most are met more than once; that is no news worth a note."""
     for title, text in contexts:
-        if text and seen.first(title, text):
-            yield Document(seen.name_for(title, text), title, text, whole=True)
+        document = Document("", title, text, whole=True)
+        if text and _first(digest := digest_of(document), seen):
+            yield replace(document, id=name_for(title, digest))
+
+
+def _first(digest: str, seen: set[int]) -> bool:
+    """Whether a digest is met for the first time; kept as numbers, which take the least memory."""
+    before = len(seen)
+    seen.add(int(digest, 16))
+    return len(seen) > before
 
 
 def _record(row: dict[str, Any]) -> Document:

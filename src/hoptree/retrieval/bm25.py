@@ -24,7 +24,7 @@ class BM25:
     def __init__(self, index: Index) -> None:
         self._texts = index.texts
         self._passages = index.manifest.passages
-        self.identity = f"bm25:{index.manifest.digest}"
+        self.identity = f"bm25:{index.identity}"
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if self._passages < WORTH_A_THREAD:

@@ -77,7 +77,7 @@ class Linked:
         self._texts = index.texts
         self._links = Links(index.links)
         self._weights = weights or LinkWeights()
-        self.identity = f"linked:{index.manifest.digest}:{self._weights}"
+        self.identity = f"linked:{index.identity}:{self._weights}"
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if self._index.manifest.passages < WORTH_A_THREAD:

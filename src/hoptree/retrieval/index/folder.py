@@ -64,6 +64,11 @@ class Index:
             )
 
     @property
+    def identity(self) -> str:
+        """What determines what a search in this index finds: its passages, and how words are compared."""
+        return f"{self.manifest.digest}:{self.manifest.settings.language}"
+
+    @property
     def links(self) -> Path:
         return self.generation / "links"
 
@@ -133,7 +138,6 @@ class Change:
         self.texts = TextWriter(
             self.part / "text",
             language=self.settings.language,
-            title_weight=self.settings.title_weight,
             memory=_MEMORY,
         )
         if self.resumed:

@@ -22,12 +22,16 @@ create table if not exists passages (key integer primary key, content blob, file
 create table if not exists files (
     id integer primary key, source text, name text, size integer, modified integer, complete integer);
 create index if not exists files_by_name on files (source, name);
+create table if not exists also (key integer, file integer, primary key (key, file)) without rowid;
 create table if not exists removed (key integer primary key);
 create table if not exists names (name text primary key, since integer) without rowid;
 create table if not exists facts (name text primary key, value text) without rowid;
 """
 _MODULUS = 2**128
 _FILES_TO_SCAN = 20
+_PREFIX = "prefix "
+_COUNTED = ("next", "passages", "digest", "first new")
+"""Facts that every ledger comes to by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,26 @@ class Ledger:
     def drop(self, entries: Iterable[Entry]) -> None:
         dropped = list(entries)
         self._db.executemany("delete from passages where key = ?", ((entry.key,) for entry in dropped))
+        self._db.executemany("delete from also where key = ?", ((entry.key,) for entry in dropped))
         self._count(-len(dropped), -sum(int.from_bytes(entry.content) for entry in dropped))
 
     def move(self, keys: Sequence[int], file: int) -> None:
         """Passages that are as they were, but stand in another file now."""
         self._db.executemany("update passages set file = ? where key = ?", ((file, key) for key in keys))
+
+    def note_also(self, keys: Sequence[int], file: int) -> None:
+        """Passages that stand in this file too, as they are in the one they came from."""
+        self._db.executemany("insert or ignore into also values (?, ?)", ((key, file) for key in keys))
+
+    def also_in(self, keys: Sequence[int]) -> dict[int, list[int]]:
+        """The further files of passages, for those that have some."""
+        marks = ",".join("?" * len(keys))
+        found: dict[int, list[int]] = {}
+        for key, file in self._db.execute(
+            f"select key, file from also where key in ({marks}) order by key, file", keys
+        ):
+            found.setdefault(key, []).append(file)
+        return found
 
     def of_file(self, file: int) -> Iterator[Entry]:
         """The passages of a file, in bounded memory."""
@@ -177,9 +196,10 @@ class Ledger:
     def complete_file(self, file: int) -> None:
         self._db.execute("update files set complete = 1 where id = ?", (file,))
 
-    def name_of(self, file: int) -> str:
-        row = self._db.execute("select name from files where id = ?", (file,)).fetchone()
-        return str(row[0]) if row else "somewhere else"
+    def place_of(self, file: int) -> tuple[str, str]:
+        """Source and name of a file."""
+        row = self._db.execute("select source, name from files where id = ?", (file,)).fetchone()
+        return (str(row[0]), str(row[1])) if row else ("", "")
 
     def ids_of(self, source: str, name: str) -> list[int]:
         """The ids under which a file was read, or begun to be."""
@@ -205,18 +225,46 @@ class Ledger:
             return self._db.execute("select id, source, name from files order by id").fetchall()
         return self._db.execute("select id, source, name from files where source = ? order by id", (source,)).fetchall()
 
-    def sources(self) -> list[str]:
-        return [
-            row[0] for row in self._db.execute("select distinct source from files where source <> '' order by source")
-        ]
-
     def copy_files(self, other: Ledger) -> None:
-        """Enter the files of another ledger under the ids they have there."""
+        """Enter the files of another ledger under the ids they have there, and the facts that go with them."""
         rows = other._db.execute("select id, source, name, size, modified, complete from files")
         self._db.executemany("insert or replace into files values (?, ?, ?, ?, ?, ?)", rows)
+        if other._db.execute("select 1 from sqlite_master where name = 'also'").fetchone():  # else it is an older one
+            self._db.executemany(
+                "insert or ignore into also values (?, ?)", other._db.execute("select key, file from also")
+            )
+        facts = other._db.execute("select name, value from facts")
+        self._db.executemany(
+            "insert or ignore into facts values (?, ?)", (fact for fact in facts if fact[0] not in _COUNTED)
+        )
+
+    def leave(self, files: Iterable[int]) -> None:
+        """Files that are about to be dropped: no passage moves to them, and if they come back, they are read."""
+        self._db.execute("create temp table if not exists leaving (id integer primary key)")
+        self._db.execute("delete from leaving")
+        self._db.executemany("insert or ignore into leaving values (?)", ((file,) for file in files))
+        self._db.execute("delete from also where file in (select id from leaving)")
+        self._db.execute("update files set complete = 0, size = -1 where id in (select id from leaving)")
 
     def drop_file(self, file: int) -> None:
         self._db.execute("delete from files where id = ?", (file,))
+
+    # Sources: each has a prefix, with which the names of its documents begin
+
+    def enter_source(self, source: str, prefix: str) -> None:
+        self.set_fact(f"{_PREFIX}{source}", prefix)
+
+    def prefix_of(self, source: str) -> str:
+        return self.fact(f"{_PREFIX}{source}")
+
+    def forget_source(self, source: str) -> None:
+        self._db.execute("delete from facts where name = ?", (f"{_PREFIX}{source}",))
+
+    def sources(self) -> list[str]:
+        """The sources, also those that hold no file at present."""
+        entered = self._db.execute("select name from facts where substr(name, 1, ?) = ?", (len(_PREFIX), _PREFIX))
+        of_files = self._db.execute("select distinct source from files where source <> ''")
+        return sorted({row[0].removeprefix(_PREFIX) for row in entered} | {row[0] for row in of_files})
 
     # What a change took out, and the names that links look for
 

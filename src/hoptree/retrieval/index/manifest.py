@@ -22,7 +22,6 @@ class Settings:
     """How an index is made; what is added later is made the same way."""
 
     language: str = "english"
-    title_weight: int = 3
     links: bool = True
     encoder: str = ""
 

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,6 +25,8 @@ __all__ = ["BUILD_AGAIN", "TextWriter", "Texts", "readable", "tantivy_errors"]
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 _ANALYZER = "hoptree"
+_TITLE_WEIGHT = 3
+"""How often the title is counted among the words of a passage."""
 _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
 _TIE_ROOM = 10
@@ -63,9 +66,8 @@ def readable(folder: Path) -> Iterator[Path]:
 class TextWriter:
     """Adds passages to a text index, and takes them out. Nothing counts before `commit`."""
 
-    def __init__(self, folder: Path, *, language: str, title_weight: int, memory: int) -> None:
+    def __init__(self, folder: Path, *, language: str, memory: int) -> None:
         self._schema = _schema()
-        self._title_weight = title_weight
         with tantivy_errors(f"The index cannot be written to {folder}", "Free some space or choose another --out."):
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
@@ -83,7 +85,7 @@ class TextWriter:
         document.add_unsigned("number", number)
         document.add_bytes("record", _record(passage))
         title, text = _utf8(passage.title), _utf8(passage.text)
-        for _ in range(self._title_weight):
+        for _ in range(_TITLE_WEIGHT):
             document.add_text("body", title)
         document.add_text("body", text)
         for tag in passage.metadata:
@@ -135,12 +137,10 @@ class Texts:
         return tuple(dict.fromkeys(self._analyzer.analyze(_utf8(text))))
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
-        """How much each term tells, as BM25 counts it; a term of which no passage knows tells nothing."""
-        from math import log
-
-        found = {term: self._searcher.doc_freq("body", term) for term in terms}
+        """How much each term tells, as BM25 counts it: most the one that no passage knows."""
         total = len(self)
-        return {term: log(1 + (total - n + 0.5) / (n + 0.5)) if 0 < n <= total else 0.0 for term, n in found.items()}
+        found = {term: min(self._searcher.doc_freq("body", term), total) for term in terms}
+        return {term: log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in found.items()}
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
         """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows."""
@@ -180,18 +180,16 @@ class Texts:
         words = self.terms(text)
         if not words:
             return []
-        unsigned = tantivy.FieldType.Unsigned
-        older = tantivy.Query.range_query(self._schema, "number", unsigned, 0, before, True, False)
-        needed = [
-            (tantivy.Occur.Must, tantivy.Query.const_score_query(self._term("body", word), 0.0)) for word in words
-        ]
-        both = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, tantivy.Query.const_score_query(older, 0.0))])
+        needed = [(tantivy.Occur.Must, self._only("body", word)) for word in words]
         with tantivy_errors("The index is damaged"):
-            hits: list[Hit] = self._searcher.search(both, most + 1, count=False).hits
+            hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(needed), most + 1, count=False).hits
             if len(hits) > most:
                 return []
-            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
-            return [(int(key or 0), self._passage(at, 0.0)) for key, (_, at) in zip(keys, hits, strict=True)]
+            places = [address for _, address in hits]
+            numbers = self._searcher.fast_field_values("number", places)
+            older = [place for place, number in zip(places, numbers, strict=True) if int(number or 0) < before]
+            keys = self._searcher.fast_field_values("key", older)
+            return [(int(key or 0), self._passage(place, 0.0)) for key, place in zip(keys, older, strict=True)]
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """The passages with these keys; a key that no passage has is left out."""

@@ -1,0 +1,128 @@
+"""What can be done with an index as a whole; each is one change that happens or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+from hoptree.errors import CorpusError
+from hoptree.indexing.outcome import Listener, Outcome
+from hoptree.indexing.reading import Reading
+from hoptree.indexing.run import Run, source_name
+from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
+from hoptree.values import Passage
+
+__all__ = [
+    "add_to_index",
+    "build_index",
+    "compact_index",
+    "encode_index",
+    "index_passages",
+    "remove_from_index",
+    "update_index",
+]
+
+
+def build_index(
+    sources: Path | Sequence[Path],
+    out: Path,
+    *,
+    settings: Settings | None = None,
+    reading: Reading | None = None,
+    on_progress: Listener | None = None,
+) -> Outcome:
+    """Make an index of files or folders; one that is there already stays usable until the new one is complete."""
+    paths = [sources] if isinstance(sources, Path) else list(sources)
+    settings, reading = settings or Settings(), reading or Reading()
+    names = [source_name(path) for path in paths]
+    intent = {"what": "build", "sources": "\n".join(names), **reading.stored()}
+    with Change(out, settings, intent=intent, afresh=True) as change:
+        run = Run(change, reading, on_progress)
+        run.take_in(paths)
+        return run.finish()
+
+
+def add_to_index(sources: Sequence[Path], out: Path, *, on_progress: Listener | None = None) -> Outcome:
+    """Add the documents of further files or folders, or take in anew what changed in them."""
+    manifest = read_manifest(out)
+    reading = Reading.restored(manifest.reading)
+    intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
+    with Change(out, manifest.settings, intent=intent) as change:
+        run = Run(change, reading, on_progress)
+        run.take_in(sources)
+        return run.finish()
+
+
+def update_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
+    """Bring an index up to date with its sources: what is new, what changed, what is gone."""
+    manifest = read_manifest(out)
+    paths = [Path(source) for source in manifest.sources]
+    if not paths:
+        raise CorpusError(f"The index {out} was not made from files.", "Add to it, or build it again.")
+    for path in paths:
+        if not path.exists():
+            raise CorpusError(
+                f"The source {path} of the index is gone.",
+                f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
+            )
+    reading = Reading.restored(manifest.reading)
+    with Change(out, manifest.settings, intent={"what": "update"}) as change:
+        run = Run(change, reading, on_progress)
+        run.take_in(paths, may_be_empty=True)
+        if not change.ledger.passages:
+            raise CorpusError(
+                f"No source of the index {out} holds a document any more; the index is as it was.",
+                f"Put documents into {manifest.sources[0]}, or remove the folder {out}.",
+            )
+        return run.finish()
+
+
+def remove_from_index(
+    out: Path, *, ids: Iterable[str] = (), sources: Sequence[Path] = (), on_progress: Listener | None = None
+) -> Outcome:
+    """Take passages out: by id (of a passage, or of a document), or all of a source.
+
+    What of a source stands in another one as well stays.
+    """
+    manifest = read_manifest(out)
+    names = [source_name(path) for path in sources]
+    for name in names:
+        if name not in manifest.sources:
+            raise CorpusError(
+                f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
+            )
+    with Change(out, manifest.settings, intent={"what": "remove", "run": uuid4().hex}) as change:
+        run = Run(change, Reading.restored(manifest.reading), on_progress)
+        run.take_out(ids)
+        run.drop_sources(names)
+        if not change.ledger.passages:
+            raise CorpusError("That would leave the index empty.", f"Remove the folder {out} instead.")
+        return run.finish()
+
+
+def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
+    """Write an index anew from its own passages: smaller, and with scores as if it had been built at once."""
+    manifest = read_manifest(out)
+    with Change(out, manifest.settings, intent={"what": "compact"}, afresh=True) as change:
+        run = Run(change, Reading.restored(manifest.reading), on_progress)
+        run.copy(Index(out))  # opened under the lock: what another writer finished meanwhile is in it
+        return run.finish()
+
+
+def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
+    """Give an index vectors by an encoder, or those of another one than it has."""
+    manifest = read_manifest(out)
+    with Change(out, replace(manifest.settings, encoder=encoder), intent={"what": "encode"}) as change:
+        return Run(change, Reading.restored(manifest.reading), on_progress).finish(any_encoder=True)
+
+
+def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
+    """Make an index of passages that a program has at hand."""
+    settings = settings or Settings()
+    with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, afresh=True) as change:
+        run = Run(change, Reading(), None)
+        run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
+        return run.finish().manifest

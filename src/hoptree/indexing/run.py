@@ -1,0 +1,293 @@
+"""One indexing run: what it reads is compared with what the index holds, and only the difference is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import TypeVar
+
+from hoptree.corpus.chunk import Tokenizer, load_tokenizer
+from hoptree.corpus.contamination import QuestionFilter, read_questions
+from hoptree.corpus.files import SourceFile, find_files
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_file
+from hoptree.errors import CorpusError
+from hoptree.indexing.carrying import carry_vectors
+from hoptree.indexing.conflict import conflict
+from hoptree.indexing.outcome import Listener, Outcome, Progress
+from hoptree.indexing.reading import Reading
+from hoptree.indexing.waiting import wait_for
+from hoptree.retrieval.index.encoding import encode_passages
+from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.ledger import Entry, content_of, key_of
+from hoptree.retrieval.index.linking import link_passages
+from hoptree.values import Passage
+
+__all__ = ["Run", "source_name"]
+
+T = TypeVar("T")
+Row = tuple[Passage, int, bytes]
+"""A passage with its key and its content."""
+
+_AT_ONCE = 1_000
+_SAVE_EVERY = 1_000_000
+"""Passages after which work is made safe: what a killed run loses at most."""
+
+
+def source_name(source: Path) -> str:
+    """What an index calls a source, from wherever it is named."""
+    return str(source.resolve())
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The passages of a file, told apart: to be added, standing in another file before or as well, to be taken out."""
+
+    fresh: dict[int, Row] = field(default_factory=dict)
+    moved: list[int] = field(default_factory=list)
+    elsewhere: list[int] = field(default_factory=list)
+    replaced: list[Entry] = field(default_factory=list)
+
+
+class Run:
+    """One indexing run over a change: reads, compares with the ledger, adds, removes, links, encodes, tells how far."""
+
+    def __init__(self, change: Change, reading: Reading, on_progress: Listener | None) -> None:
+        self._change, self._ledger = change, change.ledger
+        self._reading = reading
+        self._tell = on_progress or (lambda progress: None)
+        self._problems = Problems(reading.skip_broken)
+        questions = (question for path in reading.without for question in read_questions(path))
+        self._filter = QuestionFilter(questions) if reading.without else None
+        self._tokenizer: Tokenizer | None = load_tokenizer(reading.tokenizer) if reading.tokenizer else None
+        self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
+        self._unsaved = 0
+        self._done = self._total = 0
+
+    # Reading
+
+    def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False) -> None:
+        """Bring the index up to date with these sources."""
+        changed: list[tuple[int, SourceFile]] = []
+        before: set[int] = set()
+        for name, source in {source_name(source): source for source in sources}.items():
+            prefix = self._prefix(name)
+            for file in find_files(source, problems=self._problems, may_be_empty=may_be_empty):
+                if file.path.is_relative_to(self._change.folder):
+                    continue  # the index itself, where it lies inside a source
+                ids, state = self._ledger.ids_of(name, file.name), self._ledger.file(name, file.name)
+                number = state.id if state else -1
+                same = state is not None and (state.size, state.modified_ns) == (file.size, file.modified_ns)
+                # A later id was given to it by a run that was cut off, and may have taken passages from this one.
+                if not same or number != max(ids):
+                    number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
+                    changed.append((number, replace(file, name=f"{prefix}/{file.name}") if prefix else file))
+                    self._total += file.size
+                self._ledger.mark_present([*ids, number])
+                before.update(set(ids) - {number})
+            before.update(self._ledger.gone(name))
+        # All of them from the start: a passage may have moved from a file that is read later to one that is read first.
+        for number, file in changed:
+            self._take_file(number, file, before)
+        self._drop_files(before)
+
+    def _prefix(self, source: str) -> str:
+        """What the names of a source's documents begin with, settled when it is first taken in.
+
+        Further folders bring their own name along, since two folders may well hold a readme.txt each.
+        """
+        known = self._ledger.sources()
+        if source not in known:
+            self._ledger.enter_source(source, PurePath(source).name if known and Path(source).is_dir() else "")
+        return self._ledger.prefix_of(source)
+
+    def _take_file(self, number: int, file: SourceFile, before: set[int]) -> None:
+        passages = read_file(
+            file,
+            problems=self._problems,
+            chunking=self._reading.chunking,
+            tokenizer=self._tokenizer,
+            on_bytes=lambda count: self._progress("reading", self._done + count),
+        )
+        self.take(passages, number, before)
+        self._ledger.complete_file(number)
+        self._done += file.size
+
+    def take(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
+        """Take in the passages of a file; what stood in the files `before` may move here or be replaced."""
+        for some in _some(self._filter(passages) if self._filter else passages, _AT_ONCE):
+            rows = [(passage, key_of(passage.id), content_of(passage)) for passage in some]
+            told = self._compare(rows, file, before)
+            self._change.remove(told.replaced)
+            self._ledger.move(told.moved, file)
+            self._ledger.note_also(told.elsewhere, file)
+            self._change.add(list(told.fresh.values()), file)
+            self._unchanged += len(told.moved)
+            self._replaced += len(told.replaced)
+            self._added += len(told.fresh) - len(told.replaced)
+            self._save_now_and_then(len(rows))
+
+    def _compare(self, rows: Sequence[Row], file: int, before: Collection[int]) -> _Told:
+        """Tell the passages of a file apart by what the index holds already."""
+        known = self._ledger.look_up([key for _, key, _ in rows])
+        met: dict[int, bytes] = {}
+        told = _Told()
+        for passage, key, content in rows:
+            entry = known.get(key)
+            if key in met:
+                self._check_repeated(passage, content, Entry(key, met[key], file, -1), file)
+                continue
+            met[key] = content
+            if entry is None:
+                told.fresh[key] = (passage, key, content)
+            elif entry.file not in before:
+                self._check_repeated(passage, content, entry, file)
+                if entry.file != file:
+                    told.elsewhere.append(key)
+            elif entry.content == content:
+                told.moved.append(key)
+            else:
+                told.replaced.append(entry)
+                told.fresh[key] = (passage, key, content)
+        if told.replaced:
+            self._check_replaced([told.fresh[entry.key][0] for entry in told.replaced], file, before)
+        return told
+
+    def _check_repeated(self, passage: Passage, content: bytes, other: Entry, file: int) -> None:
+        """An id that came before is no matter if the passage is the same; else one of the two would be lost."""
+        if other.content != content:
+            raise conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other.file))
+        if self._change.resumed and other.file == file and other.number >= 0:
+            self._unchanged += 1  # the part of the file that was read before the run was cut off
+        else:
+            self._repeated += 1
+
+    def _check_replaced(self, passages: Sequence[Passage], file: int, before: Collection[int]) -> None:
+        """A passage may not be replaced while a file that did not change holds it as it was."""
+        others = self._ledger.also_in([key_of(passage.id) for passage in passages])
+        for passage in passages:
+            for other in others.get(key_of(passage.id), ()):
+                if other not in before:
+                    raise conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other))
+
+    # Taking out
+
+    def take_out(self, ids: Iterable[str]) -> None:
+        """Remove passages by id, or all passages of a document by its id."""
+        for some in _some(ids, _AT_ONCE):
+            keys = {key_of(name): name for name in some}
+            entries = self._ledger.look_up(list(keys))
+            for key, name in keys.items():
+                if key not in entries:
+                    entries |= self._pieces(name)
+            self._remove(list(entries.values()))
+
+    def _pieces(self, document: str) -> dict[int, Entry]:
+        """The passages DOCUMENT#1, DOCUMENT#2, … of a document that was cut."""
+        found: dict[int, Entry] = {}
+        start = 1
+        while more := self._ledger.look_up([key_of(f"{document}#{n}") for n in range(start, start + _AT_ONCE)]):
+            found |= more
+            start += _AT_ONCE
+        if not found:
+            raise CorpusError(f"The index has no passage '{document}'.", "hoptree search --json shows ids.")
+        return found
+
+    def drop_sources(self, names: Sequence[str]) -> None:
+        """Remove whole sources; what of them stands in others as well stays."""
+        self._drop_files([file for name in names for file, _, _ in self._ledger.files(name)])
+        for name in names:
+            self._ledger.forget_source(name)
+
+    def _drop_files(self, files: Collection[int]) -> None:
+        """Remove files with what is left of their passages, but for those that other files hold too."""
+        self._ledger.leave(files)
+        for file in files:
+            while entries := list(islice(self._ledger.of_file(file), _AT_ONCE)):
+                others = self._ledger.also_in([entry.key for entry in entries])
+                for key, (other, *_) in others.items():
+                    self._ledger.move([key], other)
+                self._unchanged += len(others)
+                self._remove([entry for entry in entries if entry.key not in others])
+            self._ledger.drop_file(file)
+
+    def _remove(self, entries: Sequence[Entry]) -> None:
+        self._change.remove(entries)
+        self._removed += len(entries)
+        self._save_now_and_then(len(entries))
+
+    # Compaction
+
+    def copy(self, index: Index) -> None:
+        """Take in all passages of another index, with the files they came from and their vectors."""
+        ledger = index.ledger()
+        self._ledger.copy_files(ledger)
+        carry_vectors(index.vectors, self._change.part / index.vectors.name)
+        self._total = len(index.texts)
+        for rows in _some(index.texts.scan(), _AT_ONCE):
+            entries = ledger.look_up([key for _, key, _ in rows])
+            there = self._ledger.look_up(list(entries))
+            for file in dict.fromkeys(entry.file for entry in entries.values()):
+                fresh = [
+                    (passage, key, entries[key].content)
+                    for _, key, passage in rows
+                    if entries[key].file == file and key not in there
+                ]
+                self._change.add(fresh, file)
+            self._unchanged += len(rows)
+            self._done += len(rows)
+            self._save_now_and_then(len(rows))
+            self._progress("copying", self._done)
+        ledger.close()
+
+    # The end
+
+    def _save_now_and_then(self, count: int) -> None:
+        self._unsaved += count
+        if self._unsaved >= _SAVE_EVERY:
+            self._change.save()
+            self._unsaved = 0
+
+    def _progress(self, stage: str, done: int) -> None:
+        self._tell(Progress(stage, done, self._total, self._added + self._unchanged + self._replaced))
+
+    def finish(self, *, any_encoder: bool = False) -> Outcome:
+        """Link and encode what is new, and put the change in place; `any_encoder` may be another one than before."""
+        change = self._change
+        if not self._ledger.passages:
+            self._nothing()
+        change.close_texts()
+        fresh = self._added + self._replaced
+        self._total = max(self._ledger.next_number - change.first_new, 1)
+        if change.settings.links:
+            link_passages(change, on_passage=lambda count: self._progress("linking", count))
+        if change.settings.encoder:
+            heard = lambda count: self._progress("encoding", count)  # noqa: E731
+            wait_for(encode_passages(change, heard, any_encoder=any_encoder))
+        self._total = fresh
+        manifest = change.finish(reading=self._reading.stored())
+        return Outcome(
+            manifest,
+            self._added,
+            self._unchanged,
+            self._replaced,
+            self._removed,
+            self._repeated,
+            self._filter.dropped if self._filter else 0,
+            change.resumed,
+            self._problems.summary(),
+            (*self._problems.sentences, *self._problems.notes),
+        )
+
+    def _nothing(self) -> None:
+        said = f" ({self._problems.summary()})" if self._problems.counts else ""
+        raise CorpusError(f"The corpus is empty: no passage was found{said}.", "Give a folder or file with text in it.")
+
+
+def _some(items: Iterable[T], count: int) -> Iterator[list[T]]:
+    """The items in lists of at most so many."""
+    walk = iter(items)
+    while part := list(islice(walk, count)):
+        yield part
