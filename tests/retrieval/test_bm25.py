@@ -292,3 +292,46 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     index_passages(PASSAGES, tmp_path / "index")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "index.new", "index.old"]
     assert (tmp_path / "index.old" / "thesis.txt").read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "query"),
+    [
+        ("english", "Re\u0301sume\u0301 of Ko\u0308ln", "résumé Köln"),
+        ("english", "résumé Köln", "Re\u0301sume\u0301"),
+        ("english", "Cafés", "cafe"),
+        ("german", "Die Häuser", "Haus"),
+        ("french", "les étoiles", "etoile"),
+    ],
+)
+def test_accents_never_stand_in_the_way(tmp_path: Path, language: str, text: str, query: str) -> None:
+    index_passages([Passage("a", "", text), Passage("b", "", "other")], tmp_path / "idx", settings=Settings(language))
+    assert found(BM25(Index(tmp_path / "idx")), query) == ["a"]
+
+
+@pytest.mark.parametrize(("language", "words"), [("german", "für über während"), ("french", "été étaient étions")])
+def test_stop_words_with_accents_are_stop_words(tmp_path: Path, language: str, words: str) -> None:
+    index_passages([Passage("a", "", f"{words} Licht")], tmp_path / "idx", settings=Settings(language))
+    assert found(BM25(Index(tmp_path / "idx")), words) == []
+
+
+def test_filters_look_at_metadata_documents_and_titles(tmp_path: Path) -> None:
+    passages = [
+        Passage("a", "One", "film", metadata=(("x", "y=z"),)),
+        Passage("b", "Two", "film", metadata=(("x=y", "z"),)),
+        Passage("c#1", "Two", "film", document="c", start=0, end=4),
+        Passage("c#2", "Two", "film", document="c", start=5, end=9, metadata=(("x", "1"), ("x", "2"))),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    index = BM25(Index(tmp_path / "idx"))
+
+    def kept(**where: str) -> list[str]:
+        return [
+            passage.id for passage in index.search_now("film", 9, {k.replace("_", "="): v for k, v in where.items()})
+        ]
+
+    assert (kept(x="y=z"), kept(x_y="z")) == (["a"], ["b"])
+    assert (kept(x="1"), kept(x="2"), kept(x="3")) == (["c#2"], ["c#2"], [])
+    assert (kept(document="c"), kept(document="a"), kept(document="z")) == (["c#1", "c#2"], ["a"], [])
+    assert (kept(title="Two"), kept(title="two")) == (["b", "c#1", "c#2"], [])
+    assert kept(title="Two", document="c", x="2") == ["c#2"]

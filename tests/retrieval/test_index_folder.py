@@ -382,3 +382,33 @@ def test_links_are_the_same_after_a_copy_of_the_folder(out: Path, tmp_path: Path
 def test_a_finished_change_cannot_be_mistaken_for_one_that_is_not(out: Path) -> None:
     with pytest.raises(CorpusError, match="is no index"), Change(out / "000001", Settings(), intent={}):
         pass
+
+
+def test_folders_of_others_are_never_taken_away(tmp_path: Path) -> None:
+    for name in ("20240115", "000003", "000004.part"):
+        (tmp_path / "backups" / name).mkdir(parents=True)
+        (tmp_path / "backups" / name / "photo.jpg").write_bytes(b"x")
+    with pytest.raises(CorpusError, match="is no index"):
+        index_passages(PASSAGES, tmp_path / "backups")
+    assert len(list((tmp_path / "backups").rglob("photo.jpg"))) == 3
+    index_passages(PASSAGES, tmp_path / "idx")
+    (tmp_path / "idx" / "123456").mkdir()
+    (tmp_path / "idx" / "123456" / "photo.jpg").write_bytes(b"x")
+    index_passages(PASSAGES[:5], tmp_path / "idx")
+    assert (tmp_path / "idx" / "123456" / "photo.jpg").exists()
+
+
+def test_a_run_killed_just_before_the_manifest_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_rows(tmp_path / "docs" / "a.jsonl", rows(20))
+
+    def die(folder: Path, manifest: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.retrieval.index.folder.write_manifest", die)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(source, tmp_path / "idx")
+    again = build_index(source, tmp_path / "idx")
+    assert (again.resumed, again.unchanged, again.added) == (True, 20, 0)
+    build_index(source, tmp_path / "fresh")
+    assert graph(tmp_path / "idx") == graph(tmp_path / "fresh") and found(tmp_path / "idx", "number3")

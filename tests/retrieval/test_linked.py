@@ -245,3 +245,15 @@ def test_languages_are_stemmed_their_own_way(tmp_path: Path, language: str, quer
 def test_an_unknown_language_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="klingon"):
         index_passages(films(), tmp_path / "idx", settings=Settings(language="klingon"))
+
+
+def test_a_document_of_many_passages_is_one_document(tmp_path: Path) -> None:
+    chunks = [
+        Passage(f"ada#{n}", "Ada Moor", said, document="ada", start=n * 50, end=n * 50 + len(said))
+        for n, said in enumerate(
+            ("Her childhood passed at Skagen.", "She liked boats.", "She was born in a storm.", "Later she wrote.")
+        )
+    ]
+    index_passages([p for p in films() if p.id != "ada"] + chunks, tmp_path / "idx")
+    found = names(Linked(Index(tmp_path / "idx")).search_now(QUESTION, 3))
+    assert {*found[:2]} == {"kite", "ada#2"}, "the passage of the document that fits the question best"

@@ -154,7 +154,7 @@ def test_titles_aliases_and_lower_case_names_are_mentioned(tmp_path: Path) -> No
     assert {("skagen", "the moor"), ("skagen", "silent harbour"), ("plain", "ada moor"), ("book", "tom reed")} <= found
     assert not {("film", "red kite"), ("skagen", "skagen"), ("harbour", "skagen")} & found
     links = Links(Index(tmp_path / "idx").links)
-    assert links.bearing("red kite", 3) == sorted((key_of("film"), key_of("book")))
+    assert links.bearing("red kite", 3) == [[key] for key in sorted((key_of("film"), key_of("book")))]
     assert links.bearing("red kite", 1) == []
     assert links.borne("the moor") and not links.borne("tom reed")
     assert links.count("skagen") == 2
@@ -216,7 +216,7 @@ def test_the_graph_after_a_removal_is_that_of_a_fresh_build(tmp_path: Path) -> N
     assert graph(out) - {("skagen", "the moor")} == graph(tmp_path / "fresh")
     links = Links(Index(out).links)
     assert not links.borne("ada moor") and links.borne("red kite")
-    assert links.bearing("red kite", 1) == [key_of("film")]
+    assert links.bearing("red kite", 1) == [[key_of("film")]]
     compact_index(out)
     assert graph(out) == graph(tmp_path / "fresh")
 
@@ -236,3 +236,31 @@ def test_a_larger_graph_grows_as_it_is_built(tmp_path: Path) -> None:
 def test_an_index_may_do_without_links(tmp_path: Path) -> None:
     index_passages(corpus(), tmp_path / "idx", settings=Settings(links=False))
     assert not (Index(tmp_path / "idx").links).exists()
+
+
+def test_names_of_common_words_are_found_in_older_passages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoptree.retrieval.index.linking._CANDIDATES", 5)
+    older = [Passage(f"o{n}", "", f"It was said of Red Kite in year {n}.") for n in range(20)]
+    added = [
+        Passage("kite", "Red Kite", "A film."),
+        Passage("list", "", "Nothing."),
+        Passage("rare", "Year 7", "Seven."),
+    ]
+    index_passages([*older, *added], tmp_path / "whole")
+    write_rows(tmp_path / "a.jsonl", [{"id": p.id, "title": p.title, "text": p.text} for p in older])
+    write_rows(tmp_path / "b.jsonl", [{"id": p.id, "title": p.title, "text": p.text} for p in added])
+    build_index(tmp_path / "a.jsonl", tmp_path / "grown")
+    add_to_index([tmp_path / "b.jsonl"], tmp_path / "grown")
+    assert graph(tmp_path / "grown") == graph(tmp_path / "whole")
+    counts = [Links(Index(tmp_path / which).links).count("red kite") for which in ("grown", "whole")]
+    assert counts == [20, 20]
+
+
+def test_a_passage_may_mention_any_number_of_names(tmp_path: Path) -> None:
+    lowered = [f"item number{n} of lists" for n in range(1_100)]
+    page = {"id": "page", "title": "", "text": ", ".join(lowered)}
+    write_rows(tmp_path / "a.jsonl", [page])
+    write_rows(tmp_path / "b.jsonl", [{"id": f"n{n}", "title": name, "text": "x"} for n, name in enumerate(lowered)])
+    build_index(tmp_path / "a.jsonl", tmp_path / "idx")
+    add_to_index([tmp_path / "b.jsonl"], tmp_path / "idx")
+    assert len(Links(Index(tmp_path / "idx").links).mentions(key_of("page"))) == 1_100

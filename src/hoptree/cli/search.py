@@ -52,7 +52,7 @@ def search(
         print_json([_row(passage, explain) for passage in found])
         return
     if not found:
-        typer.echo("No passage fits the query." if where else "No passage shares a word with the query.")
+        typer.echo("Nothing was found: no passage has a word of the query that tells one text from another.")
     for passage in found:
         typer.echo(clean(f"{passage.score:7.2f}  {passage.id}  {passage.title}"))
         if explain:

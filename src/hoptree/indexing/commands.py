@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -47,11 +46,9 @@ def build_index(
 
 def add_to_index(sources: Sequence[Path], out: Path, *, on_progress: Listener | None = None) -> Outcome:
     """Add the documents of further files or folders, or take in anew what changed in them."""
-    manifest = read_manifest(out)
-    reading = Reading.restored(manifest.reading)
     intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
-    with Change(out, manifest.settings, intent=intent) as change:
-        run = Run(change, reading, on_progress)
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress)
         run.take_in(sources)
         return run.finish()
 
@@ -68,9 +65,8 @@ def update_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
                 f"The source {path} of the index is gone.",
                 f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
             )
-    reading = Reading.restored(manifest.reading)
-    with Change(out, manifest.settings, intent={"what": "update"}) as change:
-        run = Run(change, reading, on_progress)
+    with Change(out, intent={"what": "update"}) as change:
+        run = Run(change, _as_before(change), on_progress)
         run.take_in(paths, may_be_empty=True)
         if not change.ledger.passages:
             raise CorpusError(
@@ -94,8 +90,8 @@ def remove_from_index(
             raise CorpusError(
                 f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
             )
-    with Change(out, manifest.settings, intent={"what": "remove", "run": uuid4().hex}) as change:
-        run = Run(change, Reading.restored(manifest.reading), on_progress)
+    with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
+        run = Run(change, _as_before(change), on_progress)
         run.take_out(ids)
         run.drop_sources(names)
         if not change.ledger.passages:
@@ -105,18 +101,17 @@ def remove_from_index(
 
 def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
     """Write an index anew from its own passages: smaller, and with scores as if it had been built at once."""
-    manifest = read_manifest(out)
-    with Change(out, manifest.settings, intent={"what": "compact"}, afresh=True) as change:
-        run = Run(change, Reading.restored(manifest.reading), on_progress)
+    read_manifest(out)  # there must be an index, though nothing of it is carried over as it is
+    with Change(out, intent={"what": "compact"}, afresh=True) as change:
+        run = Run(change, _as_before(change), on_progress)
         run.copy(Index(out))  # opened under the lock: what another writer finished meanwhile is in it
         return run.finish()
 
 
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
     """Give an index vectors by an encoder, or those of another one than it has."""
-    manifest = read_manifest(out)
-    with Change(out, replace(manifest.settings, encoder=encoder), intent={"what": "encode"}) as change:
-        return Run(change, Reading.restored(manifest.reading), on_progress).finish(any_encoder=True)
+    with Change(out, intent={"what": "encode"}, encoder=encoder) as change:
+        return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
 
 def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
@@ -126,3 +121,8 @@ def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings
         run = Run(change, Reading(), None)
         run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
         return run.finish().manifest
+
+
+def _as_before(change: Change) -> Reading:
+    """How the sources of an index were read when it was made."""
+    return Reading.restored(change.base.reading if change.base else {})

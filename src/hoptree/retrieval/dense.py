@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hoptree.retrieval.encoders.encoder import Encoder
+from hoptree.retrieval.filters import fits
 from hoptree.retrieval.store import PassageStore
 from hoptree.retrieval.vectors import Vectors
 from hoptree.retrieval.window import Window
@@ -72,11 +73,7 @@ class Dense:
         found = [
             replace(passage, score=score, stages=(*passage.stages, (self.kind, score)))
             for key, score in nearest
-            if (passage := stored.get(key)) is not None and _fits(passage, where)
+            if (passage := stored.get(key)) is not None and fits(passage, where)
         ]
         found.sort(key=lambda passage: (-passage.score, passage.id))
         return found
-
-
-def _fits(passage: Passage, where: Mapping[str, str]) -> bool:
-    return not where or set(where.items()) <= set(passage.metadata)

@@ -14,6 +14,7 @@ from math import log
 
 from hoptree.errors import CorpusError
 from hoptree.retrieval.bm25 import WORTH_A_THREAD
+from hoptree.retrieval.filters import fits
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.mentions import folded, names_of
@@ -54,7 +55,7 @@ class LinkWeights:
     spread: float = 0.3
     """How much less each link of a seed counts the more it has (an exponent)."""
     bearers: int = 2
-    """A name that more passages bear is ambiguous, and not followed."""
+    """A name that more documents bear is ambiguous, and not followed."""
     mentioners: int = 30
     """A name that more passages mention ties them together no more."""
     covered: tuple[float, float] = (0.8, 1.0)
@@ -131,19 +132,24 @@ class Linked:
         """The passages whose names stand in the query, longest names first, each with what that is worth."""
         found: dict[int, float] = {}
         for name in _names_in(query, self._links):
-            bearers = self._links.bearing(name, self._weights.bearers)
             worth = self._weights.named / (1 + self._weights.rare_named * log(max(self._links.count(name), 1)))
-            for key, part in self._parts(query, bearers).items():
+            for key, part in self._parts(query, name).items():
                 found[key] = max(found.get(key, 0.0), worth * part)
         return found
 
-    def _parts(self, query: str, bearers: Sequence[int]) -> dict[int, float]:
-        """Share a name's worth among the passages that bear it, by how well each fits the query."""
-        if len(bearers) < 2:
-            return dict.fromkeys(bearers, 1.0)
-        scores = self._texts.scores(query, bearers)
+    def _parts(self, query: str, name: str) -> dict[int, float]:
+        """Share a name's worth among the passages that bear it, by how well each fits the query.
+
+        Where none fits at all, the beginning of each document stands for it.
+        """
+        documents = self._links.bearing(name, self._weights.bearers)
+        if not documents or (documents[1:] == [] and len(documents[0]) == 1):
+            return dict.fromkeys(documents[0] if documents else (), 1.0)
+        scores = self._texts.scores(query, [key for keys in documents for key in keys])
         best = max(scores.values(), default=0.0)
-        return {key: scores.get(key, 0.0) / best if best else 1 / len(bearers) for key in bearers}
+        if not best:
+            return {keys[0]: 1 / len(documents) for keys in documents}
+        return {key: score / best for key, score in scores.items() if score}
 
     def _follow(self, query: str, starts: Mapping[int, float], passages: Mapping[int, Passage]) -> dict[int, float]:
         """What each passage that the starts lead to is worth: the best of the links to it."""
@@ -165,7 +171,7 @@ class Linked:
                 count = links.count(name)
                 rarity = 1 + weights.rare * log(max(count, 1))
                 worth = strength * weights.link / rarity / ways**weights.spread
-                for key, part in self._parts(query, links.bearing(name, weights.bearers)).items():
+                for key, part in self._parts(query, name).items():
                     give([key], worth * part, source)
                 if 2 <= count <= weights.mentioners and f" {name} " not in said:
                     give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
@@ -208,7 +214,7 @@ class Linked:
                 stages=_stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)),
             )
             for key in wanted
-            if key in passages and _fits(passages[key], where)
+            if key in passages and fits(passages[key], where)
         ]
         found.sort(key=lambda passage: (-passage.score, passage.id))
         return tuple(found[:k])
@@ -245,7 +251,3 @@ def _stages(own: float, named: float, linked: float) -> tuple[tuple[str, float],
     return tuple(
         (name, round(value, 4)) for name, value in (("bm25", own), ("named", named), ("link", linked)) if value
     )
-
-
-def _fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
-    return not where or where.items() <= set(passage.metadata)

@@ -53,12 +53,25 @@ def _first_stage(corpus: str | Path, kind: str) -> Retriever:
         if kind != "bm25":
             raise ConfigError(f"'{kind}' needs an index folder.", "An engine is searched as it is: --retriever bm25.")
         return open_remote(str(corpus))
+    from hoptree.retrieval.index.manifest import read_manifest
+
+    while True:
+        generation = read_manifest(Path(corpus)).generation
+        try:
+            return _over_index(Path(corpus), kind)
+        except CorpusError:
+            # A writer may have put the next generation in place between two steps of opening.
+            if read_manifest(Path(corpus)).generation == generation:
+                raise
+
+
+def _over_index(folder: Path, kind: str) -> Retriever:
     # Imported here: tantivy is a native library that a run without a corpus does not need.
     from hoptree.retrieval.bm25 import BM25
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.linked import Linked
 
-    index = Index(Path(corpus))
+    index = Index(folder)
     if kind == "bm25":
         return BM25(index)
     if kind == "linked":

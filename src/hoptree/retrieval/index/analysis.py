@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 import tantivy
 
 from hoptree.errors import ConfigError
 
-__all__ = ["analyzer_for", "pairs"]
+__all__ = ["analyzer_for", "composed", "pairs"]
 
 _LONGEST = 60
 """Bytes of a term: what is longer is no word."""
@@ -16,6 +17,7 @@ _STEMMED = (
     *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
 )
+_STOPPED = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}  # those have no list of stop words
 # Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -23,19 +25,26 @@ _UNSPACED = re.compile(
 
 
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Lower-cased words without accents, stop words and endings; `none` keeps stop words and endings."""
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.remove_long(_LONGEST))
-    builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())
-    if language == "none":
-        return builder.build()
-    if language not in _STEMMED:
+    """Lower-cased words without stop words, endings and accents; `none` keeps stop words and endings.
+
+    Accents go last: stop words and endings are written with them.
+    """
+    if language not in (*_STEMMED, "none"):
         raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(_STEMMED)}, or none.")
-    try:
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.remove_long(_LONGEST))
+    builder = builder.filter(tantivy.Filter.lowercase())
+    if language in _STOPPED:
         builder = builder.filter(tantivy.Filter.stopword(language))
-    except ValueError:  # a few languages have a stemmer and no list of stop words
-        builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.remove_long(_LONGEST))
-        builder = builder.filter(tantivy.Filter.lowercase()).filter(tantivy.Filter.ascii_fold())
-    return builder.filter(tantivy.Filter.stemmer(language)).build()
+    if language != "none":
+        builder = builder.filter(tantivy.Filter.stemmer(language))
+    return builder.filter(tantivy.Filter.ascii_fold()).build()
+
+
+def composed(text: str) -> str:
+    """The text with letters and their accents as one character each, and without halves of characters."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
 
 
 def pairs(text: str) -> list[str]:

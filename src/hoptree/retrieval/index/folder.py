@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,7 @@ from hoptree.values import Passage
 __all__ = ["Change", "Index"]
 
 _INTENT = "intent.json"
+_GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
 _MEMORY = 256 * 2**20
 """Bytes tantivy may collect before it writes a segment."""
 
@@ -89,20 +91,21 @@ class Change:
     other. With `afresh` the old content is not carried over.
     """
 
-    def __init__(self, folder: Path, settings: Settings, *, intent: Mapping[str, str], afresh: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings | None = None,
+        *,
+        intent: Mapping[str, str],
+        afresh: bool = False,
+        encoder: str | None = None,
+    ) -> None:
         self.folder = folder.resolve()
-        self.base = _base(self.folder, afresh)
-        if self.base is None and not afresh:
+        if _base(self.folder, afresh) is None and not afresh:
             read_manifest(self.folder)  # says what is there instead
-        self.settings = settings
+        self._given, self._encoder = settings, encoder
         self._lock = WriteLock(self.folder)
-        self._intent = {
-            "settings": asdict(settings),
-            "base": self.base.digest if self.base else "",
-            "generation": self.base.generation if self.base else 0,
-            "afresh": afresh,
-            **intent,
-        }
+        self._intent: dict[str, object] = {"afresh": afresh, **intent}
         self._afresh = afresh
         self._new = not self.folder.exists()
         self.resumed = self._saved = False
@@ -122,14 +125,25 @@ class Change:
         return self
 
     def _stage(self) -> None:
-        # Read again: another writer may have finished while the lock was waited for.
+        # Read under the lock: another writer may have finished while it was waited for.
         self.base = _base(self.folder, self._afresh)
+        self.settings = self._given or (self.base.settings if self.base else Settings())
+        if self._encoder is not None:
+            self.settings = replace(self.settings, encoder=self._encoder)
+        self._intent |= {
+            "settings": asdict(self.settings),
+            "base": self.base.digest if self.base else "",
+            "generation": self.base.generation if self.base else 0,
+        }
         self._number = self.base.generation + 1 if self.base else _unused(self.folder)
         self.part = self.folder / f"{_name(self._number)}.part"
+        complete = self.folder / _name(self._number)
+        if complete.exists() and not self.part.exists() and _ours(complete):
+            complete.rename(self.part)  # left by a run that was killed just before it wrote the manifest
         self.resumed = _read_intent(self.part) == self._intent
         if not self.resumed:
             for left in self.folder.glob("*.part"):
-                if _ours(left.name):
+                if _ours(left):
                     shutil.rmtree(left)
             self._copy_base()
         self.ledger = Ledger(self.part / "ledger.sqlite", writable=True)
@@ -208,17 +222,15 @@ class Change:
         self.ledger.forget_removed()
         self.ledger.settle()
         self.ledger.close()
-        (self.part / _INTENT).unlink()
         for lock in self.part.rglob("*.lock"):
             lock.unlink()
         manifest = replace(manifest, bytes=sum(path.stat().st_size for path in self.part.rglob("*") if path.is_file()))
         final = self.folder / _name(self._number)
-        if final.exists():  # left by a run that was killed just before it wrote the manifest
-            shutil.rmtree(final)
         self.part.rename(final)
         write_manifest(self.folder, manifest)
+        (final / _INTENT).unlink()
         for old in self.folder.iterdir():  # also one that a killed run left behind
-            if _ours(old.name) and old.is_dir() and old != final:
+            if old.is_dir() and old != final and _ours(old):
                 # Readers that have the old generation open keep it until they close it.
                 shutil.rmtree(old, ignore_errors=True)
         return manifest
@@ -268,19 +280,22 @@ def _base(folder: Path, afresh: bool) -> Manifest | None:
             if not afresh:
                 raise
             return None
-    strange = folder.exists() and (not folder.is_dir() or any(not _ours(path.name) for path in folder.iterdir()))
+    strange = folder.exists() and (not folder.is_dir() or any(not _ours(path) for path in folder.iterdir()))
     if strange:
         raise CorpusError(f"{folder} exists and is no index.", "Choose a new folder for --out.")
     return None
 
 
-def _ours(name: str) -> bool:
-    return name in (WriteLock.NAME, f"{MANIFEST}.new") or (name.removesuffix(".part").isdigit() and len(name) >= 6)
+def _ours(path: Path) -> bool:
+    """Whether something in an index folder belongs to it; nothing else is ever taken away."""
+    if path.name in (WriteLock.NAME, f"{MANIFEST}.new"):
+        return True
+    return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / "text").is_dir()
 
 
 def _unused(folder: Path) -> int:
     """The number after those of the generations that are there, whatever they belong to."""
-    return max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=0) + 1
+    return max((int(path.name[:6]) for path in folder.iterdir() if _GENERATION.fullmatch(path.name)), default=0) + 1
 
 
 def _name(generation: int) -> str:

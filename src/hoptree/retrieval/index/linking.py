@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from hoptree.retrieval.index.folder import Change
+from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, LinkWriter
 from hoptree.retrieval.index.mentions import NameFinder, capitalised, folded, names_of
 from hoptree.retrieval.index.texts import Texts
@@ -26,7 +27,7 @@ _WRITER_BYTES = 64 * 2**20
 _FEW = 50_000
 """Passages whose words are worth collecting to leave out names that cannot occur in them."""
 _CANDIDATES = 2_000
-"""Passages with all words of a name that are read to see whether they mention it; a name with more tells nothing."""
+"""Passages with all words of a name that are read to see whether they mention it."""
 _WORD = re.compile(r"\w+")
 
 
@@ -45,15 +46,15 @@ def link_passages(
     words = _words(texts, first)
     sought = (name for name in ledger.names() if (words is None or _all_in(name, words)) and texts.terms(name))
     count = 0
-    for round_, finder in enumerate(_finders(sought, memory)):
+    for round_, finder in enumerate(_finders(sought, memory) if words != set() else ()):
         for _, key, passage in texts.scan(first):
             _add(writer, key, passage, finder, first_round=round_ == 0)
             count += 1
             if on_passage is not None:
                 on_passage(count)
     writer.commit()
-    if first:
-        _link_older(texts, ledger.names(since=first), Links(change.part / "links"), writer, first)
+    if first and words != set():
+        _link_older(texts, ledger.names(since=first), Links(change.part / "links"), writer, first, memory)
         writer.commit()
     writer.close()
     ledger.commit()
@@ -64,9 +65,13 @@ def _add(writer: LinkWriter, key: int, passage: Passage, finder: NameFinder, *, 
     written = {folded(name) for name in capitalised(passage.text)}
     found = {folded(name) for name in finder(passage.text)}
     if first_round:
-        writer.add(key, bears=sorted(own), mentions=sorted((found | written) - own))
+        writer.add(key, _document(passage), bears=sorted(own), mentions=sorted((found | written) - own))
     elif found - written - own:
-        writer.add(key, mentions=sorted(found - written - own))
+        writer.add(key, _document(passage), mentions=sorted(found - written - own))
+
+
+def _document(passage: Passage) -> int:
+    return key_of(passage.document or passage.id)
 
 
 def _words(texts: Texts, first: int) -> set[str] | None:
@@ -97,13 +102,26 @@ def _finders(names: Iterable[str], memory: int) -> Iterator[NameFinder]:
         yield NameFinder(some)
 
 
-def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWriter, first: int) -> None:
-    """Find fresh names in the passages that were there before, with the help of the text index."""
+def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWriter, first: int, memory: int) -> None:
+    """Find fresh names in the passages that were there before: with the help of the text index where words are rare.
+
+    Names of which too many passages hold all words are looked for in all passages, in one go.
+    """
+    common: list[str] = []
     for name in names:
-        finder = NameFinder([name])
-        said = folded(name)
-        known = set(links.mentioning(said, _CANDIDATES))
-        for key, passage in texts.containing(name, before=first, most=_CANDIDATES):
-            bears = said in {folded(own) for own in names_of(passage)}
-            if key not in known and not bears and next(finder(passage.text), None) is not None:
-                writer.add(key, mentions=[said])
+        candidates = texts.containing(name, before=first, most=_CANDIDATES)
+        if candidates is None:
+            common.append(name)
+        elif candidates:
+            _mention(writer, links, candidates, NameFinder([name]))
+    for finder in _finders(common, memory) if common else ():
+        _mention(writer, links, ((key, passage) for _, key, passage in texts.scan(0, first)), finder)
+
+
+def _mention(writer: LinkWriter, links: Links, passages: Iterable[tuple[int, Passage]], finder: NameFinder) -> None:
+    """Add the names that passages mention and did not mention before."""
+    for key, passage in passages:
+        found = {folded(name) for name in finder(passage.text)}
+        found -= {folded(name) for name in names_of(passage)}
+        if found and (fresh := found.difference(links.mentions(key))):
+            writer.add(key, _document(passage), mentions=sorted(fresh))

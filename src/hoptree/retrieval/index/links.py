@@ -18,6 +18,7 @@ __all__ = ["LinkWriter", "Links"]
 
 _LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _AT_ONCE = 1_000
+_MOST_OF_A_DOCUMENT = 100
 _NO_SPACE = "Free some space, then run the same command again."
 
 
@@ -30,9 +31,11 @@ class LinkWriter:
             self._schema = _schema()
             self._writer = tantivy.Index(self._schema, path=str(folder)).writer(memory, 1)
 
-    def add(self, key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
+    def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
+        """Add names that a passage bears or mentions; `document_key` tells passages of one document from others."""
         document = tantivy.Document()
         document.add_unsigned("key", key)
+        document.add_unsigned("document", document_key)
         for name in bears:
             document.add_text("bears", name)
         for name in mentions:
@@ -68,7 +71,8 @@ class Links:
         """The names a passage mentions, in a fixed order."""
         found: set[str] = set()
         with tantivy_errors("The links are damaged", _LINK_AGAIN):
-            for _, address in self._searcher.search(self._term("key", key), 1_000, count=False).hits:
+            records = max(int(self._searcher.doc_freq("key", key)), 1)
+            for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
                 found.update(self._searcher.doc(address).get_all("mentions"))
         return tuple(sorted(found))
 
@@ -85,22 +89,30 @@ class Links:
 
     def mentioning(self, name: str, most: int) -> list[int]:
         """The passages that mention a name: all of them, or none if they are more than `most`."""
-        return self._keys("mentions", name, most)
+        hits = self._hits("mentions", name, most + 1)
+        return [] if len(hits) > most else sorted(self._values("key", hits))
 
-    def bearing(self, name: str, most: int) -> list[int]:
-        """The passages that bear a name: all of them, or none if they are more than `most`."""
-        return self._keys("bears", name, most)
+    def bearing(self, name: str, most: int) -> list[list[int]]:
+        """The passages that bear a name, by document and in their order; none if more than `most` documents have it.
 
-    def _keys(self, field: str, name: str, most: int) -> list[int]:
+        Of a very long document only the first passages count.
+        """
+        hits = self._hits("bears", name, most * _MOST_OF_A_DOCUMENT)
+        found: dict[int, list[int]] = {}
+        for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):
+            found.setdefault(document, []).append(key)
+        return [] if len(found) > most else [found[document] for document in sorted(found)]
+
+    def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
         with tantivy_errors("The links are damaged", _LINK_AGAIN):
             if not self._searcher.doc_freq(field, name):
                 return []
-            hits: Sequence[tuple[float, tantivy.DocAddress]] = self._searcher.search(
-                self._term(field, name), most + 1, count=False
-            ).hits
-            if len(hits) > most:
-                return []
-            return sorted(int(k or 0) for k in self._searcher.fast_field_values("key", [at for _, at in hits]))
+            hits = self._searcher.search(self._term(field, name), most, count=False).hits
+            return sorted((at for _, at in hits), key=lambda at: (at.segment_ord, at.doc))
+
+    def _values(self, field: str, places: Sequence[tantivy.DocAddress]) -> list[int]:
+        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+            return [int(value or 0) for value in self._searcher.fast_field_values(field, list(places))]
 
     def _term(self, field: str, value: str | int) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, field, value, index_option="basic")
@@ -109,6 +121,7 @@ class Links:
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field("key", indexed=True, fast=True)
+    builder.add_unsigned_field("document", fast=True)
     builder.add_text_field("bears", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("mentions", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()

@@ -13,7 +13,7 @@ from hoptree.errors import CorpusError
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "hoptree-index.json"
 
 

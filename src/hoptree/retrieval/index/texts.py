@@ -17,8 +17,9 @@ from tempfile import TemporaryDirectory
 import tantivy
 
 from hoptree.errors import CorpusError
-from hoptree.retrieval.index.analysis import analyzer_for, pairs
-from hoptree.retrieval.index.ledger import is_plain
+from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
+from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs
+from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.values import Passage
 
 __all__ = ["BUILD_AGAIN", "TextWriter", "Texts", "readable", "tantivy_errors"]
@@ -32,6 +33,8 @@ _DECIMALS = 4
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
 _PLAIN = b"="
+_MOST_TITLED = 1_000
+"""Passages among which those of a title are looked for."""
 _SCANNED = 2_000
 _AT_ONCE = 1_000
 Hit = tuple[float, tantivy.DocAddress]
@@ -84,12 +87,14 @@ class TextWriter:
         document.add_unsigned("key", key)
         document.add_unsigned("number", number)
         document.add_bytes("record", _record(passage))
-        title, text = _utf8(passage.title), _utf8(passage.text)
+        title, text = composed(passage.title), composed(passage.text)
         for _ in range(_TITLE_WEIGHT):
             document.add_text("body", title)
         document.add_text("body", text)
         for tag in passage.metadata:
             document.add_text("tags", _tag(*tag))
+        if not is_plain(passage):
+            document.add_text("tags", _tag(DOCUMENT, passage.document))
         if not text.isascii() or not title.isascii():
             document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
         return document
@@ -134,7 +139,7 @@ class Texts:
 
     def terms(self, text: str) -> tuple[str, ...]:
         """The distinct terms of a text, in its order."""
-        return tuple(dict.fromkeys(self._analyzer.analyze(_utf8(text))))
+        return tuple(dict.fromkeys(self._analyzer.analyze(composed(text))))
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
@@ -148,17 +153,26 @@ class Texts:
         if looked_for is None or k <= 0:
             return []
         if where:
-            needed = [(tantivy.Occur.Must, self._only("tags", _tag(*pair))) for pair in where.items()]
+            needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
             looked_for = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, looked_for)])
         with tantivy_errors("The index is damaged"):
-            hits = self._best(looked_for, k)
+            hits = self._best(looked_for, k if not where or TITLE not in where else _MOST_TITLED)
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
             found = [
                 (int(key or 0), score, self._passage(address, score))
                 for key, (score, address) in zip(keys, hits, strict=True)
             ]
         found.sort(key=lambda hit: (-hit[1], hit[2].id))
-        return found[:k]
+        return [hit for hit in found if fits(hit[2], where)][:k]
+
+    def _where(self, name: str, value: str) -> tantivy.Query:
+        """The passages with a value of a field; a row that is its own document has its id for that."""
+        tagged = self._only("tags", _tag(name, value))
+        if name != DOCUMENT:
+            return tagged
+        alone = tantivy.Query.const_score_query(self._with_keys([key_of(value)]), 0.0)
+        either = [(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, alone)]
+        return tantivy.Query.boolean_query(either)
 
     def scores(self, query: str, keys: Sequence[int]) -> dict[int, float]:
         """BM25's score of each of these passages for a query; 0 where no word is shared."""
@@ -175,8 +189,8 @@ class Texts:
             found |= {int(key or 0): round(score, _DECIMALS) for key, (score, _) in zip(back, hits, strict=True)}
         return found
 
-    def containing(self, text: str, *, before: int, most: int) -> list[tuple[int, Passage]]:
-        """Key and passage of those numbered below `before` that hold every word of a text; none if more than `most`."""
+    def containing(self, text: str, *, before: int, most: int) -> list[tuple[int, Passage]] | None:
+        """Key and passage of those numbered below `before` that hold all words of a text; None if too many do."""
         words = self.terms(text)
         if not words:
             return []
@@ -184,7 +198,7 @@ class Texts:
         with tantivy_errors("The index is damaged"):
             hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(needed), most + 1, count=False).hits
             if len(hits) > most:
-                return []
+                return None
             places = [address for _, address in hits]
             numbers = self._searcher.fast_field_values("number", places)
             older = [place for place, number in zip(places, numbers, strict=True) if int(number or 0) < before]
@@ -287,13 +301,8 @@ def _record(passage: Passage) -> bytes:
     return json.dumps(rest).encode()
 
 
-def _utf8(text: str) -> str:
-    """The text with halves of characters, which no file can hold, replaced."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
 def _tag(name: str, value: str) -> str:
-    return _utf8(f"{name}={value}")
+    return composed(f"{name}\x1f{value}")
 
 
 def _parts(keys: Sequence[int]) -> Iterator[Sequence[int]]:
