@@ -9,6 +9,7 @@ __all__ = [
     "CorpusError",
     "EndpointError",
     "HoptreeError",
+    "IndexUnavailable",
     "InputError",
     "InternalError",
     "MissingExtra",
@@ -60,6 +61,12 @@ class ConfigError(InputError):
 
 class CorpusError(InputError):
     """A corpus or index that is missing, empty or damaged."""
+
+
+class IndexUnavailable(CorpusError):
+    """An index that cannot be written now: another process has it, the disk is full, writing is not allowed."""
+
+    exit_code = 1
 
 
 class TraceError(InputError):

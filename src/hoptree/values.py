@@ -40,6 +40,13 @@ class Passage:
     metadata: tuple[tuple[str, str], ...] = ()
     stages: tuple[tuple[str, float], ...] = ()
 
+    def metadata_by_name(self) -> dict[str, str | list[str]]:
+        """The metadata as an object; a list where a name occurs several times."""
+        values: dict[str, list[str]] = {}
+        for name, value in self.metadata:
+            values.setdefault(name, []).append(value)
+        return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:

@@ -85,6 +85,7 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "update", "--out", "docs"), ("no index",)),
         (("index", "remove", "--out", "idx"), ("Nothing to remove",)),
         (("index", "remove", "p9", "--out", "idx"), ("p9",)),
+        (("index", "remove", "", "--out", "idx"), ("empty name",)),
         (("index", "remove", "--ids", "none.txt", "--out", "idx"), ("none.txt",)),
         (("index", "remove", "docs", "--out", "idx"), ("empty",)),
         (("index", "info", "--out", "docs"), ("no index",)),
@@ -119,15 +120,16 @@ def test_broken_lines_are_named_and_counted(home: Path) -> None:
 
 
 def test_search_explains_and_filters(home: Path) -> None:
-    write_rows(home / "tagged.jsonl", [{"id": "t", "title": "Tag", "text": "A tagged walrus.", "lang": "de"}])
+    tagged = {"id": "t", "title": "Tag", "text": "A tagged walrus.", "lang": "de", "tag": ["x", "y"]}
+    write_rows(home / "tagged.jsonl", [tagged])  # type: ignore[list-item]
     assert hoptree(home, "index", "add", "tagged.jsonl", "--out", "idx").returncode == 0
     search = ("search", "walrus number3", "--corpus", "idx", "--json", "--explain", "--retriever", "linked")
-    (row,) = json.loads(hoptree(home, *search, "--where", "lang=de").stdout)
-    assert (row["id"], row["metadata"]) == ("t", {"lang": "de"}) and "bm25" in row["stages"]
+    (row,) = json.loads(hoptree(home, *search, "--where", "lang=de", "--where", "tag=x").stdout)
+    assert (row["id"], row["metadata"]) == ("t", {"lang": "de", "tag": ["x", "y"]}) and "bm25" in row["stages"]
     assert json.loads(hoptree(home, *search, "--where", "lang=fr").stdout) == []
     shown = hoptree(home, "search", "walrus", "--corpus", "idx", "--explain").stdout
     assert "bm25" in shown and "walrus" in shown
-    assert "No passage" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
+    assert "Nothing was found" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
 
 
 def test_an_index_of_another_version_says_so_and_can_be_built_again(home: Path) -> None:

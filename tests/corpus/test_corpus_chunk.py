@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -50,8 +51,22 @@ def test_the_form_of_the_command_line(said: str, meant: Chunking) -> None:
     assert Chunking.parse(str(meant)) == meant
 
 
+@given(
+    st.sampled_from(["auto", "words", "tokens", "sections"]),
+    st.integers(1, 999_999_999).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1))),
+)
+def test_every_form_can_be_said_and_read_back(by: Any, numbers: tuple[int, int]) -> None:
+    chunking = Chunking(by, *numbers)
+    assert Chunking.parse(str(chunking)) == chunking
+
+
+def test_a_size_that_could_not_be_read_back_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        Chunking("words", 10**9)
+
+
 @pytest.mark.parametrize(
-    "said", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:5", "words:²"]
+    "said", ["", "lines:3", "words:", "words:x", "words:-1", "words:0", "words:5:5", "words:1:2:3", "auto:x", "words:²"]
 )
 def test_a_form_that_is_none_is_refused_with_a_remedy(said: str) -> None:
     with pytest.raises(ConfigError) as caught:

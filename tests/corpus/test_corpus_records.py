@@ -119,8 +119,8 @@ EXPECTED = [
     "question",
     [
         {"_id": "q", "question": "Who?", "context": CONTEXT},
-        {"id": "q", "context": {"title": ["Red Kite", "Ada"], "sentences": [text for _, text in CONTEXT]}},
-        {"id": "q", "context": {"title": ["Red Kite", "Ada"], "content": [text for _, text in CONTEXT]}},
+        {"question": "?", "context": {"title": ["Red Kite", "Ada"], "sentences": [text for _, text in CONTEXT]}},
+        {"question": "?", "context": {"title": ["Red Kite", "Ada"], "content": [text for _, text in CONTEXT]}},
         {"_id": "q", "question": "Who?", "context": json.dumps(CONTEXT)},
         {
             "id": "q",
@@ -158,6 +158,24 @@ def test_a_strange_context_is_no_traceback(tmp_path: Path, context: object) -> N
     path.write_text(json.dumps({"question": "Who?", "context": context}))
     problems = Problems()
     assert len(list(read_passages(path, problems=problems))) <= 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"context": []},
+        {"context": ["near the sea", "in spring"]},
+        {"context": CONTEXT},
+        {"question": "Who?", "context": []},
+        {"question": "Who?", "context": ["near the sea"]},
+        {"question": "Who?", "context": [["T", []]], "paragraphs": []},
+        {"question": "Who?", "paragraphs": [{"idx": 0}]},
+    ],
+)
+def test_a_row_with_a_text_of_its_own_and_no_passages_of_a_question_is_a_passage(
+    tmp_path: Path, more: dict[str, object]
+) -> None:
+    assert told(rows(tmp_path, {"id": "a", "title": "T", "text": "Own.", **more})) == [("a", "T", "Own.")]
 
 
 def test_a_passage_has_the_same_id_in_every_file_of_questions(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ __all__ = ["JsonServer", "json_server"]
 
 @dataclass(slots=True)
 class JsonServer:
-    """Its base URL and the requests so far, as (path, body)."""
+    """Its base URL and the requests so far, as (path, body), with the keys that came with them."""
 
     url: str = ""
     requests: list[tuple[str, Any]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
 
 
 @contextmanager
@@ -32,6 +33,7 @@ def json_server(answer: Callable[[str, Any], tuple[int, Any]]) -> Iterator[JsonS
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             seen.requests.append((self.path, body))
+            seen.keys.append(self.headers.get("Authorization", ""))
             status, reply = answer(self.path, body)
             sent = json.dumps(reply).encode()
             self.send_response(status)

@@ -16,6 +16,8 @@ from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer,
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
 from hoptree.retrieval.encoders import Encoder, Prefixes, Role, open_encoder
+from hoptree.retrieval.encoders.encoder import weights_digest
+from hoptree.retrieval.encoders.opening import settled
 from hoptree.retrieval.encoders.packaged import minilm_folder
 from hoptree.retrieval.encoders.static import distil_static
 
@@ -126,6 +128,15 @@ class TestOnnx:
         encoder = open_encoder(f"onnx/{folder}")
         assert encode(encoder, ["king river river"])[0] == pytest.approx([0, 1, 0, 0])
         assert encoder.identity != averaged
+
+    def test_length_and_weights_beside_the_graph_are_part_of_the_identity(self, folder: Path) -> None:
+        identities = {open_encoder(f"onnx/{folder}").identity}
+        (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 2}', encoding="utf-8")
+        identities.add(open_encoder(f"onnx/{folder}").identity)
+        for content in (b"1", b"2"):
+            (folder / "model.onnx_data").write_bytes(content)
+            identities.add(open_encoder(f"onnx/{folder}").identity)
+        assert len(identities) == 4
 
     def test_the_folders_own_prompts_and_length_are_kept(self, folder: Path) -> None:
         prompts = {"prompts": {"query": "query ", "document": "passage "}}
@@ -249,6 +260,32 @@ def test_sentence_transformers_agrees_with_onnx() -> None:
     rows = encode(full, texts)
     assert (full.dimensions, rows.shape) == (384, (2, 384))
     assert (rows * encode(minilm(), texts)).sum(axis=1).min() > 0.97
+
+
+def test_weights_of_every_form_are_told_apart(tmp_path: Path) -> None:
+    assert weights_digest(tmp_path / "none") == weights_digest(tmp_path) == ""
+    digests = set()
+    (tmp_path / "0_Transformer").mkdir()
+    for name, content in (
+        ("0_Transformer/pytorch_model.bin", b"a" * 3 * 2**20),
+        ("0_Transformer/pytorch_model.bin", b"a" * 3 * 2**20 + b"b"),
+        ("0_Transformer/pytorch_model.bin", b"a" * 3 * 2**20 + b"c"),
+        ("pytorch_model.bin", b"a"),
+        ("model.safetensors", b"a"),
+        ("model.safetensors", b"b"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        digests.add(weights_digest(tmp_path))
+    assert len(digests) == 6
+
+
+def test_a_folder_is_named_by_its_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert settled("static/model") == f"static/{tmp_path}/model"
+    assert settled("onnx/./model?query=q: ") == f"onnx/{tmp_path}/model?query=q: "
+    for spec in ("minilm", "st/some/model", "openai/model", f"st/{tmp_path}/model", "static/", ""):
+        assert settled(spec) == spec
 
 
 def test_without_sentence_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.small_indexes import found, graph, hoptree, rows, write_rows
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Change, Index
@@ -52,7 +52,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(out: Path, tmp_path:
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
         refused = hoptree(tmp_path, "index", "add", "more.jsonl", "--out", "idx")
-        assert (refused.returncode, refused.stdout) == (2, "")
+        assert (refused.returncode, refused.stdout) == (1, "")
         assert "Another process is writing" in refused.stderr and "Traceback" not in refused.stderr
         assert list(out.glob("*.part")), "what the first one does is left alone"
         assert found(out, "number3")
@@ -67,7 +67,7 @@ def test_a_second_writer_is_refused_until_the_first_is_gone(out: Path, tmp_path:
 def test_a_lock_is_given_back(tmp_path: Path) -> None:
     first, second = WriteLock(tmp_path), WriteLock(tmp_path)
     first.take()
-    with pytest.raises(CorpusError, match="Another process"):
+    with pytest.raises(IndexUnavailable, match="Another process"):
         second.take()
     first.give_back()
     first.give_back()

@@ -211,13 +211,20 @@ class Server:
         hits: list[dict[str, Any]] = []
         for identifier, source in reversed(self.indices[index].items()):
             score = sum(b * words(str(at(source, n))).count(term) for term in terms for n, b in fields)
-            if score and all(source.get("metadata", {}).get(n.partition(".")[2]) == v["value"] for n, v in filters):
+            if score and all(
+                v["value"] in several(source.get("metadata", {}).get(n.partition(".")[2])) for n, v in filters
+            ):
                 known = {"_id": "", "_score": None} if self.quickwit else {"_id": identifier, "_score": score}
                 hits.append({"_index": index, **known, "_source": source, "sort": [score]})
         hits.sort(key=lambda hit: -hit["sort"][0])
         shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
         found = {"max_score": None, "hits": hits[: body["size"]]}
         return 200, {"took": 1, "timed_out": False, "_shards": shards, "hits": found}
+
+
+def several(value: Any) -> list[Any]:
+    """Any field may hold one value or more."""
+    return value if isinstance(value, list) else [value]
 
 
 PASSAGES = (
@@ -273,6 +280,15 @@ def test_a_passage_comes_back_as_it_was_put_there(server: Server) -> None:
     (moon,) = search(server, "moon", k=1)
     assert sleepers == Passage("p2", "Cats", "They sleep all day.", 1.0, "d2", 5, 24, ("Felis", "Kater"))
     assert moon.metadata == (("lang", "en"), ("year", "1969"))
+
+
+def test_a_name_may_have_several_values(server: Server) -> None:
+    tagged = Passage("t", "", "walrus", metadata=(("lang", "en"), ("tag", "x"), ("tag", "y")))
+    asyncio.run(load(server.url(), [tagged]))
+    for tag in ("x", "y"):
+        (hit,) = search(server, "walrus", tag=tag)
+        assert hit.metadata == tagged.metadata
+    assert found(server, "walrus", tag="z") == []
 
 
 def test_ties_are_broken_by_id_also_at_the_cut(server: Server) -> None:

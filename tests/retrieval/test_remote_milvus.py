@@ -60,6 +60,23 @@ def test_the_best_come_first_with_positive_scores(engine: Retriever) -> None:
     assert scores == sorted(scores, reverse=True) and scores[-1] > 0
 
 
+def test_a_name_may_have_several_values(tmp_path: Path) -> None:
+    url = f"milvus://{tmp_path}/tags.db/docs"
+    tagged = Passage("a", "", "cats", metadata=(("lang", "en"), ("tag", "x"), ("tag", "y\udfff")))
+
+    async def look() -> list[tuple[Passage, ...]]:
+        await load(url, [tagged, Passage("b", "", "cats", metadata=(("tag", "z"),))])
+        engine = await asyncio.to_thread(open_remote, url)
+        try:
+            return [await engine.search("cats", k=5, where={"tag": tag}) for tag in ("x", "y?", "z", "xy")]
+        finally:
+            await engine.aclose()
+
+    (x,), (y,), (z,), none = asyncio.run(look())
+    assert x.metadata == y.metadata == (("lang", "en"), ("tag", "x"), ("tag", "y?"))
+    assert (z.id, z.metadata, none) == ("b", (("tag", "z"),), ())
+
+
 def test_a_passage_comes_back_as_it_was_put_there(engine: Retriever) -> None:
     (found,) = asyncio.run(engine.search("sleep", k=1))
     assert (found.id, found.title, found.text) == ("p2", "Cats", "They sleep all day.")

@@ -123,6 +123,18 @@ class TestEndpoint:
             ]
         assert [(passage.id, passage.score) for passage in found] == [("a", 0.5), ("b", 0.0)]
 
+    def test_only_its_own_key_is_sent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def answer(path: str, body: Any) -> tuple[int, Any]:
+            return 200, [{"index": place, "score": 1.0} for place, _ in enumerate(body["documents"])]
+
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-for-others")
+        monkeypatch.delenv("HOPTREE_RERANK_KEY", raising=False)
+        with json_server(answer) as server:
+            self.search(server.url)
+            monkeypatch.setenv("HOPTREE_RERANK_KEY", "for-this")
+            self.search(server.url)
+            assert server.keys == ["", "Bearer for-this"]
+
     def test_a_server_that_wants_texts_gets_them_from_then_on(self) -> None:
         def answer(path: str, body: Any) -> tuple[int, Any]:
             if "texts" not in body:

@@ -80,9 +80,10 @@ def build(
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
     from hoptree.indexing import Reading, build_index, estimate
+    from hoptree.retrieval.encoders.opening import settled
     from hoptree.retrieval.index.manifest import Settings
 
-    settings = Settings(language=language, links=links, encoder=encoder)
+    settings = Settings(language=language, links=links, encoder=settled(encoder))
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
     if reading.chunking.by == "tokens" and tokenizer is None:
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
@@ -128,7 +129,7 @@ def update(out: Out, as_json: AsJson = False) -> None:
 def remove(
     out: Out,
     what: Annotated[
-        list[str], typer.Argument(help="Ids of passages or documents, or sources (folders or files) of the index.")
+        list[str], typer.Argument(help="Ids of passages or documents, names of files, or sources of the index.")
     ] = [],  # noqa: B006 - typer copies it
     ids: Annotated[Path | None, typer.Option(help="A file with an id a line.", show_default=False)] = None,
     as_json: AsJson = False,
@@ -137,6 +138,8 @@ def remove(
     from hoptree.indexing import remove_from_index
     from hoptree.retrieval.index.manifest import read_manifest
 
+    if not all(name.strip() for name in what):
+        raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
     known = read_manifest(out).sources
     sources = [Path(name) for name in what if str(Path(name).resolve()) in known]
     single = [name for name in what if str(Path(name).resolve()) not in known]
@@ -169,9 +172,10 @@ def encode(
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
     from hoptree.indexing import encode_index
+    from hoptree.retrieval.encoders.opening import settled
 
     with _shown(as_json) as progress:
-        outcome = encode_index(out, encoder, on_progress=progress)
+        outcome = encode_index(out, settled(encoder), on_progress=progress)
     _report(outcome, out, as_json)
 
 

@@ -96,6 +96,6 @@ def _row(passage: Passage, explain: bool) -> dict[str, object]:
         "document": passage.document,
         "start": passage.start,
         "end": passage.end,
-        "metadata": dict(passage.metadata),
+        "metadata": passage.metadata_by_name(),
     }
     return row | {"stages": dict(passage.stages)} if explain else row

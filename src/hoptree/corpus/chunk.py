@@ -15,8 +15,12 @@ from hoptree.values import Passage
 
 __all__ = ["Chunking", "Tokenizer", "chunk", "load_tokenizer"]
 
-_GRAMMAR = "It is auto, words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], as in words:200:20."
-_SIZES = {"words": 200, "tokens": 256, "sections": 1000}
+_GRAMMAR = (
+    "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "
+    "as in words:200:20."
+)
+_SIZES = {"auto": 200, "words": 200, "tokens": 256, "sections": 1000}
+_LARGEST = 999_999_999
 _NO_SPACES = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]{{1,1000}}")
 """A run of characters that are no space; a single character in scripts that write words without spaces."""
@@ -41,22 +45,22 @@ class Chunking:
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        if self.size < 1 or not 0 <= self.overlap < self.size:
+        if not 1 <= self.size <= _LARGEST or not 0 <= self.overlap < self.size:
             raise ConfigError(
                 f"Passages of {self.size} with an overlap of {self.overlap} cannot be made.",
-                "The size is at least 1 and the overlap is smaller than the size.",
+                f"The size is from 1 to {_LARGEST:,} and the overlap is smaller than the size.",
             )
 
     @classmethod
     def parse(cls, said: str) -> Chunking:
         """Read the form of the command line, such as words:200:20."""
         by, *numbers = said.strip().split(":")
-        if (by == "auto" and numbers) or len(numbers) > 2 or by not in ("auto", *_SIZES):
+        if len(numbers) > 2 or by not in _SIZES:
             raise ConfigError(f"'{said}' is no way to cut documents.", _GRAMMAR)
         if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
             raise ConfigError(f"'{said}' has a size or overlap that is no number.", _GRAMMAR)
-        size, overlap = [*map(int, numbers), *(_SIZES.get(by, 200), 0)[len(numbers) :]]
-        return cls("auto" if by == "auto" else by, size, overlap)  # type: ignore[arg-type]
+        size, overlap = [*map(int, numbers), *(_SIZES[by], 0)[len(numbers) :]]
+        return cls(by, size, overlap)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         return "auto" if self == Chunking() else f"{self.by}:{self.size}:{self.overlap}"

@@ -9,24 +9,28 @@ from typing import Any
 __all__ = ["context_passages"]
 
 
-def context_passages(row: dict[str, Any]) -> Iterator[tuple[str, str]] | None:
-    """Title and text of the passages that come with a question, or None if the row is no question with passages."""
+def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Title and text of the passages that come with a question; none if the row is no question with passages."""
+    return [(title, text) for title, text in _found(row) if text] if "question" in row else []
+
+
+def _found(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     paragraphs = row.get("paragraphs")
-    if type(paragraphs) is list and paragraphs and "question" in row:
+    if type(paragraphs) is list and paragraphs:
         return _paragraphs(paragraphs)
     context = row.get("context")
     if type(context) is str and context.lstrip()[:1] in ("[", "{"):  # some copies hold it as JSON within JSON
         try:
             context = json.loads(context)
         except (ValueError, RecursionError):
-            return None
+            return iter(())
     if type(context) is list:
         return _pairs(context)
     if type(context) is dict:
         titles, texts = context.get("title"), context.get("sentences", context.get("content"))
         if type(titles) is list and type(texts) is list:
             return _pairs([list(pair) for pair in zip(titles, texts, strict=False)])
-    return None
+    return iter(())
 
 
 def _paragraphs(paragraphs: list[Any]) -> Iterator[tuple[str, str]]:

@@ -86,6 +86,7 @@ def _walk(root: Path, problems: Problems) -> Iterator[SourceFile]:
                 found = entry.stat()
                 yield SourceFile(Path(entry.path), _name(name), found.st_size, found.st_mtime_ns)
         except OSError as error:
+            problems.unlisted.append(_name(name))
             problems.add("unreadable files", f"{_name(name)} cannot be read: {error.strerror}.")
 
 
@@ -96,6 +97,7 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
     except OSError as error:
         if not name:  # an update would take a corpus that cannot be read for one that is gone
             raise CorpusError(f"{folder} cannot be read: {error.strerror}.", "Allow reading it.") from error
+        problems.unlisted.append(_name(name))
         problems.add("unreadable files", f"The folder {_name(name)} cannot be read: {error.strerror}.")
         return
     if any(entry.name == _INDEX for entry in entries):

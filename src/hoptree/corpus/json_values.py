@@ -28,11 +28,12 @@ def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -
     try:
         yield from _Reader(stream).values()
     except Damaged as error:
-        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.")
+        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError:
-        problems.add("files that are no text", f"{name} is no UTF-8 text; what came before is kept.")
+        problems.add("files that are no text", f"{name} is no UTF-8 text; what came before is kept.", cuts=True)
     except _Broken as error:
-        problems.add("broken lines", f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over.")
+        said = f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over."
+        problems.add("broken lines", said, cuts=True)
 
 
 class _Broken(Exception):

@@ -38,9 +38,9 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
             with io.TextIOWrapper(stream, encoding, newline="\n") as text:
                 yield from ((number, line) for number, line in enumerate(text, 1) if not line.isspace())
     except Damaged as error:
-        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.")
+        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     except UnicodeError as error:
-        problems.add("files that are no text", f"{name} is no {encoding} text: {error}.")
+        problems.add("files that are no text", f"{name} is no {encoding} text: {error}.", cuts=True)
 
 
 def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:

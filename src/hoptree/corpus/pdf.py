@@ -29,19 +29,20 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
-            problems.add("damaged PDF files", f"{name} is locked with a password.")
+            problems.add("damaged PDF files", f"{name} is locked with a password.", cuts=True)
             return
         title = short((reader.metadata and reader.metadata.title) or "") or stem(name)
         pages = len(reader.pages)
     except Exception as error:  # a damaged file makes pypdf raise errors of any kind
-        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_said(error)}.")
+        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_said(error)}.", cuts=True)
         return
     empty = 0
     for number in range(pages):
         try:
             text = reader.pages[number].extract_text()
         except Exception as error:
-            problems.add("damaged PDF files", f"Page {number + 1} of {name} cannot be read: {_said(error)}.")
+            said = f"Page {number + 1} of {name} cannot be read: {_said(error)}."
+            problems.add("damaged PDF files", said, cuts=True)
             continue
         text = _clean(text)
         if text.strip():

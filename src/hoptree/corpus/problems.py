@@ -24,28 +24,36 @@ _KEPT = 20
 
 
 class Problems:
-    """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`)."""
+    """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`).
+
+    `cut_short` counts the files that were not read to their end; `unlisted` names the files and folders of which not
+    even that could be found out what they hold.
+    """
 
     def __init__(self, limit: int = 100) -> None:
         self.limit = limit
         self.counts: Counter[str] = Counter()
         self.sentences: list[str] = []
         self.notes: list[str] = []
-        self.broken = 0
+        self.broken = self.cut_short = 0
+        self.unlisted: list[str] = []
 
-    def add(self, kind: Problem, sentence: str) -> None:
-        """Count something that is broken; above the limit that is the end."""
+    def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
+        """Count something that is broken; above the limit that is the end. `cuts` says that more may lie behind it."""
         self.counts[kind] += 1
         self.broken += 1
+        self.cut_short += cuts
         if len(self.sentences) < _KEPT:
             self.sentences.append(sentence)
         if self.broken <= self.limit:
             return
         if self.limit <= 0:
-            raise CorpusError(sentence, "Mend or remove it, or pass over up to N such places with --skip-broken N.")
+            raise CorpusError(
+                sentence, "Mend or remove it, or build the index with --skip-broken N to pass over N places."
+            )
         raise CorpusError(
             f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}",
-            f"Mend them, or pass over more with --skip-broken {self.limit * 10}.",
+            f"Mend them, or build the index with --skip-broken {self.limit * 10} to pass over more.",
         )
 
     def note(self, kind: Note, sentence: str) -> None:

@@ -141,6 +141,6 @@ def _is_array(stream: io.BufferedReader) -> bool:
 
 def _unreadable(file: SourceFile, error: OSError, problems: Problems) -> None:
     if isinstance(error, Damaged):
-        problems.add("damaged archives", f"{file.name} is damaged: {error}.")
+        problems.add("damaged archives", f"{file.name} is damaged: {error}.", cuts=True)
     else:
-        problems.add("unreadable files", f"{file.name} cannot be read: {error.strerror or error}.")
+        problems.add("unreadable files", f"{file.name} cannot be read: {error.strerror or error}.", cuts=True)

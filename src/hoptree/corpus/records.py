@@ -60,8 +60,7 @@ class _NoRecord(Exception):
 
 
 def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[int]) -> Iterator[Document]:
-    contexts = context_passages(row)
-    if contexts is not None:
+    if contexts := context_passages(row):
         yield from _from_contexts(contexts, seen)
         return
     document = read_page(row, _id(row)) if is_page(row) else _record(row)
@@ -79,7 +78,7 @@ def _from_contexts(contexts: Iterable[tuple[str, str]], seen: set[int]) -> Itera
     """Questions share passages, so that most are met more than once; that is no news worth a note."""
     for title, text in contexts:
         document = Document("", title, text, whole=True)
-        if text and _first(digest := digest_of(document), seen):
+        if _first(digest := digest_of(document), seen):
             yield replace(document, id=name_for(title, digest))
 
 

@@ -125,7 +125,7 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
                 )
                 return None
     except Damaged as error:
-        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.")
+        problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
     return b"".join(pieces)
 
 

@@ -59,9 +59,8 @@ class Run:
         self._reading = reading
         self._tell = on_progress or (lambda progress: None)
         self._problems = Problems(reading.skip_broken)
-        questions = (question for path in reading.without for question in read_questions(path))
-        self._filter = QuestionFilter(questions) if reading.without else None
-        self._tokenizer: Tokenizer | None = load_tokenizer(reading.tokenizer) if reading.tokenizer else None
+        self._filter: QuestionFilter | None = None
+        self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
         self._unsaved = 0
         self._done = self._total = 0
@@ -70,7 +69,7 @@ class Run:
 
     def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False) -> None:
         """Bring the index up to date with these sources."""
-        changed: list[tuple[int, SourceFile]] = []
+        changed: list[tuple[int, SourceFile, list[int]]] = []
         before: set[int] = set()
         for name, source in {source_name(source): source for source in sources}.items():
             prefix = self._prefix(name)
@@ -83,15 +82,37 @@ class Run:
                 # A later id was given to it by a run that was cut off, and may have taken passages from this one.
                 if not same or number != max(ids):
                     number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
-                    changed.append((number, replace(file, name=f"{prefix}/{file.name}") if prefix else file))
+                    named = replace(file, name=f"{prefix}/{file.name}") if prefix else file
+                    changed.append((number, named, [old for old in ids if old != number]))
                     self._total += file.size
                 self._ledger.mark_present([*ids, number])
                 before.update(set(ids) - {number})
-            before.update(self._ledger.gone(name))
+            before.update(self._gone(name))
+        if changed:
+            self._prepare()
         # All of them from the start: a passage may have moved from a file that is read later to one that is read first.
-        for number, file in changed:
-            self._take_file(number, file, before)
+        cut_short = [entered for entered in changed if not self._take_file(*entered[:2], before)]
+        for number, _, earlier in cut_short:  # last: until then what they held may have moved elsewhere
+            self._ledger.break_off(number, earlier)
         self._drop_files(before)
+
+    def _prepare(self) -> None:
+        """Load what reading needs; a change that reads nothing does without."""
+        reading = self._reading
+        if reading.without:
+            self._filter = QuestionFilter(question for path in reading.without for question in read_questions(path))
+        if reading.tokenizer:
+            self._tokenizer = load_tokenizer(reading.tokenizer)
+
+    def _gone(self, source: str) -> list[int]:
+        """The files that are no longer there; what lies where nothing can be seen is not gone."""
+        gone, unseen = self._ledger.gone(source), self._problems.unlisted
+        self._problems.unlisted = []
+        if not unseen:
+            return gone
+        below = tuple(f"{name}/" for name in unseen)
+        names = {file: self._ledger.place_of(file)[1] for file in gone}
+        return [file for file, name in names.items() if name not in unseen and not name.startswith(below)]
 
     def _prefix(self, source: str) -> str:
         """What the names of a source's documents begin with, settled when it is first taken in.
@@ -103,7 +124,9 @@ class Run:
             self._ledger.enter_source(source, PurePath(source).name if known and Path(source).is_dir() else "")
         return self._ledger.prefix_of(source)
 
-    def _take_file(self, number: int, file: SourceFile, before: set[int]) -> None:
+    def _take_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
+        """Take in a file; whether its end was reached."""
+        cut_short = self._problems.cut_short
         passages = read_file(
             file,
             problems=self._problems,
@@ -112,8 +135,11 @@ class Run:
             on_bytes=lambda count: self._progress("reading", self._done + count),
         )
         self.take(passages, number, before)
-        self._ledger.complete_file(number)
         self._done += file.size
+        whole = self._problems.cut_short == cut_short
+        if whole:
+            self._ledger.complete_file(number)
+        return whole
 
     def take(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
         """Take in the passages of a file; what stood in the files `before` may move here or be replaced."""
@@ -175,14 +201,21 @@ class Run:
     # Taking out
 
     def take_out(self, ids: Iterable[str]) -> None:
-        """Remove passages by id, or all passages of a document by its id."""
+        """Remove passages by id, all passages of a document by its id, or those of a file by its name.
+
+        Of a file, what stands in another one as well stays.
+        """
         for some in _some(ids, _AT_ONCE):
             keys = {key_of(name): name for name in some}
             entries = self._ledger.look_up(list(keys))
-            for key, name in keys.items():
-                if key not in entries:
-                    entries |= self._pieces(name)
+            others: list[str] = []
+            for name in (name for key, name in keys.items() if key not in entries):
+                pieces = self._pieces(name)
+                entries |= pieces
+                others += () if pieces else (name,)
             self._remove(list(entries.values()))
+            for name in others:
+                self._take_out_file(name)
 
     def _pieces(self, document: str) -> dict[int, Entry]:
         """The passages DOCUMENT#1, DOCUMENT#2, … of a document that was cut."""
@@ -191,9 +224,16 @@ class Run:
         while more := self._ledger.look_up([key_of(f"{document}#{n}") for n in range(start, start + _AT_ONCE)]):
             found |= more
             start += _AT_ONCE
-        if not found:
-            raise CorpusError(f"The index has no passage '{document}'.", "hoptree search --json shows ids.")
         return found
+
+    def _take_out_file(self, name: str) -> None:
+        """Remove the passages of a file, such as one whose pages are documents of their own."""
+        files = self._ledger.files_named(name)
+        if not files:
+            raise CorpusError(f"The index has no passage '{name}'.", "hoptree search --json shows ids.")
+        for file in files:
+            self._ledger.forget_also(file)
+            self._empty(file)
 
     def drop_sources(self, names: Sequence[str]) -> None:
         """Remove whole sources; what of them stands in others as well stays."""
@@ -205,13 +245,16 @@ class Run:
         """Remove files with what is left of their passages, but for those that other files hold too."""
         self._ledger.leave(files)
         for file in files:
-            while entries := list(islice(self._ledger.of_file(file), _AT_ONCE)):
-                others = self._ledger.also_in([entry.key for entry in entries])
-                for key, (other, *_) in others.items():
-                    self._ledger.move([key], other)
-                self._unchanged += len(others)
-                self._remove([entry for entry in entries if entry.key not in others])
+            self._empty(file)
             self._ledger.drop_file(file)
+
+    def _empty(self, file: int) -> None:
+        for entries in _some(self._ledger.of_file(file), _AT_ONCE):
+            others = self._ledger.also_in([entry.key for entry in entries])
+            for key, (other, *_) in others.items():
+                self._ledger.move([key], other)
+            self._unchanged += len(others)
+            self._remove([entry for entry in entries if entry.key not in others])
 
     def _remove(self, entries: Sequence[Entry]) -> None:
         self._change.remove(entries)

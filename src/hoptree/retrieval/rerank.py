@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hoptree.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.http import Http
 from hoptree.retrieval.encoders import Encoder, open_encoder
-from hoptree.retrieval.encoders.encoder import digest_of
+from hoptree.retrieval.encoders.encoder import weights_digest
 from hoptree.retrieval.extras import library
 from hoptree.retrieval.fusion import normalised
 from hoptree.retrieval.retriever import Retriever
@@ -136,12 +136,15 @@ class EmbeddingReranker:
 
 
 class EndpointReranker:
-    """A model behind `/rerank`, in the forms of Cohere, Jina and vLLM (`results`) and of TEI (a plain list)."""
+    """A model behind `/rerank`, in the forms of Cohere, Jina and vLLM (`results`) and of TEI (a plain list).
+
+    Its key is HOPTREE_RERANK_KEY: one that was made for another server is not sent there.
+    """
 
     remote = True
 
     def __init__(self, url: str, model: str) -> None:
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        key = os.environ.get("HOPTREE_RERANK_KEY", "").strip()
         self._http = Http(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
         self._model = model
         self._plain = False
@@ -193,8 +196,7 @@ class CrossEncoderReranker:
     remote = False
 
     def __init__(self, folder: str) -> None:
-        weights = sorted(Path(folder).glob("*.safetensors")) if Path(folder).is_dir() else []
-        self.identity = f"cross:{digest_of(*weights) if weights else folder}"
+        self.identity = f"cross:{weights_digest(Path(folder)) or folder}"
         self._folder = folder
         self._model: Any = None
         self._lock = threading.Lock()

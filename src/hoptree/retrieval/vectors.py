@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.extras import library
 from hoptree.retrieval.vector_files import (
     FEATURE,
@@ -186,7 +186,7 @@ class VectorWriter:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._write()
         except (OSError, RuntimeError, ValueError) as error:  # usearch raises the latter two when the disk is full
-            raise CorpusError(
+            raise IndexUnavailable(
                 f"The vectors cannot be written to {self._folder} ({error}).", "Make room there, or allow writing."
             ) from error
 

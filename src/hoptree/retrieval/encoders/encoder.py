@@ -17,12 +17,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Encoder", "Prefixes", "Role", "digest_of", "folder_prefixes", "read_settings", "unit_rows"]
+__all__ = [
+    "Encoder",
+    "Prefixes",
+    "Role",
+    "digest_of",
+    "folder_prefixes",
+    "read_settings",
+    "unit_rows",
+    "weights_digest",
+]
 
 Role = Literal["query", "passage"]
 
 _E5 = re.compile(r"(?<![a-z0-9])e5(?![a-z0-9])")
 _ENOUGH = 12
+_OTHER_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5")
+_SAMPLE = 2**20
 
 
 class Encoder(Protocol):
@@ -102,6 +113,30 @@ def digest_of(*files: Path) -> str:
         except OSError as error:
             raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
     return whole.hexdigest()[:_ENOUGH]
+
+
+def weights_digest(folder: Path) -> str:
+    """The digest of a model's weights, "" if `folder` holds none.
+
+    Weights that are not .safetensors files of the folder itself are told by name, size, first and last MiB alone.
+    """
+    if not folder.is_dir():
+        return ""
+    if whole := sorted(folder.glob("*.safetensors")):
+        return digest_of(*whole)
+    found = hashlib.sha256()
+    others = sorted(path for path in folder.rglob("*") if path.suffix in _OTHER_WEIGHTS)
+    for path in others:
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                found.update(f"{path.relative_to(folder)}\0{size}\0".encode("utf-8", "replace"))
+                for start in (0, max(size - _SAMPLE, 0)):
+                    file.seek(start)
+                    found.update(file.read(_SAMPLE))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
+    return found.hexdigest()[:_ENOUGH] if others else ""
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:

@@ -60,8 +60,10 @@ class OnnxEncoder:
         self._tokenizer = _tokenizer(files)
         self._session = _session(files.weights)
         self._inputs = [entry.name for entry in self._session.get_inputs()]
-        digest = digest_of(files.weights, files.tokenizer)
-        self.identity = f"{name}:{digest}:{'cls' if self._first_token else 'mean'}{self._prefixes}"
+        beside = sorted(files.weights.parent.glob(f"{files.weights.name}[._]data*"))  # weights of more than 2 GiB
+        digest = digest_of(files.weights, files.tokenizer, *beside)
+        length = int(self._tokenizer.truncation["max_length"])
+        self.identity = f"{name}:{digest}:{'cls' if self._first_token else 'mean'}:{length}{self._prefixes}"
         self.dimensions = int(self.encode_now(["dimensions"], "passage").shape[1])
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:

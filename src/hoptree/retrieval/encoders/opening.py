@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from hoptree.errors import ConfigError
 from hoptree.retrieval.encoders.encoder import Encoder, Prefixes
 
-__all__ = ["open_encoder"]
+__all__ = ["open_encoder", "settled"]
 
 _KINDS = ("minilm", "static", "onnx", "st", "openai")
 _FORMS = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
 _SETTINGS = ("query", "passage")
+
+
+def settled(spec: str) -> str:
+    """The same encoder from wherever it is named: a folder that is there is named by its whole path."""
+    named, mark, prefixes = spec.partition("?")
+    kind, _, name = named.partition("/")
+    if kind not in ("static", "onnx", "st") or not name or not Path(name).is_dir():
+        return spec
+    return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - a link stays one, and .. goes
 
 
 def open_encoder(spec: str, *, base_url: str = "") -> Encoder:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.errors import ConfigError
-from hoptree.retrieval.encoders.encoder import Prefixes, Role, digest_of, folder_prefixes, unit_rows
+from hoptree.retrieval.encoders.encoder import Prefixes, Role, folder_prefixes, unit_rows, weights_digest
 from hoptree.retrieval.extras import library
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ class TransformerEncoder:
         local = folder.is_dir()
         self._prefixes = prefixes or (folder_prefixes(folder) if local else Prefixes.of_name(model))
         self.name = f"st/{folder.resolve().name if local else model}"
-        weights = sorted(folder.glob("*.safetensors")) if local else []
-        version = digest_of(*weights) if weights else model
-        self.identity = f"{self.name}:{version}{self._prefixes}"
+        self.identity = f"{self.name}:{weights_digest(folder) or model}{self._prefixes}"
         self._model = _load(model)
         self._lock = threading.Lock()  # tokenizers refuse to be set for two calls at once
         self.dimensions = int(self._model.get_embedding_dimension() or 0)

@@ -11,7 +11,7 @@ from hoptree.errors import CorpusError
 from hoptree.retrieval.encoders import Encoder, open_encoder
 from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.rerank import whole_text
-from hoptree.retrieval.vectors import HEADER, VectorWriter
+from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter
 from hoptree.values import Passage
 
 __all__ = ["encode_passages"]
@@ -27,15 +27,24 @@ _FOR = "vectors for"
 async def encode_passages(change: Change, on_passage: Callable[[int], None], *, any_encoder: bool = False) -> None:
     """Bring the vectors of a staged change up to date; a pass that was killed goes on from its last save.
 
-    With `any_encoder` vectors that another encoder made are thrown away; else they are an error.
+    With `any_encoder` vectors that another encoder made or that are damaged are thrown away; else they are an error.
     """
     encoder = open_encoder(change.settings.encoder)
     try:
-        if any_encoder and change.ledger.fact(_IDENTITY) != encoder.identity:
-            shutil.rmtree(change.part / "vectors", ignore_errors=True)
+        folder = change.part / "vectors"
+        if any_encoder and (change.ledger.fact(_IDENTITY) != encoder.identity or not _opens(folder)):
+            shutil.rmtree(folder, ignore_errors=True)
         await _encode(change, encoder, on_passage)
     finally:
         await encoder.aclose()
+
+
+def _opens(folder: Path) -> bool:
+    try:
+        Vectors(folder)
+    except CorpusError:
+        return False
+    return True
 
 
 async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], None]) -> None:

@@ -25,7 +25,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.lock import WriteLock
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
@@ -244,7 +244,7 @@ class Change:
         if isinstance(error, OSError):
             raise _unwritable(self.folder, error) from error
         if isinstance(error, sqlite3.Error):
-            raise CorpusError(
+            raise IndexUnavailable(
                 f"The ledger of the index {self.folder} cannot be used: {error}.",
                 "Free some space and run the same command again; if that does not help, build the index again.",
             ) from error
@@ -295,7 +295,8 @@ def _ours(path: Path) -> bool:
 
 def _unused(folder: Path) -> int:
     """The number after those of the generations that are there, whatever they belong to."""
-    return max((int(path.name[:6]) for path in folder.iterdir() if _GENERATION.fullmatch(path.name)), default=0) + 1
+    whole = (path.name for path in folder.iterdir() if path.name.isdecimal() and _GENERATION.fullmatch(path.name))
+    return max(map(int, whole), default=0) + 1
 
 
 def _name(generation: int) -> str:
@@ -324,8 +325,8 @@ def _link_or_copy(path: Path, target: Path) -> None:
     shutil.copyfile(path, target)
 
 
-def _unwritable(folder: Path, error: OSError) -> CorpusError:
-    return CorpusError(
+def _unwritable(folder: Path, error: OSError) -> IndexUnavailable:
+    return IndexUnavailable(
         f"The index cannot be written to {folder}: {error.strerror or error}.",
         "Free some space or choose another --out; what was there is as it was.",
     )

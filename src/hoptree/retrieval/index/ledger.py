@@ -160,13 +160,20 @@ class Ledger:
         return found
 
     def of_file(self, file: int) -> Iterator[Entry]:
-        """The passages of a file, in bounded memory."""
+        """The passages of a file by ascending key, in bounded memory; they may be moved or dropped meanwhile."""
+        self._index_files()
+        after = -1
+        while rows := self._db.execute(
+            "select key, content, file, number from passages where file = ? and key > ? order by key limit 10000",
+            (file, after),
+        ).fetchall():
+            after = rows[-1][0]
+            yield from (Entry(*row) for row in rows)
+
+    def _index_files(self) -> None:
         if self._db.execute("select count(*) from files").fetchone()[0] > _FILES_TO_SCAN:
             # Made only when it is needed: keeping it up to date would slow down every build.
             self._db.execute("create index if not exists passages_of_file on passages (file)")
-        cursor = self._db.execute("select key, content, file, number from passages where file = ?", (file,))
-        while rows := cursor.fetchmany(10_000):
-            yield from (Entry(*row) for row in rows)
 
     def _count(self, passages: int, contents: int) -> None:
         self.set_fact("passages", self.passages + passages)
@@ -196,6 +203,14 @@ class Ledger:
     def complete_file(self, file: int) -> None:
         self._db.execute("update files set complete = 1 where id = ?", (file,))
 
+    def break_off(self, file: int, before: Iterable[int]) -> None:
+        """A file that was not read to its end: what it held before is its own too, and it is read again next time."""
+        self._index_files()
+        for old in before:
+            self._db.execute("update passages set file = ? where file = ?", (file, old))
+            self._db.execute("update or ignore also set file = ? where file = ?", (file, old))
+        self._db.execute("update files set size = -1 where id = ?", (file,))
+
     def place_of(self, file: int) -> tuple[str, str]:
         """Source and name of a file."""
         row = self._db.execute("select source, name from files where id = ?", (file,)).fetchone()
@@ -205,6 +220,16 @@ class Ledger:
         """The ids under which a file was read, or begun to be."""
         rows = self._db.execute("select id from files where source = ? and name = ?", (source, name))
         return [row[0] for row in rows]
+
+    def files_named(self, document: str) -> list[int]:
+        """The files by whose name, after the prefix of their source, a document goes."""
+        found: list[int] = []
+        for source in self.sources():
+            prefix = self.prefix_of(source)
+            name = document.removeprefix(f"{prefix}/") if prefix else document
+            if not prefix or name != document:
+                found += self.ids_of(source, name)
+        return found
 
     def mark_present(self, files: Sequence[int]) -> None:
         """Note files that are still there, for `gone`."""
@@ -237,6 +262,10 @@ class Ledger:
         self._db.executemany(
             "insert or ignore into facts values (?, ?)", (fact for fact in facts if fact[0] not in _COUNTED)
         )
+
+    def forget_also(self, file: int) -> None:
+        """A file no longer holds what others hold too."""
+        self._db.execute("delete from also where file = ?", (file,))
 
     def leave(self, files: Iterable[int]) -> None:
         """Files that are about to be dropped: no passage moves to them, and if they come back, they are read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hoptree.errors import CorpusError
+from hoptree.errors import IndexUnavailable
 
 __all__ = ["WriteLock"]
 
@@ -25,7 +25,7 @@ class WriteLock:
             _lock(file)
         except OSError as error:
             os.close(file)
-            raise CorpusError(
+            raise IndexUnavailable(
                 f"Another process is writing to {self._path.parent}.", "Wait until it is done, or end it."
             ) from error
         self._file = file

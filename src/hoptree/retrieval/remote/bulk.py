@@ -131,7 +131,7 @@ def _row(engine: Elasticsearch, passage: Passage) -> Row:
     if engine.id_field != "_id":
         source[engine.id_field] = passage.id
     if engine.metadata_field and passage.metadata:
-        source[engine.metadata_field] = dict(passage.metadata)
+        source[engine.metadata_field] = passage.metadata_by_name()
     identifier = whole_characters(passage.id)
     action: dict[str, Any] = {"create": {}} if engine.quickwit else {"index": {"_id": identifier}}
     lines = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (action, source))

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, UnusableReply
 from hoptree.http import Http
 from hoptree.retrieval.remote.address import Address
-from hoptree.retrieval.remote.sending import shortened
+from hoptree.retrieval.remote.sending import pairs, shortened
 from hoptree.values import Passage
 
 __all__ = ["Elasticsearch"]
@@ -212,7 +212,7 @@ class Elasticsearch:
             _number(source.get("start")),
             _number(source.get("end")),
             tuple(map(str, aliases)) if isinstance(aliases, list) else (),
-            tuple((str(n), _text(v)) for n, v in sorted(metadata.items())) if isinstance(metadata, dict) else (),
+            pairs(metadata, _text),
         )
 
     async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, MissingExtra, RateLimited
 from hoptree.retrieval.remote.address import Address
-from hoptree.retrieval.remote.sending import batches, shortened, whole_characters
+from hoptree.retrieval.remote.sending import batches, pairs, shortened, whole_characters
 from hoptree.values import Passage
 
 __all__ = ["Milvus"]
@@ -138,7 +138,10 @@ class Milvus:
                 f"Name a field of JSON: …/{self.collection}?metadata=FIELD",
             )
         column = self._names["metadata"]
-        return " and ".join(f"{column}[{_quoted(name)}] == {_quoted(value)}" for name, value in sorted(where.items()))
+        return " and ".join(
+            f"({column}[{key}] == {value} or json_contains({column}[{key}], {value}))"
+            for key, value in ((_quoted(name), _quoted(value)) for name, value in sorted(where.items()))
+        )
 
     def _best(self, client: Any, query: str, k: int, condition: str) -> list[Passage]:
         """At least the k best, with all that tie with the last of them (within reason)."""
@@ -164,7 +167,6 @@ class Milvus:
 
     def _passage(self, hit: Mapping[str, Any], score: float) -> Passage:
         entity = hit["entity"]
-        metadata = entity.get(self._names["metadata"]) or {}
         return Passage(
             str(entity[self._names["id"]] if self._names["id"] else hit["id"]),
             str(entity.get(self._names["title"], "")),
@@ -174,7 +176,7 @@ class Milvus:
             int(entity.get("start", 0)),
             int(entity.get("end", 0)),
             tuple(map(str, entity.get("aliases") or ())),
-            tuple((str(name), str(value)) for name, value in sorted(metadata.items())),
+            pairs(entity.get(self._names["metadata"])),
         )
 
     async def load(self, passages: Iterable[Passage], on_passage: Callable[[int], None] | None) -> int:
@@ -243,7 +245,7 @@ class Milvus:
                 f"The passage '{passage.id}' is longer than the {MOST_BYTES:,} bytes that Milvus takes.",
                 "Cut the documents into shorter passages.",
             )
-        metadata = {whole_characters(name): whole_characters(value) for name, value in passage.metadata}
+        metadata = json.loads(whole_characters(json.dumps(passage.metadata_by_name(), ensure_ascii=False)))
         return {
             self._id: whole_characters(passage.id),
             self._names["title"]: title,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["batches", "shortened", "whole_characters"]
+__all__ = ["batches", "pairs", "shortened", "whole_characters"]
 
 T = TypeVar("T")
 
@@ -24,6 +24,17 @@ def shortened(query: str, most: int) -> str:
     query = whole_characters(query)
     words = query.split()
     return query if len(words) <= most else " ".join(list(dict.fromkeys(words))[:most])
+
+
+def pairs(metadata: Any, text: Callable[[Any], str] = str) -> tuple[tuple[str, str], ...]:
+    """Names and values of an engine's object of metadata, in the order of the names; none if it is no object."""
+    if not isinstance(metadata, dict):
+        return ()
+    return tuple(
+        (str(name), text(value))
+        for name, values in sorted(metadata.items())
+        for value in (values if isinstance(values, list) else [values])
+    )
 
 
 def batches(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:
