@@ -155,7 +155,7 @@ def test_search_lists_passages(home: Path) -> None:
     found = json.loads(hoptree(home, "search", "who directed Red Kite", "--corpus", "docs.idx", "--json").stdout)
     assert found[0]["id"] == "films.md#1"
     nothing = hoptree(home, "search", "zebra", "--corpus", "docs.idx")
-    assert nothing.returncode == 0 and "No passage" in nothing.stdout
+    assert nothing.returncode == 0 and "Nothing was found" in nothing.stdout
 
 
 def test_methods_and_models_are_listed(home: Path) -> None:

@@ -156,7 +156,10 @@ def test_any_text_is_cut_by_words_without_loss(text: str, said: str) -> None:
 
 def test_sections_of_any_kind_are_cut_at_their_starts() -> None:
     sections = (Section(2, "A", 2), Section(4, "B"), Section(4, "C"), Section(9, "E"))
-    assert [(p.title, p.text) for p in cut("x #Ay z w", Chunking(), sections=sections)] == [("D", "x"), ("C", "y z w")]
+    assert [(p.title, p.text) for p in cut("x #Ay z w", Chunking(), sections=sections)] == [
+        ("D", "x"),
+        ("D › C", "y z w"),
+    ]
 
 
 def test_tokens_need_a_tokenizer() -> None:

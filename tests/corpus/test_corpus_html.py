@@ -31,8 +31,8 @@ def test_a_page_is_what_its_reader_sees() -> None:
     document = html_document(PAGE, "a.html")
     assert document.title == "Red Kite & more"
     assert passages(PAGE) == [
-        ("Red Kite", "A film of 2014,\nby Ada.\n\none\ntwo"),
-        ("Red Kite › Cast", "Bo Mo\n\na  b\n  c\n\nRésumé 1 < 2 <b>"),
+        ("Red Kite & more › Red Kite", "A film of 2014,\nby Ada.\n\none\ntwo"),
+        ("Red Kite & more › Red Kite › Cast", "Bo Mo\n\na  b\n  c\n\nRésumé 1 < 2 <b>"),
     ]
 
 

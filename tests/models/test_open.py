@@ -45,6 +45,6 @@ def test_an_error_in_a_200_is_said() -> None:
 
 def test_a_password_in_the_url_is_not_shown() -> None:
     model = OpenAIModel("x", base_url="http://user:secret@localhost:1/v1")
-    failure = model._failure(500, {}, b"")  # type: ignore[arg-type]
+    failure = model._failure(500, {}, b"")
     assert isinstance(failure, EndpointError)
     assert "secret" not in str(failure) and "http://localhost:1/v1" in str(failure)

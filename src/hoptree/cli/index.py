@@ -176,7 +176,12 @@ def encode(
 
     with _shown(as_json) as progress:
         outcome = encode_index(out, settled(encoder), on_progress=progress)
-    _report(outcome, out, as_json)
+    if as_json:
+        _report(outcome, out, as_json)
+    else:
+        typer.echo(
+            f"{outcome.manifest.passages:,} passages in {out} have vectors by {outcome.manifest.settings.encoder}"
+        )
 
 
 @app.command()
@@ -185,8 +190,13 @@ def info(out: Out, as_json: AsJson = False) -> None:
     from dataclasses import asdict
 
     from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.index.links import Links
 
-    manifest = Index(out).manifest
+    index = Index(out)
+    index.ledger().close()
+    manifest = index.manifest
+    if manifest.settings.links:
+        Links(index.links)
     if as_json:
         print_json({"index": str(out), **asdict(manifest)})
         return

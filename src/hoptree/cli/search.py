@@ -52,7 +52,11 @@ def search(
         print_json([_row(passage, explain) for passage in found])
         return
     if not found:
-        typer.echo("Nothing was found: no passage has a word of the query that tells one text from another.")
+        typer.echo(
+            "Nothing was found: no passage that fits --where (names and values exactly) has a word of the query."
+            if where
+            else "Nothing was found: no passage has a word of the query, or it has stop words only."
+        )
     for passage in found:
         typer.echo(clean(f"{passage.score:7.2f}  {passage.id}  {passage.title}"))
         if explain:

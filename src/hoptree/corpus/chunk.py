@@ -9,7 +9,7 @@ from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
-from hoptree.corpus.document import Document
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document
 from hoptree.errors import ConfigError, MissingExtra
 from hoptree.values import Passage
 
@@ -108,9 +108,16 @@ def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = 
 
 def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None) -> Iterator[tuple[str, int, int]]:
     cut = _by_tokens(tokenizer) if chunking.by == "tokens" else _by_words
+    above = _above(document)
     for title, start, end in _sections(document):
         for begin, stop in cut(document.text, start, end, chunking):
-            yield title or document.title, begin, stop
+            yield f"{above}{title}" if title else document.title, begin, stop
+
+
+def _above(document: Document) -> str:
+    """What comes before every path of headings: a title from elsewhere, as "Rollback" alone does not say of what."""
+    roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
+    return "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
 
 
 def _sections(document: Document) -> Iterator[tuple[str, int, int]]:

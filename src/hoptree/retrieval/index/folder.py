@@ -135,7 +135,7 @@ class Change:
             "base": self.base.digest if self.base else "",
             "generation": self.base.generation if self.base else 0,
         }
-        self._number = self.base.generation + 1 if self.base else _unused(self.folder)
+        self._number = self.base.generation + 1 if self.base else _first(self.folder)
         self.part = self.folder / f"{_name(self._number)}.part"
         complete = self.folder / _name(self._number)
         if complete.exists() and not self.part.exists() and _ours(complete):
@@ -222,8 +222,11 @@ class Change:
         self.ledger.forget_removed()
         self.ledger.settle()
         self.ledger.close()
-        for lock in self.part.rglob("*.lock"):
-            lock.unlink()
+        for path in self.part.rglob("*"):
+            if path.suffix == ".lock":
+                path.unlink()
+            elif path.suffix == ".json":  # tantivy keeps these to itself; whoever may read the folder may read them
+                path.chmod(self.ledger.mode)
         manifest = replace(manifest, bytes=sum(path.stat().st_size for path in self.part.rglob("*") if path.is_file()))
         final = self.folder / _name(self._number)
         self.part.rename(final)
@@ -293,10 +296,11 @@ def _ours(path: Path) -> bool:
     return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / "text").is_dir()
 
 
-def _unused(folder: Path) -> int:
-    """The number after those of the generations that are there, whatever they belong to."""
-    whole = (path.name for path in folder.iterdir() if path.name.isdecimal() and _GENERATION.fullmatch(path.name))
-    return max(map(int, whole), default=0) + 1
+def _first(folder: Path) -> int:
+    """The number for an index without a manifest: that of what a killed run left, or one that nobody has."""
+    there = [path for path in folder.iterdir() if _GENERATION.fullmatch(path.name)]
+    left = [int(path.name[:6]) for path in there if _ours(path)]
+    return max(left) if left else max((int(path.name[:6]) for path in there), default=0) + 1
 
 
 def _name(generation: int) -> str:
@@ -325,8 +329,9 @@ def _link_or_copy(path: Path, target: Path) -> None:
     shutil.copyfile(path, target)
 
 
-def _unwritable(folder: Path, error: OSError) -> IndexUnavailable:
-    return IndexUnavailable(
+def _unwritable(folder: Path, error: OSError) -> CorpusError:
+    never = isinstance(error, NotADirectoryError | FileExistsError | IsADirectoryError)
+    return (CorpusError if never else IndexUnavailable)(
         f"The index cannot be written to {folder}: {error.strerror or error}.",
         "Free some space or choose another --out; what was there is as it was.",
     )

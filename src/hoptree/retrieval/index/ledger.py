@@ -324,6 +324,11 @@ class Ledger:
 
     # Transactions
 
+    @property
+    def mode(self) -> int:
+        """The permissions that a file here has by default."""
+        return self._path.stat().st_mode & 0o666
+
     def commit(self) -> None:
         self._db.execute("commit")
         self._db.execute("begin")

@@ -60,6 +60,11 @@ def read_manifest(folder: Path) -> Manifest:
         _check_kinds(data, settings)
         return Manifest(**(data | {"settings": settings, "sources": tuple(data["sources"])}))
     except (FileNotFoundError, NotADirectoryError) as error:
+        if folder.is_dir() and any(folder.glob("[0-9]*.part")):
+            raise CorpusError(
+                f"{folder} is no index yet: it is being built, or that was cut off.",
+                "Wait, or repeat the command that built it: it goes on from there.",
+            ) from error
         if folder.exists():
             raise CorpusError(
                 f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx"

@@ -7,7 +7,6 @@ every collection that was tried. k1 1.2 and b 0.75 are tantivy's own.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import log
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import tantivy
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
 from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs
 from hoptree.retrieval.index.ledger import is_plain, key_of
@@ -25,6 +24,7 @@ from hoptree.values import Passage
 __all__ = ["BUILD_AGAIN", "TextWriter", "Texts", "readable", "tantivy_errors"]
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
+_ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
 _ANALYZER = "hoptree"
 _TITLE_WEIGHT = 3
 """How often the title is counted among the words of a passage."""
@@ -32,6 +32,7 @@ _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
+_LOCK = ".tantivy-meta.lock"
 _PLAIN = b"="
 _MOST_TITLED = 1_000
 """Passages among which those of a title are looked for."""
@@ -47,6 +48,8 @@ def tantivy_errors(what: str, remedy: str = BUILD_AGAIN) -> Iterator[None]:
         yield
     except BaseException as error:
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
+            if "PermissionDenied" in str(error):
+                raise IndexUnavailable("A file of the index may not be used by you.", _ALLOW) from error
             raise CorpusError(f"{what}: {error}.", remedy) from error
         raise
 
@@ -57,13 +60,21 @@ def readable(folder: Path) -> Iterator[Path]:
 
     tantivy locks a folder to read it, so one that may not be written to (a read-only disk) is shown to it by links.
     """
-    if os.access(folder, os.W_OK) or not folder.is_dir():
+    if not folder.is_dir() or _may_write(folder):
         yield folder
         return
     with TemporaryDirectory(prefix="hoptree-") as place:
         for path in folder.iterdir():
             Path(place, path.name).symlink_to(path.resolve())
         yield Path(place)
+
+
+def _may_write(folder: Path) -> bool:
+    try:
+        (folder / _LOCK).open("ab").close()  # what tantivy would do; asking for the right alone may lie
+    except OSError:
+        return False
+    return True
 
 
 class TextWriter:
