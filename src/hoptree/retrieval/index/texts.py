@@ -63,7 +63,7 @@ def readable(folder: Path) -> Iterator[Path]:
     if not folder.is_dir() or _may_write(folder):
         yield folder
         return
-    with TemporaryDirectory(prefix="hoptree-") as place:
+    with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
         for path in folder.iterdir():
             Path(place, path.name).symlink_to(path.resolve())
         yield Path(place)
