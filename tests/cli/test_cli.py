@@ -248,7 +248,13 @@ def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
     command = [sys.executable, "-m", "hoptree", "ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/slow.json"]
     trace = home / "run.jsonl"
     process = subprocess.Popen(
-        [*command, "--trace", str(trace)], cwd=home, env=environment(home), stderr=subprocess.PIPE, text=True
+        [*command, "--trace", str(trace)],
+        cwd=home,
+        env=environment(home),
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that run in the background of a shell would hand on that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     deadline = time.monotonic() + 30
     while not (trace.exists() and '"chain"' in trace.read_text(encoding="utf-8")):
