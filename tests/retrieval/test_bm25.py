@@ -13,6 +13,7 @@ import pytest
 from hoptree.errors import CorpusError, InputError
 from hoptree.indexing import index_passages
 from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index import texts
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import MANIFEST, Settings
 from hoptree.values import Passage
@@ -119,6 +120,38 @@ def test_ties_are_broken_by_id_however_the_corpus_was_ordered(tmp_path: Path, co
     expected = ["000", "001", "002"]
     assert found(BM25(Index(tmp_path / "up")), "same words") == expected
     assert found(BM25(Index(tmp_path / "down")), "same words") == expected
+
+
+_FREQUENT = tuple(
+    Passage(f"p{number:03}", "", f"river {'bank ' * (number % 3)}{'heron' if number % 7 == 0 else ''} {word} {word}")
+    for number, word in enumerate(["otter", "stone", "reed", "moss", "fern"] * 20)
+)
+
+
+@pytest.mark.parametrize(
+    "query", ["river heron otter bank", "unknown words river heron and more otter", "river bank", "river"]
+)
+def test_frequent_words_count_where_they_do_not_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """With work spared, what is found has the score it always had, and the best are the same."""
+    index_passages(_FREQUENT, tmp_path / "i")
+    index = BM25(Index(tmp_path / "i"))
+    everything = index.search_now(query, 100)
+    monkeypatch.setattr(texts, "_SCORED", 40)
+    monkeypatch.setattr(texts, "_FEWEST_SOUGHT", 1)
+    monkeypatch.setattr(texts, "_CANDIDATES", 12)
+    spared = index.search_now(query, 5)
+    assert [hit.id for hit in spared] == [hit.id for hit in everything[:5]]
+    assert [hit.score for hit in spared] == pytest.approx([hit.score for hit in everything[:5]], abs=2e-4)
+
+
+def test_words_that_only_ask_are_not_looked_for(tmp_path: Path) -> None:
+    passages = [Passage("1", "Who", "Which who, and where did he do what?"), Passage("2", "", "A whale.")]
+    index_passages(passages, tmp_path / "i")
+    index = BM25(Index(tmp_path / "i"))
+    assert [hit.id for hit in index.search_now("Where do which whales swim?", 5)] == ["2"]
+    assert [hit.id for hit in index.search_now("Who did what?", 5)] == ["1"], "unless there is nothing else"
 
 
 # Building

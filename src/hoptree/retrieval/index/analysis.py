@@ -9,7 +9,7 @@ import tantivy
 
 from hoptree.errors import ConfigError
 
-__all__ = ["analyzer_for", "composed", "pairs"]
+__all__ = ["analyzer_for", "asking_words", "composed", "pairs"]
 
 _LONGEST = 60
 """Bytes of a term: what is longer is no word."""
@@ -18,6 +18,7 @@ _STEMMED = (
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
 )
 _STOPPED = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}  # those have no list of stop words
+_ASKING = {"english": ("what", "which", "who", "whom", "whose", "when", "where", "why", "how", "do", "does", "did")}
 # Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -38,6 +39,11 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     if language != "none":
         builder = builder.filter(tantivy.Filter.stemmer(language))
     return builder.filter(tantivy.Filter.ascii_fold()).build()
+
+
+def asking_words(language: str) -> tuple[str, ...]:
+    """Words that make a question of a sentence: in a passage they say nothing about what is asked."""
+    return _ASKING.get(language, ())
 
 
 def composed(text: str) -> str:

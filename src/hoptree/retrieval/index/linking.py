@@ -19,7 +19,7 @@ from hoptree.values import Passage
 
 __all__ = ["LINK_MEMORY", "link_passages"]
 
-LINK_MEMORY = 512 * 2**20
+LINK_MEMORY = 768 * 2**20
 """Bytes the search for names may take, unless told otherwise."""
 _BYTES_A_LETTER = 48
 """Of an Aho-Corasick automaton while it is built (measured with half a million names)."""
@@ -61,9 +61,11 @@ def link_passages(
 
 
 def _add(writer: LinkWriter, key: int, passage: Passage, finder: NameFinder, *, first_round: bool) -> None:
+    found = {folded(name) for name in finder(passage.text)}
+    if not found and not first_round:
+        return
     own = {folded(name) for name in names_of(passage)}
     written = {folded(name) for name in capitalised(passage.text)}
-    found = {folded(name) for name in finder(passage.text)}
     if first_round:
         writer.add(key, _document(passage), bears=sorted(own), mentions=sorted((found | written) - own))
     elif found - written - own:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import log
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ import tantivy
 
 from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
-from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs
+from hoptree.retrieval.index.analysis import analyzer_for, asking_words, composed, pairs
 from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.values import Passage
 
@@ -38,6 +39,12 @@ _MOST_TITLED = 1_000
 """Passages among which those of a title are looked for."""
 _SCANNED = 2_000
 _AT_ONCE = 1_000
+_SCORED = 500_000
+"""Times a passage has a word of the query: about as many as are scored in ten milliseconds."""
+_FEWEST_SOUGHT = 3
+_CANDIDATES = 120
+Word = tuple[str, str]
+"""A field and a term in it."""
 Hit = tuple[float, tantivy.DocAddress]
 
 
@@ -138,6 +145,7 @@ class Texts:
     def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
         self.digest = digest
         self._analyzer = analyzer_for(language)
+        self._asking = frozenset(self._analyzer.analyze(" ".join(asking_words(language))))
         with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -152,6 +160,11 @@ class Texts:
         """The distinct terms of a text, in its order."""
         return tuple(dict.fromkeys(self._analyzer.analyze(composed(text))))
 
+    def sought(self, query: str) -> tuple[str, ...]:
+        """The terms that a query looks for: those that do more than ask, if it has any."""
+        terms = self.terms(query)
+        return tuple(term for term in terms if term not in self._asking) or terms
+
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
         total = len(self)
@@ -159,15 +172,21 @@ class Texts:
         return {term: log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in found.items()}
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
-        """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows."""
-        looked_for = self._query(query)
-        if looked_for is None or k <= 0:
+        """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows.
+
+        tantivy scores every passage that has any of the words. Where that would take long and nothing else narrows the
+        search, the frequent words do not find passages, but count in the scores of what the rarer ones find first.
+        """
+        words = self._words(query)
+        if not words or k <= 0:
             return []
-        if where:
-            needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
-            looked_for = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, looked_for)])
         with tantivy_errors("The index is damaged"):
-            hits = self._best(looked_for, k if not where or TITLE not in where else _MOST_TITLED)
+            if where:
+                needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
+                narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
+                hits = self._best(narrowed, k if TITLE not in where else _MOST_TITLED)
+            else:
+                hits = self._found_by(*self._by_cost(words), k)
             keys = self._searcher.fast_field_values("key", [address for _, address in hits])
             found = [
                 (int(key or 0), score, self._passage(address, score))
@@ -181,24 +200,16 @@ class Texts:
         tagged = self._only("tags", _tag(name, value))
         if name != DOCUMENT:
             return tagged
-        alone = tantivy.Query.const_score_query(self._with_keys([key_of(value)]), 0.0)
-        either = [(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, alone)]
+        either = [(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, self._with_keys([key_of(value)]))]
         return tantivy.Query.boolean_query(either)
 
     def scores(self, query: str, keys: Sequence[int]) -> dict[int, float]:
         """BM25's score of each of these passages for a query; 0 where no word is shared."""
-        looked_for = self._query(query)
-        if looked_for is None:
+        words = self._words(query)
+        if not words:
             return dict.fromkeys(keys, 0.0)
-        found: dict[int, float] = {}
-        for some in _parts(keys):
-            only = tantivy.Query.const_score_query(self._with_keys(some), 0.0)
-            both = tantivy.Query.boolean_query([(tantivy.Occur.Must, only), (tantivy.Occur.Should, looked_for)])
-            with tantivy_errors("The index is damaged"):
-                hits: list[Hit] = self._searcher.search(both, len(some), count=False).hits
-                back = self._searcher.fast_field_values("key", [address for _, address in hits])
-            found |= {int(key or 0): round(score, _DECIMALS) for key, (score, _) in zip(back, hits, strict=True)}
-        return found
+        with tantivy_errors("The index is damaged"):
+            return {key: round(score, _DECIMALS) for key, score in self._scores(words, keys).items()}
 
     def containing(self, text: str, *, before: int, most: int) -> list[tuple[int, Passage]] | None:
         """Key and passage of those numbered below `before` that hold all words of a text; None if too many do."""
@@ -252,13 +263,45 @@ class Texts:
         hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 
-    def _query(self, text: str) -> tantivy.Query | None:
-        clauses = [(tantivy.Occur.Should, self._term("body", term)) for term in self.terms(text)]
-        clauses += [(tantivy.Occur.Should, self._term("pairs", pair)) for pair in dict.fromkeys(pairs(text))]
-        return tantivy.Query.boolean_query(clauses) if clauses else None
+    def _words(self, query: str) -> list[Word]:
+        return [("body", term) for term in self.sought(query)] + [
+            ("pairs", pair) for pair in dict.fromkeys(pairs(query))
+        ]
 
-    def _term(self, field: str, term: str) -> tantivy.Query:
-        return tantivy.Query.term_query(self._schema, field, term, index_option="freq")
+    def _any(self, words: Sequence[Word]) -> tantivy.Query:
+        terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+
+    def _by_cost(self, words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+        """The words that may find passages, and those too frequent for it."""
+        costs = {word: cost for word in words if (cost := self._searcher.doc_freq(*word))}
+        sought: list[Word] = []
+        spent = 0
+        for word in sorted(costs, key=lambda word: (costs[word], word)):
+            spent += costs[word]
+            if spent > _SCORED and len(sought) >= _FEWEST_SOUGHT:
+                break
+            sought.append(word)
+        return sought, [word for word in costs if word not in sought]
+
+    def _found_by(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
+        if not frequent:
+            return self._best(self._any(sought), k)
+        candidates = self._best(self._any(sought), max(k, _CANDIDATES))
+        keys = [int(key or 0) for key in self._searcher.fast_field_values("key", [place for _, place in candidates])]
+        more = self._scores(frequent, keys)
+        both = [(score + more[key], place) for key, (score, place) in zip(keys, candidates, strict=True)]
+        both.sort(key=itemgetter(0), reverse=True)
+        return _first(both, k)
+
+    def _scores(self, words: Sequence[Word], keys: Sequence[int]) -> dict[int, float]:
+        found: dict[int, float] = {}
+        for some in _parts(keys):
+            both = [(tantivy.Occur.Must, self._with_keys(some)), (tantivy.Occur.Should, self._any(words))]
+            hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(both), len(some), count=False).hits
+            back = self._searcher.fast_field_values("key", [address for _, address in hits])
+            found |= {int(key or 0): score for key, (score, _) in zip(back, hits, strict=True)}
+        return found
 
     def _only(self, field: str, term: str) -> tantivy.Query:
         return tantivy.Query.const_score_query(
@@ -266,19 +309,20 @@ class Texts:
         )
 
     def _with_keys(self, keys: Sequence[int]) -> tantivy.Query:
-        return tantivy.Query.term_set_query(self._schema, "key", list(keys))
+        # Not a set of terms: tantivy looks through all keys for that, and takes thirty times as long.
+        terms = (tantivy.Query.term_query(self._schema, "key", key, index_option="basic") for key in keys)
+        either = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
+        return tantivy.Query.const_score_query(either, 0.0)
 
     def _best(self, query: tantivy.Query, k: int) -> list[Hit]:
         """At least the k best, with all that tie with the last of them (within reason), and nothing below."""
         k = min(k, max(len(self), 1))  # tantivy takes memory for as many as are asked for
         wanted = k + _TIE_ROOM
         while True:
-            hits: list[Hit] = [
-                (round(score, _DECIMALS), address)
-                for score, address in self._searcher.search(query, wanted, count=False).hits
-            ]
-            if len(hits) < wanted or hits[-1][0] < hits[k - 1][0] or wanted >= _MOST_TIES:
-                return [hit for hit in hits if hit[0] >= hits[min(k, len(hits)) - 1][0]] if hits else []
+            hits: list[Hit] = self._searcher.search(query, wanted, count=False).hits
+            best = _first(hits, k)
+            if len(best) < len(hits) or len(hits) < wanted or wanted >= _MOST_TIES:
+                return best
             wanted *= 8
 
     def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:
@@ -302,6 +346,12 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
     return builder.build()
+
+
+def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
+    """The first k of sorted hits, with all that tie with the last of them; scores as they are told."""
+    rounded = [(round(score, _DECIMALS), place) for score, place in hits]
+    return [hit for hit in rounded if hit[0] >= rounded[min(k, len(rounded)) - 1][0]]
 
 
 def _record(passage: Passage) -> bytes:
