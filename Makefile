@@ -15,7 +15,7 @@ test: $(VENV)/test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 	$(MAKE) wheel
 
 # A wheel built from the tree installs into an empty environment and answers. What it needs was fetched at set-up.

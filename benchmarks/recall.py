@@ -18,8 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoptree.evaluation.ranking import RankingMetrics, compare
+from hoptree.evaluation.ranking import RankingMetrics
 from hoptree.evaluation.retrieval import RetrievalRun, evaluate, read_questions
+from hoptree.evaluation.statistics import compare
 from hoptree.indexing import index_passages
 from hoptree.retrieval.opening import open_retriever
 from hoptree.values import Passage

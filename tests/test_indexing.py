@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import os
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -344,7 +345,7 @@ def test_passages_documents_and_sources_are_removed(tmp_path: Path) -> None:
 
 def test_what_is_not_there_cannot_be_removed(out: Path) -> None:
     before = read_manifest(out)
-    with pytest.raises(CorpusError, match="no passage 'nobody'"):
+    with pytest.raises(CorpusError, match=r"Neither a passage nor a document, file or source .* 'nobody'"):
         remove_from_index(out, ids=["p1", "nobody"])
     with pytest.raises(CorpusError, match="is no source"):
         remove_from_index(out, sources=[out.parent])
@@ -740,7 +741,7 @@ def test_vectors_of_an_encoder_that_changed_are_made_anew(out: Path, letters: Le
 # Estimates, progress, and what is passed over
 
 
-@pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b" + b"\xff" * 50, b"", gzip.compress(b"{}")])
+@pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b" + b"\xff" * 50, b"", gzip.compress(b"{}", mtime=0)])
 def test_an_estimate_needs_no_whole_archive(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.jsonl.gz").write_bytes(content)
@@ -934,3 +935,70 @@ def test_damaged_vectors_are_made_anew(out: Path, letters: Letters) -> None:
     letters.encoded.clear()
     encode_index(out, "letters")
     assert len(letters.encoded) == len(Vectors(Index(out).vectors)) == 30
+
+
+def test_an_index_inside_its_source_says_nothing_of_its_own_files(docs: Path) -> None:
+    for outcome in (build_index(docs, docs / "idx"), update_index(docs / "idx")):
+        assert (outcome.passed_over, outcome.examples) == ("", ())
+
+
+def test_a_file_is_removed_by_its_path(docs: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs.parent)
+    assert counts(remove_from_index(out, ids=["docs/1.jsonl"])) == (0, 0, 0, 10, 0)
+    assert counts(remove_from_index(out, ids=[str(docs / "2.jsonl")])) == (0, 0, 0, 10, 0)
+    for name in ("docs", "docs/9.jsonl", "\0", "x" * 10_000):
+        with pytest.raises(CorpusError, match="Neither a passage"):
+            remove_from_index(out, ids=[name])
+
+
+@pytest.mark.parametrize("after", [1, 3, 6, 8])
+def test_a_build_that_was_cut_off_tells_in_the_end_what_all_of_it_did(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """Among the passages are one that stands in two files and one that holds a question."""
+    question = "Which river flows through the old town of Velmora?"
+    held = write_rows(tmp_path / "dev.jsonl", [{"id": "q", "question": question}])
+    write_rows(docs / "1.jsonl", [*rows(10, 10), *rows(1), {"id": "leak", "title": "", "text": question}])
+    reading = Reading(without=(held,))
+    interrupted(monkeypatch, after, lambda: build_index(docs, tmp_path / "idx", reading=reading))
+    outcome = build_index(docs, tmp_path / "idx", reading=reading)
+    assert outcome.resumed
+    assert (counts(outcome), outcome.held_questions) == ((30, 0, 0, 0, 1), 1)
+    assert counts(update_index(tmp_path / "idx")) == (0, 0, 0, 0, 0)
+
+
+def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, act: Callable[[], object]) -> None:
+    """Ctrl-C after so many times that work was made safe, every four passages."""
+    saves = 0
+
+    def save(change: Change) -> None:
+        nonlocal saves
+        saves += 1
+        original(change)
+        if saves == after:
+            raise KeyboardInterrupt
+
+    original = Change.save
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.indexing.run._SAVE_EVERY", 1)
+        patch.setattr("hoptree.indexing.run._AT_ONCE", 4)
+        patch.setattr(Change, "save", save)
+        with pytest.raises(KeyboardInterrupt):
+            act()
+
+
+@pytest.mark.parametrize("where", ["same", "other"])
+def test_two_passages_with_one_id_are_told_with_their_files(docs: Path, tmp_path: Path, where: str) -> None:
+    other = {"id": "p3", "title": "", "text": "Other."}
+    if where == "same":
+        write_rows(docs / "0.jsonl", [*rows(10), other])
+    else:
+        write_rows(docs / "9.jsonl", [other])
+    said = r"both are in .*0\.jsonl" if where == "same" else r"one is in 9\.jsonl, the other one in 0\.jsonl"
+    with pytest.raises(CorpusError, match=said):
+        build_index(docs, tmp_path / "idx")
+
+
+def test_an_estimate_has_room_for_the_smallest_index(docs: Path, out: Path) -> None:
+    announced = estimate([docs], out.parent / "new", Settings()).disk_bytes
+    assert read_manifest(out).bytes * 0.8 < announced < read_manifest(out).bytes * 2

@@ -20,7 +20,7 @@ from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
-from hoptree.runtime.cache import Cache, default_cache_path
+from hoptree.runtime.cache import Cache, Store, default_cache_path
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.result import Result, read_result
@@ -38,8 +38,9 @@ MAX_QUESTION = 8_000
 class Engine:
     """A method, a model and a corpus, ready to answer any number of questions at once.
 
-    `cache` is the file where replies are remembered, by default the user's own; None remembers nothing. Use it as an
-    async context manager.
+    `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
+    remembers nothing. Use it as an async context manager: it closes what it opened, not a model or retriever that was
+    handed to it.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Engine:
         options: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
-        cache: str | Path | None = "default",
+        cache: str | Path | Store | None = "default",
         base_url: str = "",
         concurrency: int | None = None,
         listeners: Sequence[Listener] = (),
@@ -64,6 +65,11 @@ class Engine:
         self.options = read_options(self.method, options or {})
         self.retriever = _open_corpus(corpus, retriever, rerank)
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
+        self._opened = [
+            part
+            for part, given in ((self.model, model), (self.retriever, corpus))
+            if isinstance(given, str | Path) and part is not None
+        ]
         self._budget = budget
         self._prices = prices
         self._listeners = tuple(listeners)
@@ -72,9 +78,9 @@ class Engine:
         self._calls = Calls(self._cache, concurrency=concurrency)
         self._calls.cache_failure = self._cache_failure
 
-    def _open_cache(self, path: str | Path | None) -> Cache | None:
-        if path is None:
-            return None
+    def _open_cache(self, path: str | Path | Store | None) -> Store | None:
+        if path is None or not isinstance(path, str | Path):
+            return path
         try:
             return Cache(default_cache_path() if path == "default" else Path(path))
         except CacheError as error:
@@ -90,9 +96,8 @@ class Engine:
         await self.aclose()
 
     async def aclose(self) -> None:
-        await self.model.aclose()
-        if self.retriever is not None:
-            await self.retriever.aclose()
+        for part in self._opened:
+            await part.aclose()
         if self._cache is not None:
             self._cache.close()
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from tests.small_indexes import found, hoptree, rows, write_rows
 
+from hoptree.cli.main import main
 from hoptree.indexing import Outcome, build_index
 
 
@@ -79,7 +81,8 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "docs", "--out", "x", "--language", "klingon"), ("klingon", "english")),
         (("index", "docs", "--out", "x", "--chunk", "pages"), ("pages", "words:200:20")),
         (("index", "docs", "--out", "x", "--chunk", "tokens:100"), ("tokenizer",)),
-        (("index", "docs", "--out", "x", "--without-questions", "none.jsonl"), ("none.jsonl",)),
+        (("index", "docs", "--out", "x", "--without-questions", "none.jsonl"), ("none.jsonl", "--without-questions")),
+        (("index", "docs", "--out", "x", "--encoder", "minilmm"), ("minilmm",)),
         (("index", "add", "nowhere", "--out", "idx"), ("nowhere",)),
         (("index", "add", "docs", "--out", "none"), ("no index", "hoptree index")),
         (("index", "update", "--out", "docs"), ("no index",)),
@@ -92,11 +95,15 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("search", "x", "--corpus", "idx", "--retriever", "linkd"), ("linkd", "linked")),
         (("search", "x", "--corpus", "idx", "--retriever", "dense"), ("no vectors", "hoptree index encode")),
         (("search", "x", "--corpus", "idx", "--where", "lang"), ("NAME=VALUE",)),
+        (("search", "x", "--corpus", "idx", "--where", "a=b", "--where", "a=c"), ("'a' two values (b, c)",)),
+        (("search", "x", "--corpus", "elasticsearh://h/i"), ("elasticsearh://", "elasticsearch://")),
         (("search", " ", "--corpus", "idx"), ("empty",)),
     ],
 )
 def test_bad_input_is_one_sentence(home: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
-    refused(hoptree(home, *arguments), *words)
+    done = hoptree(home, *arguments)
+    refused(done, *words)
+    assert "on disk" not in done.stderr, "what is wrong is said before the size"
     assert len(found(home / "idx", "number3")) == 2
     assert not (home / "x").exists()
 
@@ -138,3 +145,75 @@ def test_an_index_of_another_version_says_so_and_can_be_built_again(home: Path) 
     refused(hoptree(home, "index", "update", "--out", "idx"), "format 1")
     assert hoptree(home, "index", "docs", "--out", "idx").returncode == 0
     assert "p3" in hoptree(home, "search", "number3", "--corpus", "idx").stdout
+
+
+def test_a_command_that_is_misspelt_is_no_folder(home: Path) -> None:
+    refused(hoptree(home, "index", "ad", "docs", "--out", "idx"), "'ad'", "hoptree index add")
+    refused(hoptree(home, "index", "--encoder", "static/none", "docs", "--out", "x"), "of a static encoder")
+
+
+def test_an_edit_that_keeps_size_and_time_is_found_when_files_are_read_again(home: Path) -> None:
+    lines = rows(6)
+    lines[2]["text"] = lines[2]["text"].replace("friend", "fiends")
+    write_rows(home / "docs" / "a.jsonl", lines, ns=10**18)
+    assert "nothing changed" in hoptree(home, "index", "update", "--out", "idx").stdout
+    assert counts(said(hoptree(home, "index", "update", "--reread", "--out", "idx", "--json"))) == (0, 5, 1, 0, 6)
+
+
+def test_how_much_may_be_broken_can_be_said_later_too(home: Path) -> None:
+    (home / "docs" / "b.jsonl").write_text('{"id": "q", "text": "good"}\n' + "{\n" * 101, encoding="utf-8")
+    refused(hoptree(home, "index", "update", "--out", "idx"), "--skip-broken")
+    assert counts(said(hoptree(home, "index", "update", "--skip-broken", "101", "--out", "idx", "--json")))[0] == 1
+    reading = said(hoptree(home, "index", "info", "--out", "idx", "--json"))["reading"]
+    assert isinstance(reading, dict) and reading["skip_broken"] == "100", "that was for once"
+
+
+def test_what_a_new_index_leaves_out_of_the_old_is_said(home: Path) -> None:
+    write_rows(home / "more.jsonl", rows(2, 50))
+    assert hoptree(home, "index", "add", "more.jsonl", "--out", "idx").returncode == 0
+    done = hoptree(home, "index", "docs", "--out", "idx")
+    assert done.returncode == 0 and "more.jsonl, which the new one leaves out" in done.stderr
+
+
+def test_an_index_shows_which_questions_it_was_made_without(home: Path) -> None:
+    write_rows(home / "dev.jsonl", [{"id": "q", "question": "Which river flows through Velmora?"}])
+    assert hoptree(home, "index", "docs", "--out", "idx", "--without-questions", "dev.jsonl").returncode == 0
+    assert f"hold a question of {home / 'dev.jsonl'}" in hoptree(home, "index", "info", "--out", "idx").stdout
+    (home / "dev.jsonl").unlink()
+    write_rows(home / "docs" / "b.jsonl", rows(1, 70))
+    refused(hoptree(home, "index", "update", "--out", "idx"), "dev.jsonl", "stand in no passage", "Put it there")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "after", "again"),
+    [
+        (("docs", "--out", "new"), "reading", "begins again"),
+        (("docs", "--out", "new"), "linking", "goes on"),
+        (("docs", "--out", "idx"), "linking", "The index is as it was. The same command goes on"),
+        (("remove", "p1", "--out", "idx"), "linking", "The index is as it was. The same command begins again"),
+        (("update", "--reread", "--out", "idx"), "linking", "The same command begins again"),
+    ],
+)
+def test_ctrl_c_says_what_stays(
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    after: str,
+    again: str,
+) -> None:
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "argv", ["hoptree", "index", *arguments])
+    with monkeypatch.context() as patch:
+        patch.setattr(f"hoptree.indexing.run.{'link_passages' if after == 'linking' else 'read_file'}", stop)
+        with pytest.raises(SystemExit) as leaving:
+            main()
+    assert leaving.value.code == 1
+    assert again in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    assert leaving.value.code == 0
+    assert ("went on" in capsys.readouterr().out) == ("goes on" in again)

@@ -67,3 +67,23 @@ def test_the_filter_finds_what_a_plain_search_finds(said: list[str], questions: 
     assert (
         QuestionFilter(" ".join(words) + "?" for words in questions).holds(Passage("a", "", ", ".join(said))) is plain
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "cause"),
+    [
+        ("none.jsonl", None, "There is no"),
+        ("q.txt", "Who?", "is no file of questions"),
+        ("q.jsonl", "{broken", "is no JSON"),
+        ("q.jsonl", "{}", "holds no questions"),
+    ],
+)
+def test_what_is_no_file_of_questions_says_what_is_one(
+    tmp_path: Path, name: str, content: str | None, cause: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(f"{content}\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=cause) as failure:
+        list(read_questions(tmp_path / name))
+    assert 'Each row has a field "question".' in failure.value.remedy
+    assert "--skip-broken" not in str(failure.value) and "document" not in str(failure.value)

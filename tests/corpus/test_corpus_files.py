@@ -133,3 +133,11 @@ def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: obje
 )
 def test_the_kind_of_a_file_is_told_by_its_suffix(name: str, suffix: str) -> None:
     assert suffix_of(name) == suffix
+
+
+def test_a_folder_that_is_being_written_is_not_looked_into(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    write(tmp_path / "in.idx" / "000001.part" / "text" / "meta.json", "{}")
+    problems = Problems(limit=0)
+    assert [file.name for file in find_files(tmp_path, problems=problems, never=tmp_path / "in.idx")] == ["a.txt"]
+    assert not problems.counts

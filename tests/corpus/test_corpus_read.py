@@ -44,7 +44,7 @@ PASSAGES = [
     Passage("c", "", "a\u2028b", document="c", end=3),
 ]
 JSONL = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in ROWS) + "\n"
-PACKED = gzip.compress(JSONL.encode())
+PACKED = gzip.compress(JSONL.encode(), mtime=0)
 
 
 def test_a_text_file_is_a_document_named_after_it(tmp_path: Path) -> None:
@@ -68,11 +68,17 @@ def test_a_text_file_is_a_document_named_after_it(tmp_path: Path) -> None:
         ("A.JSONL.GZ", PACKED),
         ("unmarked.jsonl", PACKED),
         ("unpacked.jsonl.gz", JSONL.encode()),
-        ("members.jsonl.gz", gzip.compress(JSONL[:9].encode()) + gzip.compress(JSONL[9:].encode()) + b"\0" * 600),
-        ("padded.jsonl.gz", gzip.compress(JSONL[:9].encode()) + b"\0" * 9999 + gzip.compress(JSONL[9:].encode())),
+        (
+            "members.jsonl.gz",
+            gzip.compress(JSONL[:9].encode(), mtime=0) + gzip.compress(JSONL[9:].encode(), mtime=0) + b"\0" * 600,
+        ),
+        (
+            "padded.jsonl.gz",
+            gzip.compress(JSONL[:9].encode(), mtime=0) + b"\0" * 9999 + gzip.compress(JSONL[9:].encode(), mtime=0),
+        ),
         ("array.json", json.dumps(ROWS).encode()),
         ("array.jsonl", json.dumps(ROWS, indent=2).encode()),
-        ("array.json.gz", gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode())),
+        ("array.json.gz", gzip.compress(json.dumps(ROWS, ensure_ascii=False).encode(), mtime=0)),
         ("last line open.jsonl", JSONL.rstrip().encode()),
     ],
 )
@@ -295,3 +301,16 @@ def test_any_rows_are_read_alike_as_lines_and_as_an_array(
     for passage in lines:
         for part in (passage.id, passage.title, passage.text, *passage.aliases, *sum(passage.metadata, ())):
             part.encode()
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json"])
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [('{"id": "a\x01"}', "invalid control character"), ('{"id": "a', "unterminated string"), ("{,}", "expecting")],
+)
+def test_what_is_wrong_with_json_is_a_whole_sentence(tmp_path: Path, suffix: str, line: str, why: str) -> None:
+    (tmp_path / f"a{suffix}").write_text(line, encoding="utf-8")
+    problems = Problems()
+    assert list(read_passages(tmp_path / f"a{suffix}", problems=problems)) == []
+    (said,) = problems.sentences
+    assert why in said and " at." not in said and " at;" not in said and "starting" not in said

@@ -236,3 +236,24 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert count == 20_000 and peak < 6 * 2**20 < path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("header", "told_title"),
+    [("pid\tpassage", ""), ("_id\ttitle\ttext", "Ada"), ("title\tcontents\tID", "Ada"), ("Text\tId\tlang", "")],
+)
+def test_a_table_is_read_by_the_names_of_its_columns(tmp_path: Path, header: str, told_title: str) -> None:
+    values = {"pid": "7", "_id": "7", "id": "7", "passage": "A film.", "text": "A film.", "contents": "A film."}
+    values |= {"title": "Ada", "lang": "en"}
+    row = "\t".join(values[name] for name in header.lower().split("\t"))
+    (tmp_path / "a.tsv").write_text(f"{header}\n{row}\n")
+    assert told(list(read_passages(tmp_path / "a.tsv"))) == [("7", told_title, "A film.")]
+
+
+@pytest.mark.parametrize("first", ["country\tcapital\tpopulation", "1\t2020\t500", "Ada\tborn\tSkagen", "a"])
+def test_a_table_without_passages_is_passed_over_and_named(tmp_path: Path, first: str) -> None:
+    (tmp_path / "a.tsv").write_text(f"{first}\nLatvia\tRiga\t1\n")
+    problems = Problems(limit=0)
+    assert list(read_passages(tmp_path / "a.tsv", problems=problems)) == []
+    assert problems.counts == {"files of an unknown kind": 1}
+    assert problems.notes[0].startswith("a.tsv is passed over.") and "text (or passage, contents)" in problems.notes[0]

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from hoptree.cli.console import chance
 from hoptree.cli.main import main
 from hoptree.errors import CorpusError, EndpointError
 from hoptree.evaluation.ranking import RankingMetrics
@@ -258,3 +260,40 @@ def test_every_question_is_searched_for_once() -> None:
 def test_nothing_but_failures_or_damage_is_an_error(queries: tuple[str, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
         asyncio.run(evaluate(Shaky(), asked(*queries), RankingMetrics(), k=10))
+
+
+def test_questions_of_another_corpus_are_refused(command: Command, tmp_path: Path) -> None:
+    write_rows(tmp_path / "far.jsonl", [{**ROWS[0], "supporting_ids": ["far away"]}])
+    code, out, err = command("--json", data="far.jsonl")
+    assert (code, out) == (2, "") and "None of the 1 gold passages" in err
+
+
+def test_ctrl_c_ends_it_at_once_although_it_never_waits(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small indexes are searched in the loop's own thread."""
+    searched = 0
+
+    def search_now(*args: object) -> tuple[Passage, ...]:
+        nonlocal searched
+        searched += 1
+        if searched == 2:
+            signal.raise_signal(signal.SIGINT)
+        return ()
+
+    monkeypatch.setattr("hoptree.retrieval.bm25.BM25.search_now", search_now)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code, out, err = command()
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (code, out, searched) == (1, "", 2)
+    assert "Stopped. There are no figures before all questions were searched for." in err
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [(0.0, "p < 0.0001"), (0.00009, "p < 0.0001"), (0.0001, "p = 0.0001"), (1.0, "p = 1.0000")]
+)
+def test_a_chance_is_never_told_as_none(value: float, told: str) -> None:
+    assert chance(value) == told

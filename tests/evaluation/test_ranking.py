@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.errors import MissingExtra
-from hoptree.evaluation.ranking import RankingMetrics, compare
+from hoptree.evaluation.ranking import RankingMetrics
 
 pytestmark = pytest.mark.skipif(find_spec("ranx") is None, reason="needs the extra 'eval'")
 
@@ -92,34 +92,6 @@ def test_a_second_computation_agrees(metrics: RankingMetrics) -> None:
         expected["mrr"] = 1 / (hits.index(True) + 1) if any(hits) else 0.0
         expected["ndcg@10"] = gain / best
         assert {name: values[row] for name, values in scores.items()} == pytest.approx(expected)
-
-
-def test_a_small_comparison_is_exact() -> None:
-    result = compare([1.0, 1.0, 1.0, 0.5], [0.0, 0.5, 0.0, 0.5])
-    assert (result.better, result.worse, result.same) == (3, 0, 1)
-    assert result.difference == pytest.approx(0.625)
-    assert result.p_value == pytest.approx(2 / 2**3)  # all three the same way round: two of eight tosses
-
-
-def test_a_large_comparison_repeats_and_tells_luck_from_gain() -> None:
-    draw = random.Random(7)
-    base = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
-    luck = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
-    gain = [min(1.0, score + draw.choice((0.0, 0.5))) for score in base]
-    assert compare(luck, base).p_value > 0.05
-    assert compare(gain, base).p_value < 0.001
-    assert compare(luck, base) == compare(luck, base)
-    assert compare(luck, base).p_value == pytest.approx(compare(base, luck).p_value, abs=0.02)
-
-
-@pytest.mark.parametrize("scores", [[], [0.5, 1.0]])
-def test_no_difference_is_no_surprise(scores: list[float]) -> None:
-    result = compare(scores, scores)
-    assert (result.difference, result.p_value, result.same) == (0.0, 1.0, len(scores))
-
-
-def test_one_changed_question_proves_nothing() -> None:
-    assert compare([1.0, 1.0], [0.0, 1.0]).p_value == 1.0
 
 
 def test_nothing_is_left_in_the_home_directory_and_numba_compiles_for_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hoptree.errors import CorpusError, InputError
-from hoptree.indexing import index_passages
+from hoptree.indexing import index_passages, remove_from_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index import texts
 from hoptree.retrieval.index.folder import Index
@@ -141,6 +141,7 @@ def test_frequent_words_count_where_they_do_not_find(
     monkeypatch.setattr(texts, "_SCORED", 40)
     monkeypatch.setattr(texts, "_FEWEST_SOUGHT", 1)
     monkeypatch.setattr(texts, "_CANDIDATES", 12)
+    monkeypatch.setattr(texts, "_RESERVE", 2)
     spared = index.search_now(query, 5)
     assert [hit.id for hit in spared] == [hit.id for hit in everything[:5]]
     assert [hit.score for hit in spared] == pytest.approx([hit.score for hit in everything[:5]], abs=2e-4)
@@ -368,3 +369,67 @@ def test_filters_look_at_metadata_documents_and_titles(tmp_path: Path) -> None:
     assert (kept(document="c"), kept(document="a"), kept(document="z")) == (["c#1", "c#2"], ["a"], [])
     assert (kept(title="Two"), kept(title="two")) == (["b", "c#1", "c#2"], [])
     assert kept(title="Two", document="c", x="2") == ["c#2"]
+
+
+def test_a_title_stands_for_its_sections_too(tmp_path: Path) -> None:
+    titles = ["Ilse Korven", "Ilse Korven › Family", "Ilse Korven › Family › Youth", "Ilse Korvens › Family"]
+    passages = [Passage(str(place), title, "film") for place, title in enumerate(titles)]
+    index_passages(passages, tmp_path / "idx")
+    index = BM25(Index(tmp_path / "idx"))
+    found = {title: sorted(p.id for p in index.search_now("film", 9, {"title": title})) for title in titles}
+    assert found == {titles[0]: ["0", "1", "2"], titles[1]: ["1", "2"], titles[2]: ["2"], titles[3]: ["3"]}
+
+
+# Large indexes: the frequent words do not find
+
+
+def _spared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(texts, "_SCORED", 50)
+    monkeypatch.setattr(texts, "_CANDIDATES", 10)
+
+
+def test_rare_words_that_find_little_do_not_keep_the_others_from_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rare = [Passage(word, "", f"a {word}") for word in ("quokka", "wombat", "numbat")]
+    index_passages([*rare, *(Passage(f"p{n:03}", "", "river bank water") for n in range(100))], tmp_path / "i")
+    _spared(monkeypatch)
+    found_now = found(BM25(Index(tmp_path / "i")), "quokka wombat numbat river bank water", 8)
+    assert sorted(found_now[:3]) == ["numbat", "quokka", "wombat"] and len(found_now) == 8
+    remove_from_index(tmp_path / "i", ids=["quokka", "wombat", "numbat"])
+    assert len(found(BM25(Index(tmp_path / "i")), "quokka wombat numbat river", 8)) == 8
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("Where is John Doe?", "doe"),
+        ("songs by The Who", "who"),
+        ("who wrote about a doe", "doe"),
+        ("does the band The Who tour", "who"),
+    ],
+)
+def test_names_that_look_like_question_words_are_looked_for(tmp_path: Path, query: str, first: str) -> None:
+    passages = [
+        Passage("doe", "John Doe", "A doe and a man."),
+        Passage("smith", "John Smith", "John wrote, where he was, songs by the dozen."),
+        Passage("who", "The Who", "A band."),
+        Passage("band", "Band", "The tour of a band and its songs."),
+    ]
+    index_passages(passages, tmp_path / "i")
+    assert found(BM25(Index(tmp_path / "i")), query)[0] == first
+
+
+def test_a_title_is_found_however_many_others_fit_the_words_better(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_MOST_TITLED", 5)
+    towns = [Passage(f"t{n}", f"Town {n}", "city city city") for n in range(30)]
+    index_passages([*towns, Passage("paris", "Paris", "a city " + "of many words " * 30)], tmp_path / "i")
+    index = BM25(Index(tmp_path / "i"))
+    assert [hit.id for hit in index.search_now("city", 3, {"title": "Paris"})] == ["paris"]
+
+
+def test_what_is_written_in_parts_is_found_by_what_is_written_as_one(tmp_path: Path) -> None:
+    index_passages([Passage("a", "", "がくせい"), Passage("b", "", "other")], tmp_path / "i")
+    assert found(BM25(Index(tmp_path / "i")), "か\u3099くせい") == ["a"]

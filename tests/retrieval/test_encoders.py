@@ -6,6 +6,7 @@ import asyncio
 import importlib.metadata
 import json
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,29 @@ class TestOnnx:
         assert rows[1] == pytest.approx([0.5**0.5, 0.5**0.5, 0, 0])
         assert not rows[2].any() and rows[3] == pytest.approx([1, 0, 0, 0])
         assert encode(encoder, []).shape == (0, 4)
+
+    def test_many_texts_can_be_stopped_between_a_few(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What runs in a thread goes on to its end, and leaving a program waits for it."""
+        encoder = open_encoder(f"onnx/{folder}")
+        texts = [f"red kite {number}" for number in range(30)]
+        whole = asyncio.run(encoder.encode(texts, role="passage"))
+        assert whole.shape == (30, 4) and (whole == encoder.encode_now(texts, "passage")).all()  # type: ignore[attr-defined]
+        begun = 0
+        plain = type(encoder).encode_now  # type: ignore[attr-defined]
+
+        def slow(encoder: object, some: list[str], role: str) -> object:
+            nonlocal begun
+            begun += len(some)
+            time.sleep(0.2)
+            return plain(encoder, some, role)
+
+        async def stopped() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(encoder.encode(texts, role="passage"), 0.05)
+
+        monkeypatch.setattr(type(encoder), "encode_now", slow)
+        asyncio.run(stopped())
+        assert 0 < begun < 10
 
     def test_the_first_token_is_taken_where_the_folder_says_so(self, folder: Path) -> None:
         averaged = open_encoder(f"onnx/{folder}").identity

@@ -209,7 +209,7 @@ def test_the_same_command_goes_on_and_another_one_does_not(out: Path, tmp_path: 
     assert found(out, "number52") == []
     cut_off(out, sources=str(more))
     outcome = add_to_index([more], out)
-    assert (outcome.resumed, outcome.added, outcome.manifest.passages) == (True, 0, 26)
+    assert (outcome.resumed, outcome.added, outcome.manifest.passages) == (True, 6, 26)
     assert not list(out.glob("*.part"))
 
 
@@ -412,3 +412,23 @@ def test_a_run_killed_just_before_the_manifest_loses_nothing(tmp_path: Path, mon
     assert (again.resumed, again.added, again.manifest.passages) == (True, 0, 20)
     build_index(source, tmp_path / "fresh")
     assert graph(tmp_path / "idx") == graph(tmp_path / "fresh") and found(tmp_path / "idx", "number3")
+
+
+@pytest.mark.parametrize("kind", [BM25, Linked])
+def test_a_lock_that_cannot_be_opened_does_not_keep_an_index_from_being_read(
+    out: Path, kind: type[BM25] | type[Linked]
+) -> None:
+    """As on a read-only disk to which an index was copied that had been searched before."""
+    for part in ("text", "links"):
+        lock = out / "000001" / part / ".tantivy-meta.lock"
+        lock.unlink(missing_ok=True)
+        lock.mkdir()
+    assert [passage.id for passage in kind(Index(out)).search_now("number3", 5)]
+
+
+def test_an_index_that_lost_its_manifest_is_told_from_a_folder_of_documents(out: Path, tmp_path: Path) -> None:
+    (out / MANIFEST).unlink()
+    with pytest.raises(CorpusError, match=f"lost its file {MANIFEST}") as failure:
+        Index(out)
+    assert failure.value.remedy == f"Build it again: hoptree index … --out {out}"
+    assert build_index(tmp_path / "docs", out).manifest.passages == 20

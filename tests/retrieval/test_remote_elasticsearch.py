@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, RateLimited, UnusableReply
+from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote, load, open_remote
 from hoptree.retrieval.remote.address import read_address
 from hoptree.retrieval.remote.elasticsearch import MOST_HITS, Elasticsearch
@@ -542,7 +543,7 @@ def test_it_is_opened_and_asked_inside_a_running_loop(server: Server) -> None:
 
 def test_a_url_is_told_from_a_path() -> None:
     assert is_remote("elasticsearch://host/docs") and is_remote("milvus:///a.db/docs")
-    assert not any(map(is_remote, ("elasticsearch", "docs.idx", "http://host/docs", "milvus/a.idx", "")))
+    assert not any(map(is_remote, ("elasticsearch", "docs.idx", "milvus/a.idx", "")))
 
 
 @pytest.mark.parametrize(
@@ -565,3 +566,10 @@ def test_any_url_is_read_or_refused(text: str, password: str) -> None:
             read_address(url)
     secret = quote(f"<{password}>", safe="", errors="replace")
     assert secret not in read_address(f"elasticsearch://ada:{secret}@host/docs").shown
+
+
+def test_a_misspelt_kind_of_address_is_no_folder() -> None:
+    with pytest.raises(ConfigError, match="'elasticsearh://' is no known kind of address") as failure:
+        open_retriever("elasticsearh://host:9200/wiki")
+    assert "Did you mean elasticsearch://?" in failure.value.remedy
+    assert is_remote("https://host/x") and not is_remote("docs/a:b/idx") and not is_remote("://x")

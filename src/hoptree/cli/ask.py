@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hoptree.runtime.context import Prices
     from hoptree.runtime.result import Result
 
-__all__ = ["BaseURL", "Model", "NoCache", "Settings", "ask", "ask_and_show", "read_settings", "show"]
+__all__ = ["BaseURL", "Model", "NoCache", "Settings", "ask", "ask_and_show", "read_prices", "read_settings", "show"]
 
 _FILE_WIDTH = 200
 
@@ -99,7 +99,7 @@ def ask(
             rerank=rerank,
             options=options,
             budget=limits,
-            prices=_read_prices(prices),
+            prices=read_prices(prices),
             cache=None if no_cache else "default",
             base_url=base_url,
             concurrency=concurrency,
@@ -180,7 +180,8 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
     return options
 
 
-def _read_prices(text: str) -> Prices | None:
+def read_prices(text: str) -> Prices | None:
+    """IN/OUT as prices; none for an empty text."""
     from hoptree.runtime.context import Prices
 
     if not text:

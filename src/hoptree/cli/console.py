@@ -6,13 +6,24 @@ import asyncio
 import functools
 import json
 import re
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from hoptree.errors import HoptreeError
 
-__all__ = ["Interrupted", "clean", "interruptible", "print_error", "print_json", "run"]
+__all__ = [
+    "Interrupted",
+    "chance",
+    "clean",
+    "interruptible",
+    "print_error",
+    "print_json",
+    "run",
+    "run_at_once",
+    "stoppable",
+]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -32,19 +43,45 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise Interrupted("Stopped.", "Finished calls are kept: the same command goes on from there.") from None
 
 
+def run_at_once(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end; Ctrl-C breaks it off wherever it is, also where it never waits for anything.
+
+    asyncio only cancels, which takes effect when the work waits next. It leaves a handler alone that is not the usual.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is not signal.default_int_handler:  # ignored, somebody else's, or not the main thread's to change
+        return asyncio.run(work)
+    signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
+    try:
+        return asyncio.run(work)
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def chance(value: float) -> str:
+    """How a p-value is told: never as 0."""
+    return f"p = {value:.4f}" if value >= 0.0001 else "p < 0.0001"
+
+
+def stoppable(remedy: Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Makes a command end in order on Ctrl-C; `remedy` tells by its options what stays and what a repetition does."""
+
+    def stoppable_command(command: Callable[P, None]) -> Callable[P, None]:
+        @functools.wraps(command)
+        def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                command(*args, **kwargs)
+            except KeyboardInterrupt:
+                raise Interrupted("Stopped.", remedy(kwargs)) from None
+
+        return wrapped
+
+    return stoppable_command
+
+
 def interruptible(command: Callable[P, None]) -> Callable[P, None]:
     """A command that ends in order on Ctrl-C."""
-
-    @functools.wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except KeyboardInterrupt:
-            raise Interrupted(
-                "Stopped.", "What was there before is as it was; the same command begins again."
-            ) from None
-
-    return wrapped
+    return stoppable(lambda options: "What was there before is as it was; the same command begins again.")(command)
 
 
 def clean(text: str) -> str:

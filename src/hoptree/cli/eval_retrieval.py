@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, interruptible, print_json
+from hoptree.cli.console import chance, clean, print_json, run_at_once, stoppable
 from hoptree.cli.search import Rerank, open_corpus
 from hoptree.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.ranking import Comparison
     from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun
+    from hoptree.evaluation.statistics import Comparison
     from hoptree.retrieval.retriever import Retriever
 
 __all__ = ["eval_retrieval"]
@@ -40,9 +39,15 @@ class _Row:
         return f"{self.kind} + {self.rerank}" if self.rerank else self.kind
 
 
-@interruptible
+@stoppable(lambda options: "There are no figures before all questions were searched for.")
 def eval_retrieval(
-    data: Annotated[Path, typer.Option(help="Questions with gold passages: JSON Lines, gzip too.")],
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="Questions with gold passages: JSON Lines, the files of HotpotQA, 2WikiMultihopQA, MuSiQue and others "
+            "as they are given out, or a folder in BEIR's form; gzip too."
+        ),
+    ],
     corpus: Annotated[
         str,
         typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
@@ -103,7 +108,7 @@ def eval_retrieval(
         _write(per_question, [], "a")
     missing = _warn(corpus, asked)
     with _shown(len(rows) * len(asked.questions), as_json) as show:
-        runs = asyncio.run(_run_all(corpus, rows, asked, k, show))
+        runs = run_at_once(_run_all(corpus, rows, asked, k, show))
     for row, run in runs.items():
         _warn_of_failures(row, run)
     if per_question is not None:
@@ -145,7 +150,7 @@ async def _run_all(
 
 
 def _comparisons(runs: dict[_Row, RetrievalRun], against: _Row) -> dict[_Row, Comparison]:
-    from hoptree.evaluation.ranking import compare
+    from hoptree.evaluation.statistics import compare
 
     base = runs[against].scores[_BY]
     return {row: compare(run.scores[_BY], base) for row, run in runs.items() if row != against}
@@ -166,6 +171,11 @@ def _warn(corpus: str, asked: QuestionSet) -> int | None:
 
         corpus = str(sample_index())
     missing = missing_gold(Path(corpus), asked)
+    if len(missing) == len({name for question in asked.questions for name in question.gold}):
+        raise InputError(
+            f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
+            "Give the index of the corpus these questions belong to, or --gold titles if ids differ.",
+        )
     if missing:
         some = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         what = "gold passage is" if len(missing) == 1 else "gold passages are"
@@ -220,7 +230,7 @@ def _report(
     for row, comparison in comparisons.items():
         typer.echo(
             clean(
-                f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, p = {comparison.p_value:.4f}; "
+                f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
                 f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, "
                 f"the same on {comparison.same:,}"
             )

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from hoptree.cli.console import clean, interruptible, print_json
+from hoptree.cli.console import clean, print_json, stoppable
 from hoptree.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from hoptree.indexing import Outcome, Progress
+    from hoptree.retrieval.index.manifest import Settings
 
 __all__ = ["app"]
+
+
+def _goes_on(options: Mapping[str, Any]) -> str:
+    """What Ctrl-C leaves of a change that is taken up by the same command, if anything of it was made safe."""
+    if options.get("reread") or not any(options["out"].glob("[0-9]*.part")):
+        return _begins_again(options)
+    return f"{_as_it_was(options)}The same command goes on from what was made safe."
+
+
+def _begins_again(options: Mapping[str, Any]) -> str:
+    return f"{_as_it_was(options)}The same command begins again."
+
+
+def _as_it_was(options: Mapping[str, Any]) -> str:
+    from hoptree.retrieval.index.manifest import MANIFEST
+
+    return "The index is as it was. " if (options["out"] / MANIFEST).exists() else ""
 
 
 class _BuildIsDefault(TyperGroup):
@@ -25,6 +43,9 @@ class _BuildIsDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+            meant = get_close_matches(args[0], self.commands, 1)
+            if meant and not args[0].startswith("-") and not Path(args[0]).exists():
+                ctx.fail(f"'{clean(args[0])}' is no command, file or folder. Did you mean 'hoptree index {meant[0]}'?")
             args = ["build", *args]
         return super().parse_args(ctx, args)
 
@@ -46,11 +67,16 @@ hoptree index info --out docs.idx                  what it holds
 
 Out = Annotated[Path, typer.Option("--out", help="The folder of the index.")]
 Sources = Annotated[list[Path], typer.Argument(help="Folders or files of documents.")]
+SkipBroken = Annotated[int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")]
+SkipBrokenNow = Annotated[
+    int | None,
+    typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command()
-@interruptible
+@stoppable(_goes_on)
 def build(
     sources: Sources,
     out: Out,
@@ -72,14 +98,12 @@ def build(
     without_questions: Annotated[
         list[Path], typer.Option(help="Leave out passages that hold a question of this evaluation file.")
     ] = [],  # noqa: B006 - typer copies it
-    skip_broken: Annotated[
-        int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")
-    ] = 100,
+    skip_broken: SkipBroken = 100,
     as_json: AsJson = False,
 ) -> None:
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
-    from hoptree.indexing import Reading, build_index, estimate
+    from hoptree.indexing import Reading, build_index, check_build, estimate
     from hoptree.retrieval.encoders.opening import settled
     from hoptree.retrieval.index.manifest import Settings
 
@@ -87,6 +111,7 @@ def build(
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
     if reading.chunking.by == "tokens" and tokenizer is None:
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
+    check_build(out, settings, reading)
     expected = estimate(sources, out, settings)
     if not as_json:
         typer.echo(
@@ -97,44 +122,64 @@ def build(
         )
     if expected.disk_bytes > expected.free_bytes:
         typer.echo("hoptree: that may not fit on the disk.", err=True)
+    _say_what_goes(out, sources, settings)
     with _shown(as_json) as progress:
         outcome = build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
     _report(outcome, out, as_json)
 
 
 @app.command()
-@interruptible
-def add(sources: Sources, out: Out, as_json: AsJson = False) -> None:
+@stoppable(_goes_on)
+def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
     from hoptree.indexing import add_to_index
 
     with _shown(as_json) as progress:
-        outcome = add_to_index(sources, out, on_progress=progress)
+        outcome = add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
 
 @app.command()
-@interruptible
-def update(out: Out, as_json: AsJson = False) -> None:
-    """Take in what is new or changed in the sources of an index, and take out what is gone."""
+@stoppable(_goes_on)
+def update(
+    out: Out,
+    reread: Annotated[
+        bool,
+        typer.Option(
+            "--reread",
+            help="Read files again whose size and time are what they were; brings back what remove took out of them.",
+        ),
+    ] = False,
+    skip_broken: SkipBrokenNow = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take in what is new or changed in the sources of an index, and take out what is gone.
+
+    A file counts as changed when its size or its time is another one.
+    """
     from hoptree.indexing import update_index
 
     with _shown(as_json) as progress:
-        outcome = update_index(out, on_progress=progress)
+        outcome = update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
     _report(outcome, out, as_json)
 
 
 @app.command()
-@interruptible
+@stoppable(_begins_again)
 def remove(
     out: Out,
     what: Annotated[
-        list[str], typer.Argument(help="Ids of passages or documents, names of files, or sources of the index.")
+        list[str],
+        typer.Argument(help="Ids of passages or documents, names or paths of files, or sources of the index."),
     ] = [],  # noqa: B006 - typer copies it
     ids: Annotated[Path | None, typer.Option(help="A file with an id a line.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take passages, documents or whole sources out of an index."""
+    """Take passages, documents or whole sources out of an index.
+
+    What is taken out of a file that stays a source comes back when that file changes, and with update --reread: to be
+    rid of it, mend the file.
+    """
     from hoptree.indexing import remove_from_index
     from hoptree.retrieval.index.manifest import read_manifest
 
@@ -153,7 +198,7 @@ def remove(
 
 
 @app.command()
-@interruptible
+@stoppable(_goes_on)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
     from hoptree.indexing import compact_index
@@ -164,7 +209,7 @@ def compact(out: Out, as_json: AsJson = False) -> None:
 
 
 @app.command()
-@interruptible
+@stoppable(_goes_on)
 def encode(
     out: Out,
     encoder: Annotated[str, typer.Option(help="minilm, onnx/FOLDER, static/FOLDER, openai/NAME or st/NAME.")],
@@ -189,6 +234,7 @@ def info(out: Out, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made, after checking that it can be read."""
     from dataclasses import asdict
 
+    from hoptree.indexing import Reading
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.index.links import Links
 
@@ -207,6 +253,28 @@ def info(out: Out, as_json: AsJson = False) -> None:
     typer.echo(f"  digest {manifest.digest}")
     for source in manifest.sources:
         typer.echo(clean(f"  from {source}"))
+    for path in Reading.restored(manifest.reading).without:
+        typer.echo(clean(f"  without passages that hold a question of {path}"))
+
+
+def _say_what_goes(out: Path, sources: list[Path], settings: Settings) -> None:
+    """A new index takes the place of the old one, which may hold more than the command makes again."""
+    from hoptree.errors import CorpusError
+    from hoptree.retrieval.index.manifest import read_manifest
+
+    try:
+        old = read_manifest(out)
+    except CorpusError:
+        return
+    gone = sorted(set(old.sources) - {str(source.resolve()) for source in sources})
+    if gone:
+        _say(f"the index there now was also made from {', '.join(gone)}, which the new one leaves out.")
+    if old.settings.encoder and not settings.encoder:
+        _say(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
+
+
+def _say(sentence: str) -> None:
+    typer.echo(clean(f"hoptree: {sentence}"), err=True)
 
 
 @contextmanager
@@ -244,10 +312,10 @@ def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 
 def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
-    for sentence in outcome.examples[:5]:
-        print(clean(f"hoptree: {sentence}"), file=sys.stderr)  # noqa: T201
+    for sentence in outcome.examples:
+        _say(sentence)
     if outcome.passed_over:
-        print(clean(f"hoptree: passed over: {outcome.passed_over}"), file=sys.stderr)  # noqa: T201
+        _say(f"passed over: {outcome.passed_over}")
     if as_json:
         data = outcome.as_dict()
         manifest = data.pop("manifest")

@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from hoptree import __version__
-from hoptree.cli import ask, demo, eval_retrieval, index, machine, methods, search
+from hoptree.cli import ask, compare, demo, eval_retrieval, index, machine, methods, report, run, search
 from hoptree.cli.console import print_error
 from hoptree.errors import HoptreeError, InternalError
 
@@ -40,6 +40,9 @@ app.command("show")(ask.show)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
+app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("methods")(methods.methods)
 app.add_typer(machine.models_app, name="models")
 app.command("doctor")(machine.doctor)

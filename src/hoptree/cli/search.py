@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -34,7 +35,10 @@ def search(
     retriever: RetrieverKind = "bm25",
     rerank: Rerank = "",
     distinct: Annotated[bool, typer.Option("--distinct", help="Leave out near duplicates.")] = False,
-    where: Annotated[list[str], typer.Option(metavar="NAME=VALUE", help="Only passages with this metadata.")] = [],  # noqa: B006 - typer copies it
+    where: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=VALUE", help="Only passages with this metadata; document and title are names, too."),
+    ] = [],  # noqa: B006 - typer copies it
     explain: Annotated[bool, typer.Option("--explain", help="Show the score of each stage.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list and nothing else.")] = False,
 ) -> None:
@@ -46,7 +50,7 @@ def search(
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
-    conditions = dict(_condition(said) for said in where)
+    conditions = _conditions(where)
     found = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
     if as_json:
         print_json([_row(passage, explain) for passage in found])
@@ -82,6 +86,17 @@ async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str
         return await retriever.search(query, k=k, where=where)
     finally:
         await retriever.aclose()
+
+
+def _conditions(said: Sequence[str]) -> dict[str, str]:
+    conditions: dict[str, str] = {}
+    for name, value in map(_condition, said):
+        if conditions.setdefault(name, value) != value:
+            raise InputError(
+                f"--where gives '{name}' two values ({conditions[name]}, {value}).",
+                "Give each name once: a passage must fit all conditions. Search once for each value.",
+            )
+    return conditions
 
 
 def _condition(said: str) -> tuple[str, str]:

@@ -8,31 +8,46 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from hoptree.corpus.files import find_files
+from hoptree.corpus.files import find_files, suffix_of
 from hoptree.corpus.problems import Problems
 from hoptree.corpus.read import read_rows
 from hoptree.errors import CorpusError
 from hoptree.values import Passage
 
-__all__ = ["QuestionFilter", "read_questions"]
+__all__ = ["QuestionFilter", "check_questions", "read_questions"]
 
 _WORD = re.compile(r"\w+")
 _FEWEST_WORDS = 5
 _KEPT = 20
+_KINDS = (".jsonl", ".ndjson", ".json", ".tsv")
+_FORM = 'Each row has a field "question".'
 
 
 def read_questions(path: Path, *, problems: Problems | None = None) -> Iterator[str]:
-    """The questions of a file of rows with a field `question`."""
+    """The questions of a file of rows with a field `question`, or of all such files in a folder."""
+    check_questions(path)
     problems = Problems(limit=0) if problems is None else problems
     found = False
-    for file in find_files(path, problems=problems):
-        for _, row in read_rows(file, problems=problems):
-            question = row.get("question") if isinstance(row, dict) else None
-            if isinstance(question, str):
-                found = True
-                yield question
+    try:
+        for file in find_files(path, problems=problems):
+            for _, row in read_rows(file, problems=problems):
+                question = row.get("question") if isinstance(row, dict) else None
+                if isinstance(question, str):
+                    found = True
+                    yield question
+    except CorpusError as error:
+        raise CorpusError(error.cause, f"Mend the questions in {path}, or name another file. {_FORM}") from error
     if not found:
-        raise CorpusError(f"{path} holds no questions.", 'Each row has a field "question".')
+        raise CorpusError(f"{path} holds no questions.", _FORM)
+
+
+def check_questions(path: Path) -> None:
+    """An error if there is no file by which questions could be left out."""
+    wanted = "the questions that are to stand in no passage of the index (--without-questions)"
+    if not path.exists():
+        raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or name another file. {_FORM}")
+    if path.is_file() and suffix_of(path.name) not in _KINDS:
+        raise CorpusError(f"{path} is no file of questions: that is {', '.join(_KINDS)}.", _FORM)
 
 
 class QuestionFilter:

@@ -35,12 +35,15 @@ def suffix_of(name: str) -> str:
     return "" if suffix not in SUFFIXES or (suffix == ".pdf" and name.lower().endswith(".gz")) else suffix
 
 
-def find_files(source: Path, *, problems: Problems | None = None, may_be_empty: bool = False) -> Iterator[SourceFile]:
+def find_files(
+    source: Path, *, problems: Problems | None = None, may_be_empty: bool = False, never: Path | None = None
+) -> Iterator[SourceFile]:
     """The readable files of a folder in the order of their names, or the one file that `source` is.
 
     Hidden files, files of other kinds and folders that are an index are left out; it is an error if nothing is left,
     unless the folder `may_be_empty`. A link to a folder is not followed: what it names inside the corpus is read
-    there, and nothing outside is read. A link to a file is followed if that lies inside.
+    there, and nothing outside is read. A link to a file is followed if that lies inside. `never` is a folder that is
+    not looked into, such as the index that is being made.
     """
     problems = problems or Problems()
     try:
@@ -58,14 +61,14 @@ def find_files(source: Path, *, problems: Problems | None = None, may_be_empty: 
     if os.path.lexists(source / _INDEX):
         raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
     nothing = True
-    for file in _walk(source.resolve(), problems):
+    for file in _walk(source.resolve(), problems, str(never.resolve()) if never else ""):
         nothing = False
         yield file
     if nothing and not may_be_empty:
         raise CorpusError(f"{source} holds no document.", _SAY)
 
 
-def _walk(root: Path, problems: Problems) -> Iterator[SourceFile]:
+def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
     """Depth first, with a stack of its own, so that no nesting is too deep; one folder's names are held at a time."""
     stack = [("", _entries(root, "", problems))]
     while stack:
@@ -75,6 +78,8 @@ def _walk(root: Path, problems: Problems) -> Iterator[SourceFile]:
             stack.pop()
             continue
         name = above + entry.name
+        if entry.path == never:
+            continue
         try:
             if entry.is_symlink() and not _leads_to_file_inside(entry.path, root):
                 problems.note("links not followed", f"{_name(name)} is a link that is not followed.")

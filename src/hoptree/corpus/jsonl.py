@@ -75,7 +75,7 @@ def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) ->
         except (ValueError, RecursionError) as error:
             problems.add("broken lines", f"Line {number} of {name} is no JSON: {why_no_json(error)}.")
             continue
-        if end < len(line) - 1 and not line[end:].isspace():
+        if line[end:].strip():
             problems.add("broken lines", f"Line {number} of {name} is no JSON: more follows after its end.")
             continue
         yield number, row
@@ -84,7 +84,8 @@ def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) ->
 def why_no_json(error: Exception) -> str:
     """Half a sentence on what json found wrong."""
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg[:1].lower()}{error.msg[1:]}"
+        said = error.msg.rstrip(": ").removesuffix(" at").removesuffix(" starting")  # where, is said elsewhere
+        return f"{said[:1].lower()}{said[1:]}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
 
 

@@ -49,11 +49,11 @@ class Problems:
             return
         if self.limit <= 0:
             raise CorpusError(
-                sentence, "Mend or remove it, or build the index with --skip-broken N to pass over N places."
+                sentence, "Mend or remove it, or run it again with --skip-broken N to pass over N places."
             )
         raise CorpusError(
             f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}",
-            f"Mend them, or build the index with --skip-broken {self.limit * 10} to pass over more.",
+            f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.",
         )
 
     def note(self, kind: Note, sentence: str) -> None:

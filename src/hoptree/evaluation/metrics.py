@@ -4,25 +4,112 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["contains", "exact_match", "normalise"]
+from hoptree.errors import InputError
+
+__all__ = ["Overlap", "best_overlap", "contains", "exact_match", "normalise", "overlap", "score_answer", "yes_no"]
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How far the words of a prediction and of a gold answer are the same."""
+
+    f1: float = 0.0
+    precision: float = 0.0
+    recall: float = 0.0
 
 
 def normalise(text: str) -> str:
-    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    """SQuAD's normal form: lower case, no punctuation, no articles, single spaces.
+
+    A text of nothing else ("The The", "A+", "!!!") keeps its articles, or else its punctuation. So only a blank text
+    has an empty form, and saying nothing is never the right answer.
+    """
+    lower = text.lower()
+    bare = lower.translate(_PUNCTUATION)
+    return _spaced(_ARTICLES.sub(" ", bare)) or _spaced(bare) or _spaced(lower)
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """Whether the answer is one of the accepted ones, in normal form."""
-    return normalise(prediction) in {normalise(gold) for gold in golds}
+    """Whether the answer is one of the accepted ones, in normal form; a blank one never is."""
+    said = normalise(prediction)
+    return bool(said) and said in {normalise(gold) for gold in golds}
 
 
 def contains(prediction: str, golds: Sequence[str]) -> bool:
     """Whether an accepted answer occurs in the prediction as whole words ("no" does not occur in "know")."""
     said = f" {normalise(prediction)} "
     return any(f" {normal} " in said for gold in golds if (normal := normalise(gold)))
+
+
+def overlap(prediction: str, gold: str) -> Overlap:
+    """F1, precision and recall over the words of both normal forms, each word as often as it occurs.
+
+    HotpotQA's rule holds for all data sets: if one of them is yes, no or noanswer, nothing short of equality counts.
+    """
+    return _overlap(normalise(prediction), normalise(gold))
+
+
+def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
+    """The overlap with the accepted answer whose F1 is highest (the earliest of equals)."""
+    said = normalise(prediction)
+    return max((_overlap(said, normalise(gold)) for gold in golds), key=lambda found: found.f1, default=Overlap())
+
+
+def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
+    """Whether the first word of the prediction is the yes or no that is right; None where the answer is neither.
+
+    The first gold is the one that counts: "No, they are not" is right where it is "no".
+    """
+    wanted = normalise(golds[0]) if golds else ""
+    if wanted not in ("yes", "no"):
+        return None
+    return float(normalise(prediction).split()[:1] == [wanted])
+
+
+def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | None]:
+    """Every answer metric of one question, each the highest over all accepted answers.
+
+    `em_first` and `f1_first` look at the first gold alone. `hits@1` is TreeQA's name for containment; its own
+    script looks for the letters, this one for whole words, so that gold "no" is not found in "north". A blank
+    prediction, which is what a failed question has, scores 0. A question without an answer cannot be scored and is
+    refused: leaving it out would change what the mean is of.
+    """
+    if not any(gold.strip() for gold in golds):
+        raise InputError("A question without an accepted answer cannot be scored.", "Give each question its answers.")
+    said = normalise(prediction)
+    found = [_overlap(said, normalise(gold)) for gold in golds]
+    contained = float(contains(prediction, golds))
+    return {
+        "em": float(exact_match(prediction, golds)),
+        "f1": max(one.f1 for one in found),
+        "precision": max(one.precision for one in found),
+        "recall": max(one.recall for one in found),
+        "contains": contained,
+        "hits@1": contained,
+        "em_first": float(exact_match(prediction, golds[:1])),
+        "f1_first": found[0].f1,
+        "yes_no": yes_no(prediction, golds),
+    }
+
+
+def _overlap(said: str, wanted: str) -> Overlap:
+    if said != wanted and not _CLOSED.isdisjoint((said, wanted)):
+        return Overlap()
+    said_words, wanted_words = said.split(), wanted.split()
+    same = (Counter(said_words) & Counter(wanted_words)).total()
+    if not same:
+        return Overlap()
+    precision, recall = same / len(said_words), same / len(wanted_words)
+    return Overlap(2 * precision * recall / (precision + recall), precision, recall)
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())

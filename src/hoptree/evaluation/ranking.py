@@ -1,4 +1,4 @@
-"""Ranking metrics: how high the gold passages stand among those found, and whether a difference is more than luck."""
+"""Ranking metrics: how high the gold passages stand among those found."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import os
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoptree.retrieval.extras import library
 
-__all__ = ["DEPTH", "DRAWS", "Comparison", "RankingMetrics", "compare"]
+__all__ = ["DEPTH", "RankingMetrics"]
 
 DEPTH = 10
 """Places that count for `mrr` and `ndcg@10`: the fewest passages a retriever has to be asked for."""
-DRAWS = 10_000
 _CUTOFFS = (2, 5, 10)
 _ALL_AT = 5
-_SEED = 13
 _HOME = "IR_DATASETS_HOME"
 _NEEDED_FOR = "Scoring rankings"
 
@@ -56,57 +53,6 @@ class RankingMetrics:
     def _rows(self, width: int, count: int) -> Any:
         """Pairs of number and relevance, as ranx takes them; number 0 is nobody and irrelevant."""
         return self._numpy.zeros((count, width, 2))
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What changed between two runs over the same questions.
-
-    `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score.
-    """
-
-    difference: float
-    p_value: float
-    better: int
-    worse: int
-    same: int
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
-
-
-def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
-    """Compare the scores of the same questions by a paired randomisation test, two-sided, with a fixed seed.
-
-    Where no more than 10,000 ways of tossing exist, all of them are gone through and the p-value is exact.
-    """
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    changed = [difference for difference in differences if difference]
-    better = sum(difference > 0 for difference in changed)
-    return Comparison(
-        difference=sum(differences) / len(differences) if differences else 0.0,
-        p_value=_p_value(changed),
-        better=better,
-        worse=len(changed) - better,
-        same=len(differences) - len(changed),
-    )
-
-
-def _p_value(differences: Sequence[float]) -> float:
-    """Questions without a difference do not matter here: a toss leaves them as they are."""
-    if len(differences) < 2:
-        return 1.0
-    numpy = library("numpy", _NEEDED_FOR, "eval")
-    result = library("scipy.stats", _NEEDED_FOR, "eval").permutation_test(
-        (numpy.asarray(differences),),
-        lambda signed, axis: signed.sum(axis=axis),
-        permutation_type="samples",  # of a single sample: tosses the sign of each difference
-        vectorized=True,
-        n_resamples=DRAWS,
-        batch=500,
-        rng=numpy.random.default_rng(_SEED),
-    )
-    return float(result.pvalue)
 
 
 def _cutoffs(k: int) -> tuple[int, ...]:

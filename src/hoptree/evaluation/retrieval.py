@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.corpus.files import find_files
-from hoptree.corpus.problems import Problems
-from hoptree.corpus.read import read_rows
 from hoptree.errors import ConfigError, HoptreeError, InputError
+from hoptree.evaluation.datasets import HALVES, Example, half_of, read_examples
+from hoptree.evaluation.datasets.fields import spaced
 from hoptree.evaluation.ranking import RankingMetrics
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
@@ -27,7 +24,6 @@ __all__ = ["WARM_UP", "Found", "Judged", "QuestionSet", "RetrievalRun", "evaluat
 WARM_UP = 5
 """The first searches open files and fill caches: they are scored, but their times do not count."""
 _FIELDS = {"ids": "supporting_ids", "titles": "supporting_titles"}
-_HALVES = ("first", "second")
 _LOOKED_UP = 500
 
 
@@ -50,7 +46,7 @@ class QuestionSet:
 
     def names(self, passages: Iterable[Passage]) -> tuple[str, ...]:
         """The passages as gold names them."""
-        return tuple(_spaced(passage.title) if self.gold_by == "titles" else passage.id for passage in passages)
+        return tuple(spaced(passage.title) if self.gold_by == "titles" else passage.id for passage in passages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +108,14 @@ class RetrievalRun:
 def read_questions(path: Path, *, gold_by: str = "ids", half: str = "", limit: int | None = None) -> QuestionSet:
     """The first `limit` questions with gold passages, of the whole file or of one half of it.
 
-    Which half a question is in depends on its id alone. A file in which something is broken is refused: a score over
-    the rest would not be comparable.
+    Which half a question is in depends on its id alone. The file may be in any form that `read_examples` knows. Where
+    passages come with the questions, gold ids are those that an index of the same file gives them.
     """
     _check("--gold", gold_by, tuple(_FIELDS))
     if half:
-        _check("--half", half, _HALVES)
-    problems = Problems(limit=sys.maxsize)
-    judged = [
-        _judged(row, f"Line {line} of {file.name}", _FIELDS[gold_by])
-        for file in find_files(path, problems=problems)
-        for line, row in read_rows(file, problems=problems)
-    ]
-    if problems.sentences:
-        raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
-    inside = [question for question in judged if not half or _half(question.id) == half]
+        _check("--half", half, HALVES)
+    judged = [_judged(example, gold_by) for example in read_examples(path).examples]
+    inside = [question for question in judged if not half or half_of(question.id) == half]
     usable = [question for question in inside if question.gold]
     if not usable:
         what = (
@@ -145,7 +134,7 @@ def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
     if asked.gold_by == "titles":
         left = set(gold)
         for _, _, passage in index.texts.scan():
-            left.discard(_spaced(passage.title))
+            left.discard(spaced(passage.title))
             if not left:
                 break
         return sorted(left)
@@ -196,21 +185,9 @@ async def _timed(retriever: Retriever, query: str, asked: QuestionSet, k: int) -
     return Found(asked.names(passages[:k]), 1000 * took)
 
 
-def _judged(row: Any, where: str, field: str) -> Judged:
-    """A question from a row of the file."""
-    text = row.get("question") if isinstance(row, dict) else None
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where} holds no question.", 'Each row is a JSON object with a text "question".')
-    gold = row.get(field) or []
-    if not isinstance(gold, list) or not all(isinstance(name, str | int) for name in gold):
-        raise InputError(f'{where}: "{field}" is no list of names.', f'Write it as "{field}": ["…", "…"].')
-    key = row.get("id", row.get("_id"))
-    names = [str(name) if field == _FIELDS["ids"] else _spaced(str(name)) for name in gold]
-    return Judged(text if key is None else str(key), text, tuple(dict.fromkeys(names)))
-
-
-def _half(key: str) -> str:
-    return _HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
+def _judged(example: Example, gold_by: str) -> Judged:
+    gold = example.supporting_ids if gold_by == "ids" else example.supporting_titles
+    return Judged(example.id, example.question, gold)
 
 
 def _check(option: str, value: str, known: Sequence[str]) -> None:
@@ -220,10 +197,6 @@ def _check(option: str, value: str, known: Sequence[str]) -> None:
 
 def _other(gold_by: str) -> str:
     return f', or "{_FIELDS["titles"]}" with --gold titles' if gold_by == "ids" else ""
-
-
-def _spaced(title: str) -> str:
-    return " ".join(title.split())
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hoptree.indexing.commands import (
     add_to_index,
     build_index,
+    check_build,
     compact_index,
     encode_index,
     index_passages,
@@ -22,6 +23,7 @@ __all__ = [
     "Reading",
     "add_to_index",
     "build_index",
+    "check_build",
     "compact_index",
     "encode_index",
     "estimate",

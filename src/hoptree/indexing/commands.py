@@ -10,6 +10,9 @@ from hoptree.errors import CorpusError
 from hoptree.indexing.outcome import Listener, Outcome
 from hoptree.indexing.reading import Reading
 from hoptree.indexing.run import Run, source_name
+from hoptree.indexing.waiting import wait_for
+from hoptree.retrieval.encoders import open_encoder
+from hoptree.retrieval.index.analysis import analyzer_for
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
 from hoptree.values import Passage
@@ -17,6 +20,7 @@ from hoptree.values import Passage
 __all__ = [
     "add_to_index",
     "build_index",
+    "check_build",
     "compact_index",
     "encode_index",
     "index_passages",
@@ -37,24 +41,52 @@ def build_index(
     paths = [sources] if isinstance(sources, Path) else list(sources)
     settings, reading = settings or Settings(), reading or Reading()
     names = [source_name(path) for path in paths]
-    intent = {"what": "build", "sources": "\n".join(names), **reading.stored()}
+    # Who is told to let more broken places pass should not have to begin again.
+    how = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
+    intent = {"what": "build", "sources": "\n".join(names), **how}
     with Change(out, settings, intent=intent, afresh=True) as change:
         run = Run(change, reading, on_progress)
         run.take_in(paths)
         return run.finish()
 
 
-def add_to_index(sources: Sequence[Path], out: Path, *, on_progress: Listener | None = None) -> Outcome:
-    """Add the documents of further files or folders, or take in anew what changed in them."""
+def check_build(out: Path, settings: Settings, reading: Reading) -> None:
+    """An error if an index cannot be made like this, whatever the documents; nothing is written."""
+    analyzer_for(settings.language)
+    reading.check()
+    above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
+    if above != out.resolve() and not above.is_dir():
+        raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
+    Change(out, settings, intent={}, afresh=True)  # says if something else is there; it is not begun
+    if settings.encoder:
+        wait_for(_try(settings.encoder))
+
+
+async def _try(encoder: str) -> None:
+    await open_encoder(encoder).aclose()
+
+
+def add_to_index(
+    sources: Sequence[Path], out: Path, *, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Add the documents of further files or folders, or take in anew what changed in them.
+
+    Broken places are passed over as when the index was made, unless `skip_broken` says how many may be.
+    """
     intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
     with Change(out, intent=intent) as change:
-        run = Run(change, _as_before(change), on_progress)
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
         run.take_in(sources)
         return run.finish()
 
 
-def update_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
-    """Bring an index up to date with its sources: what is new, what changed, what is gone."""
+def update_index(
+    out: Path, *, reread: bool = False, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Bring an index up to date with its sources: what is new, what changed, what is gone.
+
+    `reread` looks into files that seem unchanged, too.
+    """
     manifest = read_manifest(out)
     paths = [Path(source) for source in manifest.sources]
     if not paths:
@@ -65,9 +97,11 @@ def update_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
                 f"The source {path} of the index is gone.",
                 f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
             )
-    with Change(out, intent={"what": "update"}) as change:
-        run = Run(change, _as_before(change), on_progress)
-        run.take_in(paths, may_be_empty=True)
+    # What was read again before a kill is not known to have been: reading again begins again.
+    intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        run.take_in(paths, may_be_empty=True, reread=reread)
         if not change.ledger.passages:
             raise CorpusError(
                 f"No source of the index {out} holds a document any more; the index is as it was.",

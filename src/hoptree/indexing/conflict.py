@@ -16,8 +16,11 @@ Place = tuple[str, str]
 def conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
     """The error for a passage of the file `here` whose id another passage has in the file `there`."""
     said = f"Two passages have the id '{passage.id}' and are not the same"
+    if here == there:
+        return CorpusError(f"{said}; both are in {_path(here)}.", "Give every passage an id of its own.")
     if here[0] == there[0]:
-        return CorpusError(f"{said} (the other one is in {there[1]}).", "Give every passage an id of its own.")
+        said = f"{said}: one is in {here[1]}, the other one in {there[1]}"
+        return CorpusError(f"{said}.", "Give every passage an id of its own.")
     named_after_file = bool(here[1]) and here[1] in passage.id
     return CorpusError(
         f"{said}: one is in {_path(here)}, the other one in {_path(there)}.",

@@ -13,9 +13,10 @@ from hoptree.retrieval.index.manifest import Settings
 
 __all__ = ["Estimate", "estimate"]
 
-_DISK_PER_BYTE = 1.0
-_LINKS_PER_BYTE = 0.3
-_UNPACKED = 3.0
+_DISK = 50_000
+_DISK_PER_BYTE = 1.05
+_LINKS_PER_BYTE = 0.55
+_UNPACKED = 2.8
 _MEMORY = 600 * 2**20
 
 
@@ -33,13 +34,13 @@ def estimate(sources: Sequence[Path], out: Path, settings: Settings) -> Estimate
     """Expected size on disk and in memory, from the sizes of the sources."""
     packed = plain = 0
     for source in sources:
-        for file in find_files(source):
+        for file in find_files(source, never=out):
             if _is_gzip(file.path):
                 packed += file.size
             else:
                 plain += file.size
     text = plain + packed * _UNPACKED
-    disk = text * (_DISK_PER_BYTE + (_LINKS_PER_BYTE if settings.links else 0))
+    disk = _DISK + text * (_DISK_PER_BYTE + (_LINKS_PER_BYTE if settings.links else 0))
     near = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
     memory = _MEMORY + (LINK_MEMORY if settings.links else 0)
     return Estimate(

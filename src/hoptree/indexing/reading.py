@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hoptree.corpus.chunk import Chunking
+from hoptree.corpus.chunk import Chunking, load_tokenizer
+from hoptree.corpus.contamination import check_questions
 
 __all__ = ["Reading"]
 
@@ -20,6 +21,13 @@ class Reading:
     skip_broken: int = 100
     without: tuple[Path, ...] = ()
     """Files of evaluation questions: a passage that holds one is left out (RA-ISF, section 4.3)."""
+
+    def check(self) -> None:
+        """An error if a file that reading needs is not there, or is another one."""
+        if self.tokenizer:
+            load_tokenizer(self.tokenizer)
+        for path in self.without:
+            check_questions(path)
 
     def stored(self) -> dict[str, str]:
         return {

@@ -34,6 +34,7 @@ Row = tuple[Passage, int, bytes]
 _AT_ONCE = 1_000
 _SAVE_EVERY = 1_000_000
 """Passages after which work is made safe: what a killed run loses at most."""
+_SO_FAR = "so far"
 
 
 def source_name(source: Path) -> str:
@@ -54,31 +55,59 @@ class _Told:
 class Run:
     """One indexing run over a change: reads, compares with the ledger, adds, removes, links, encodes, tells how far."""
 
-    def __init__(self, change: Change, reading: Reading, on_progress: Listener | None) -> None:
+    def __init__(
+        self, change: Change, reading: Reading, on_progress: Listener | None, *, skip_broken: int | None = None
+    ) -> None:
         self._change, self._ledger = change, change.ledger
         self._reading = reading
         self._tell = on_progress or (lambda progress: None)
-        self._problems = Problems(reading.skip_broken)
+        self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken)
         self._filter: QuestionFilter | None = None
         self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
+        self._dropped = 0
         self._unsaved = 0
         self._done = self._total = 0
+        self._go_on()
+
+    # What was done so far, also by a run that was cut off and is taken up
+
+    def _go_on(self) -> None:
+        said = self._ledger.fact(_SO_FAR) if self._change.resumed else ""
+        if said:
+            counts = [int(count) for count in said.split()]
+            self._added, self._unchanged, self._replaced, self._removed, self._repeated, self._dropped = counts
+        self._sure = self._repeated, self._dropped
+
+    def _note(self) -> None:
+        """Enter what was done. Of a file that is cut off, repetitions and questions are met again."""
+        counts = (self._added, self._unchanged, self._replaced, self._removed, *self._sure)
+        self._ledger.set_fact(_SO_FAR, " ".join(map(str, counts)))
+
+    @property
+    def _held(self) -> int:
+        return self._dropped + (self._filter.dropped if self._filter else 0)
 
     # Reading
 
-    def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False) -> None:
-        """Bring the index up to date with these sources."""
+    def take_in(self, sources: Sequence[Path], *, may_be_empty: bool = False, reread: bool = False) -> None:
+        """Bring the index up to date with these sources; `reread` looks into files that seem unchanged, too."""
         changed: list[tuple[int, SourceFile, list[int]]] = []
         before: set[int] = set()
         for name, source in {source_name(source): source for source in sources}.items():
             prefix = self._prefix(name)
-            for file in find_files(source, problems=self._problems, may_be_empty=may_be_empty):
+            for file in find_files(
+                source, problems=self._problems, may_be_empty=may_be_empty, never=self._change.folder
+            ):
                 if file.path.is_relative_to(self._change.folder):
                     continue  # the index itself, where it lies inside a source
                 ids, state = self._ledger.ids_of(name, file.name), self._ledger.file(name, file.name)
                 number = state.id if state else -1
-                same = state is not None and (state.size, state.modified_ns) == (file.size, file.modified_ns)
+                same = (
+                    not reread
+                    and state is not None
+                    and (state.size, state.modified_ns) == (file.size, file.modified_ns)
+                )
                 # A later id was given to it by a run that was cut off, and may have taken passages from this one.
                 if not same or number != max(ids):
                     number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
@@ -139,6 +168,7 @@ class Run:
         whole = self._problems.cut_short == cut_short
         if whole:
             self._ledger.complete_file(number)
+        self._sure = self._repeated, self._held
         return whole
 
     def take(self, passages: Iterable[Passage], file: int, before: Collection[int]) -> None:
@@ -185,10 +215,8 @@ class Run:
         """An id that came before is no matter if the passage is the same; else one of the two would be lost."""
         if other.content != content:
             raise conflict(passage, self._ledger.place_of(file), self._ledger.place_of(other.file))
-        if self._change.resumed and other.file == file and other.number >= 0:
-            self._unchanged += 1  # the part of the file that was read before the run was cut off
-        else:
-            self._repeated += 1
+        if not self._change.resumed or other.file != file or other.number < 0:
+            self._repeated += 1  # else it was counted by the run that was cut off
 
     def _check_replaced(self, passages: Sequence[Passage], file: int, before: Collection[int]) -> None:
         """A passage may not be replaced while a file that did not change holds it as it was."""
@@ -228,12 +256,24 @@ class Run:
 
     def _take_out_file(self, name: str) -> None:
         """Remove the passages of a file, such as one whose pages are documents of their own."""
-        files = self._ledger.files_named(name)
+        files = self._ledger.files_named(name) or self._files_at(name)
         if not files:
-            raise CorpusError(f"The index has no passage '{name}'.", "hoptree search --json shows ids.")
+            raise CorpusError(
+                f"Neither a passage nor a document, file or source of the index is called '{name}'.",
+                "hoptree search --json shows ids, hoptree index info sources.",
+            )
         for file in files:
             self._ledger.forget_also(file)
             self._empty(file)
+
+    def _files_at(self, path: str) -> list[int]:
+        """The files that a path leads to from here."""
+        try:
+            whole = Path(path).resolve()
+        except (OSError, ValueError):
+            return []
+        below = [source for source in self._ledger.sources() if whole.is_relative_to(source)]
+        return [file for source in below for file in self._ledger.ids_of(source, whole.relative_to(source).as_posix())]
 
     def drop_sources(self, names: Sequence[str]) -> None:
         """Remove whole sources; what of them stands in others as well stays."""
@@ -269,6 +309,7 @@ class Run:
         self._ledger.copy_files(ledger)
         carry_vectors(index.vectors, self._change.part / index.vectors.name)
         self._total = len(index.texts)
+        self._unchanged = 0  # all are gone through, also those that a run copied which was cut off
         for rows in _some(index.texts.scan(), _AT_ONCE):
             entries = ledger.look_up([key for _, key, _ in rows])
             there = self._ledger.look_up(list(entries))
@@ -290,6 +331,7 @@ class Run:
     def _save_now_and_then(self, count: int) -> None:
         self._unsaved += count
         if self._unsaved >= _SAVE_EVERY:
+            self._note()
             self._change.save()
             self._unsaved = 0
 
@@ -301,6 +343,7 @@ class Run:
         change = self._change
         if not self._ledger.passages:
             self._nothing()
+        self._note()
         change.close_texts()
         fresh = self._added + self._replaced
         self._total = max(self._ledger.next_number - change.first_new, 1)
@@ -310,6 +353,7 @@ class Run:
             heard = lambda count: self._progress("encoding", count)  # noqa: E731
             wait_for(encode_passages(change, heard, any_encoder=any_encoder))
         self._total = fresh
+        self._ledger.set_fact(_SO_FAR, "")
         manifest = change.finish(reading=self._reading.stored())
         return Outcome(
             manifest,
@@ -318,7 +362,7 @@ class Run:
             self._replaced,
             self._removed,
             self._repeated,
-            self._filter.dropped if self._filter else 0,
+            self._held,
             change.resumed,
             self._problems.summary(),
             (*self._problems.sentences, *self._problems.notes),
@@ -326,7 +370,10 @@ class Run:
 
     def _nothing(self) -> None:
         said = f" ({self._problems.summary()})" if self._problems.counts else ""
-        raise CorpusError(f"The corpus is empty: no passage was found{said}.", "Give a folder or file with text in it.")
+        why = " ".join([*self._problems.sentences, *self._problems.notes][:1])
+        raise CorpusError(
+            f"The corpus is empty: no passage was found{said}. {why}".strip(), "Give a folder or file with text in it."
+        )
 
 
 def _some(items: Iterable[T], count: int) -> Iterator[list[T]]:

@@ -11,21 +11,24 @@ from hoptree.models.model import Model
 __all__ = ["DEFAULT_MODEL", "open_model"]
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
-_KINDS = ("openai", "local", "scripted")
+_KINDS = ("openai", "local", "hf", "scripted")
 _LOCAL_SETTINGS = ("n_ctx", "slots", "threads", "exact")
+_HF_SETTINGS = ("dtype", "device", "max_batch_tokens", "adapter")
 
 
 def open_model(spec: str, *, base_url: str = "") -> Model:
     """The model a `KIND/NAME` text names; `base_url` is for `openai/…`.
 
-    A local model takes settings: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1`.
+    Settings stand behind the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1`,
+    `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`.
     """
     kind, _, name = spec.partition("/")
     if not name or kind not in _KINDS:
         close = difflib.get_close_matches(kind, _KINDS, 1)
         hint = f"Did you mean '{close[0]}/…'? " if close and name else ""
         raise ConfigError(
-            f"'{spec}' names no model.", f"{hint}Use openai/NAME, local/NAME, local/FILE.gguf or scripted/FILE."
+            f"'{spec}' names no model.",
+            f"{hint}Use openai/NAME, local/NAME, local/FILE.gguf, hf/NAME, hf/FOLDER or scripted/FILE.",
         )
     # Imported here, so that a run loads only the library of the model it uses.
     if kind == "openai":
@@ -39,6 +42,11 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
 
         file, _, settings = name.partition("?")
         return LocalModel(file, **_local_settings(settings))
+    if kind == "hf":
+        from hoptree.models.hf import HFModel
+
+        weights, _, settings = name.partition("?")
+        return HFModel(weights, **_hf_settings(settings))
     from hoptree.models.scripted import ScriptedModel
 
     return ScriptedModel(name)
@@ -54,4 +62,17 @@ def _local_settings(text: str) -> dict[str, Any]:
                 "There are n_ctx, slots, threads and exact: local/NAME?n_ctx=8192",
             )
         settings[name] = value == "1" if name == "exact" else int(value)
+    return settings
+
+
+def _hf_settings(text: str) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for part in filter(None, text.split("&")):
+        name, _, value = part.partition("=")
+        if name not in _HF_SETTINGS or not value or (name == "max_batch_tokens" and not value.isdigit()):
+            raise ConfigError(
+                f"'{part}' is no setting of an hf model.",
+                "There are dtype, device, max_batch_tokens and adapter: hf/NAME?dtype=bf16&device=cuda",
+            )
+        settings[name] = int(value) if name == "max_batch_tokens" else value
     return settings

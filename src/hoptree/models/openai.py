@@ -36,7 +36,7 @@ class OpenAIModel:
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = Http(url, headers=headers, timeout=timeout, slots=slots, given_as="--base-url", max_body=MAX_BODY)
+        self._http = Http(url, headers=headers, timeout=timeout, given_as="--base-url", max_body=MAX_BODY)
         if url == DEFAULT_URL and not key:
             raise ConfigError(
                 f"openai/{name} needs a key.",

@@ -21,5 +21,5 @@ def _has(passage: Passage, name: str, value: str) -> bool:
     if name == DOCUMENT:
         return value == (passage.document or passage.id)
     if name == TITLE:
-        return value == passage.title
+        return passage.title == value or passage.title.startswith(f"{value} › ")  # a section of it
     return (name, value) in passage.metadata

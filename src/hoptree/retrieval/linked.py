@@ -29,6 +29,7 @@ _AMONG = 5
 _KEPT, _KEPT_UNNAMED = 2, 4
 """The best by words alone that always stand among the first five; more where no name leads to a passage that bears it,
 and passages are tied only by what they mention together."""
+_PERHAPS = 4
 _WORD = re.compile(r"\w+")
 
 
@@ -74,7 +75,8 @@ class Linked:
     def __init__(self, index: Index, weights: LinkWeights | None = None) -> None:
         if not index.manifest.settings.links:
             raise CorpusError(
-                f"The index {index.folder} has no links.", "Build it with them: hoptree index SOURCE --out DIR --links"
+                f"The index {index.folder} has no links.",
+                f"Build it with them: hoptree index … --out {index.folder} --links",
             )
         self._index = index
         self._texts = index.texts
@@ -179,7 +181,8 @@ class Linked:
                 for key, part in self._parts(query, name).items():
                     led = True
                     give([key], worth * part, source)
-                if 2 <= count <= weights.mentioners and f" {name} " not in said:
+                # The count is of passages that are gone, too; how many there are is looked up where it may matter.
+                if 2 <= count <= _PERHAPS * weights.mentioners and f" {name} " not in said:
                     give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
             for name in {folded(name) for name in names_of(passages[source])}:
                 mentioners = links.mentioning(name, weights.mentioners)
@@ -230,8 +233,9 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
     """Raise what BM25 found best until it stands among the first: links add to words, and do not replace them."""
     others = sorted((score for key, score in total.items() if key not in best), reverse=True)
     if len(others) > _AMONG - len(best):
-        floor = round(others[_AMONG - len(best)] + 10**-_DECIMALS, _DECIMALS)
-        total |= {key: max(total[key], floor) for key in best}
+        floor = others[_AMONG - len(best)]
+        for place, key in enumerate(reversed(best), 1):  # in steps: the better one by words stays the better one
+            total[key] = max(total[key], round(floor + place * 10**-_DECIMALS, _DECIMALS))
 
 
 def _names_in(query: str, links: Links) -> list[str]:

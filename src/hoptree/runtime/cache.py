@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hoptree.errors import CacheError
 from hoptree.folders import cache_folder
 from hoptree.models.model import Choice, Reply, Token, TokenUsage
 from hoptree.values import Passage
 
-__all__ = ["PASSAGES", "REPLY", "Cache", "Form", "default_cache_path"]
+__all__ = ["PASSAGES", "REPLY", "Cache", "Form", "Store", "default_cache_path", "from_text", "to_text"]
 
 T = TypeVar("T")
 
@@ -32,6 +32,36 @@ class Form(Generic[T]):
 
     dump: Callable[[T], dict[str, Any]]
     load: Callable[[dict[str, Any]], T]
+
+
+class Store(Protocol):
+    """Where replies are remembered; a failure is a CacheError.
+
+    Who looked for something in vain either puts it there or gives it up: a store that others use too may let them wait
+    for it until then.
+    """
+
+    async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None: ...
+
+    async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None: ...
+
+    def give_up(self, key: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def to_text(form: Form[T], value: T, seconds: float) -> str:
+    """A remembered value as it stands in the file."""
+    return json.dumps({**form.dump(value), "seconds": round(seconds, 4)})
+
+
+def from_text(form: Form[T], text: str) -> tuple[T, float] | None:
+    """The value and the seconds it took; None where another version wrote it or it is damaged: it is paid for again."""
+    try:
+        data = json.loads(text)
+        return form.load(data), float(data["seconds"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
 
 
 def default_cache_path() -> Path:
@@ -63,27 +93,32 @@ class Cache:
             ) from error
         self._waiting: list[tuple[bytes, str, asyncio.Future[None]]] = []
 
-    def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
+    async def get(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
         """What is remembered under a key, and the seconds it took at the time."""
+        text = self.text(key)
+        return None if text is None else from_text(form, text)
+
+    def text(self, key: bytes) -> str | None:
+        """What stands in the file under a key."""
         try:
             row = self._db.execute("SELECT reply FROM replies WHERE key = ?", (key,)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
-        if row is None:
-            return None
-        try:
-            data = json.loads(row[0])
-            return form.load(data), float(data["seconds"])
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None  # written by another version, or damaged: it is paid for again
+        return None if row is None else str(row[0])
 
     async def put(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
+        await self.put_text(key, to_text(form, value, seconds))
+
+    async def put_text(self, key: bytes, text: str) -> None:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._flush)
-        self._waiting.append((key, json.dumps({**form.dump(value), "seconds": round(seconds, 4)}), done))
+        self._waiting.append((key, text, done))
         await done
+
+    def give_up(self, key: bytes) -> None:
+        """Nobody beyond this process waits for it."""
 
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []

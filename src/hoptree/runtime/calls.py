@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.models.model import Model, Reply, Request, TokenUsage
 from hoptree.retrieval.retriever import Retriever
-from hoptree.runtime.cache import PASSAGES, REPLY, Cache, Form
+from hoptree.runtime.cache import PASSAGES, REPLY, Form, Store
 from hoptree.runtime.limits import AdaptiveLimit
 from hoptree.values import Passage
 
@@ -52,7 +52,7 @@ class Calls:
     """
 
     def __init__(
-        self, cache: Cache | None, *, attempts: int = 4, patience: float = 180.0, concurrency: int | None = None
+        self, cache: Store | None, *, attempts: int = 4, patience: float = 180.0, concurrency: int | None = None
     ) -> None:
         self.cache = cache
         self.cache_failure: CacheError | None = None
@@ -88,30 +88,33 @@ class Calls:
                 return replace(await asyncio.shield(flight), cached=True)
             except _Abandoned:
                 continue  # the next of those who waited sends it again
-        if remembered := self._remembered(key, form):
-            return Call(remembered[0], True, remembered[1])
         flight = self._flights[key] = asyncio.get_running_loop().create_future()
         try:
-            value, seconds = await pay()
-            await self._remember(key, form, value, seconds)
+            call = await self._remembered(key, form)
+            if call is None:
+                value, seconds = await pay()
+                await self._remember(key, form, value, seconds)
+                call = Call(value, False, seconds)
         except BaseException as error:
+            if self.cache is not None:
+                self.cache.give_up(key)
             flight.set_exception(error if isinstance(error, Exception) else _Abandoned())
             flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
             raise
         finally:
             del self._flights[key]
-        call = Call(value, False, seconds)
         flight.set_result(call)
         return call
 
-    def _remembered(self, key: bytes, form: Form[T]) -> tuple[T, float] | None:
+    async def _remembered(self, key: bytes, form: Form[T]) -> Call[T] | None:
         if self.cache is None:
             return None
         try:
-            return self.cache.get(key, form)
+            found = await self.cache.get(key, form)
         except CacheError as error:
             self._lose_cache(error)
             return None
+        return Call(found[0], True, found[1]) if found else None
 
     async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
         if self.cache is not None:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from hoptree.errors import ConfigError
 from hoptree.models.model import Message
 
-__all__ = ["Filled", "Prompt", "Shot", "plain", "prompt_for", "read_prompt"]
+__all__ = ["Filled", "Prompt", "Shot", "plain", "prompt_for", "prompts_digest", "read_prompt"]
 
 _VARIABLE = re.compile(r"\{([a-z_]+)\}")
 _SECTION = re.compile(r"^--- (system|user|assistant)\n", re.MULTILINE)
@@ -77,6 +77,17 @@ def prompt_for(method: str, step: str) -> Prompt:
         if path.is_file():
             return read_prompt(name, path.read_text(encoding="utf-8"))
     raise ConfigError(f"{method} has no prompt for its step '{step}'.", "Prompts are files under hoptree/prompts.")
+
+
+def prompts_digest(method: str) -> str:
+    """A digest of all files a method's prompts may be made from, its own and those all methods share."""
+    folder = files("hoptree") / "prompts"
+    found = hashlib.sha256()
+    for part in (method, "shared"):
+        if (folder / part).is_dir():
+            for path in sorted((folder / part).iterdir(), key=lambda path: path.name):
+                found.update(f"{part}/{path.name}\0".encode() + path.read_bytes() + b"\0")
+    return found.hexdigest()[:16]
 
 
 def read_prompt(name: str, text: str) -> Prompt:

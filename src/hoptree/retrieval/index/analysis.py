@@ -9,7 +9,7 @@ import tantivy
 
 from hoptree.errors import ConfigError
 
-__all__ = ["analyzer_for", "asking_words", "composed", "pairs"]
+__all__ = ["analyzer_for", "composed", "pairs", "without_asking"]
 
 _LONGEST = 60
 """Bytes of a term: what is longer is no word."""
@@ -18,7 +18,9 @@ _STEMMED = (
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
 )
 _STOPPED = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}  # those have no list of stop words
-_ASKING = {"english": ("what", "which", "who", "whom", "whose", "when", "where", "why", "how", "do", "does", "did")}
+_ASKING = {
+    "english": re.compile(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
+}
 # Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]+"
@@ -41,9 +43,16 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     return builder.filter(tantivy.Filter.ascii_fold()).build()
 
 
-def asking_words(language: str) -> tuple[str, ...]:
-    """Words that make a question of a sentence: in a passage they say nothing about what is asked."""
-    return _ASKING.get(language, ())
+def without_asking(query: str, language: str) -> str:
+    """A query without the words that make a question of it: in a passage they say nothing about what is asked.
+
+    One that is written with a capital is a name (The Who), unless the query begins with it.
+    """
+    pattern = _ASKING.get(language)
+    if pattern is None:
+        return query
+    begins = len(query) - len(query.lstrip())
+    return pattern.sub(lambda word: " " if word[0].islower() or word.start() == begins else word[0], query)
 
 
 def composed(text: str) -> str:

@@ -136,11 +136,13 @@ class Change:
             "generation": self.base.generation if self.base else 0,
         }
         self._number = self.base.generation + 1 if self.base else _first(self.folder)
-        self.part = self.folder / f"{_name(self._number)}.part"
+        part = self.folder / f"{_name(self._number)}.part"
         complete = self.folder / _name(self._number)
-        if complete.exists() and not self.part.exists() and _ours(complete):
-            complete.rename(self.part)  # left by a run that was killed just before it wrote the manifest
-        self.resumed = _read_intent(self.part) == self._intent
+        if complete.exists() and not part.exists() and _ours(complete):
+            complete.rename(part)  # left by a run that was killed just before it wrote the manifest
+        # First whether it is taken up: what is not would be taken away if the run is stopped here.
+        self.resumed = _read_intent(part) == self._intent
+        self.part = part
         if not self.resumed:
             for left in self.folder.glob("*.part"):
                 if _ours(left):
@@ -260,7 +262,8 @@ class Change:
             self.texts.close()
         if self._saved or self.resumed:
             return
-        shutil.rmtree(self.part, ignore_errors=True)
+        if hasattr(self, "part"):
+            shutil.rmtree(self.part, ignore_errors=True)
         if self._new and not any(path.name != WriteLock.NAME for path in self.folder.iterdir()):
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -46,14 +46,15 @@ def link_passages(
     words = _words(texts, first)
     sought = (name for name in ledger.names() if (words is None or _all_in(name, words)) and texts.terms(name))
     count = 0
-    for round_, finder in enumerate(_finders(sought, memory) if words != set() else ()):
+    fresh = ledger.next_number > first
+    for round_, finder in enumerate(_finders(sought, memory) if fresh else ()):
         for _, key, passage in texts.scan(first):
             _add(writer, key, passage, finder, first_round=round_ == 0)
             count += 1
             if on_passage is not None:
                 on_passage(count)
     writer.commit()
-    if first and words != set():
+    if first and fresh:
         _link_older(texts, ledger.names(since=first), Links(change.part / "links"), writer, first, memory)
         writer.commit()
     writer.close()
@@ -124,6 +125,7 @@ def _mention(writer: LinkWriter, links: Links, passages: Iterable[tuple[int, Pas
     """Add the names that passages mention and did not mention before."""
     for key, passage in passages:
         found = {folded(name) for name in finder(passage.text)}
-        found -= {folded(name) for name in names_of(passage)}
+        if found:
+            found -= {folded(name) for name in names_of(passage)}
         if found and (fresh := found.difference(links.mentions(key))):
             writer.add(key, _document(passage), mentions=sorted(fresh))

@@ -52,7 +52,7 @@ def read_manifest(folder: Path) -> Manifest:
         if found != FORMAT:
             raise CorpusError(
                 f"The index {folder} is of format {found}, not {FORMAT}.",
-                "It was made by another version of Hoptree: build it again with hoptree index … --out DIR",
+                f"It was made by another version of Hoptree: build it again with hoptree index … --out {folder}",
             )
         settings = Settings(**data.pop("settings"))
         if set(data) != {known.name for known in fields(Manifest)} - {"settings"}:
@@ -65,6 +65,10 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder} is no index yet: it is being built, or that was cut off.",
                 "Wait, or repeat the command that built it: it goes on from there.",
             ) from error
+        if folder.is_dir() and any(folder.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text")):
+            raise CorpusError(
+                f"The index {folder} has lost its file {MANIFEST}.", f"Build it again: hoptree index … --out {folder}"
+            ) from error
         if folder.exists():
             raise CorpusError(
                 f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx"
@@ -74,7 +78,7 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorpusError(
-            f"The index {folder} is damaged: {error}.", "Build it again: hoptree index … --out DIR"
+            f"The index {folder} is damaged: {error}.", f"Build it again: hoptree index … --out {folder}"
         ) from error
 
 

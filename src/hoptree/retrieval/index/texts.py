@@ -18,7 +18,7 @@ import tantivy
 
 from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
-from hoptree.retrieval.index.analysis import analyzer_for, asking_words, composed, pairs
+from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.values import Passage
 
@@ -39,10 +39,12 @@ _MOST_TITLED = 1_000
 """Passages among which those of a title are looked for."""
 _SCANNED = 2_000
 _AT_ONCE = 1_000
-_SCORED = 500_000
-"""Times a passage has a word of the query: about as many as are scored in ten milliseconds."""
+_SCORED = 100_000
+"""Times a passage has a word of the query: so many are scored in two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
-_CANDIDATES = 120
+_CANDIDATES, _RESERVE = 60, 4
+"""Passages that are scored by all words: so many at least, one more for every 400,000 passages, or so many times those
+that are asked for."""
 Word = tuple[str, str]
 """A field and a term in it."""
 Hit = tuple[float, tantivy.DocAddress]
@@ -72,7 +74,8 @@ def readable(folder: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
         for path in folder.iterdir():
-            Path(place, path.name).symlink_to(path.resolve())
+            if path.suffix != ".lock":  # one that somebody left there could not be opened; tantivy makes its own
+                Path(place, path.name).symlink_to(path.resolve())
         yield Path(place)
 
 
@@ -145,7 +148,7 @@ class Texts:
     def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
         self.digest = digest
         self._analyzer = analyzer_for(language)
-        self._asking = frozenset(self._analyzer.analyze(" ".join(asking_words(language))))
+        self._language = language
         with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -161,9 +164,8 @@ class Texts:
         return tuple(dict.fromkeys(self._analyzer.analyze(composed(text))))
 
     def sought(self, query: str) -> tuple[str, ...]:
-        """The terms that a query looks for: those that do more than ask, if it has any."""
-        terms = self.terms(query)
-        return tuple(term for term in terms if term not in self._asking) or terms
+        """The terms that a query looks for: those of words that do more than ask, if it has any."""
+        return self.terms(without_asking(query, self._language)) or self.terms(query)
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
@@ -183,6 +185,8 @@ class Texts:
         with tantivy_errors("The index is damaged"):
             if where:
                 needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
+                if TITLE in where:  # its words, since no field holds it whole; `fits` tells the rest
+                    needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where[TITLE])]
                 narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
                 hits = self._best(narrowed, k if TITLE not in where else _MOST_TITLED)
             else:
@@ -265,7 +269,7 @@ class Texts:
 
     def _words(self, query: str) -> list[Word]:
         return [("body", term) for term in self.sought(query)] + [
-            ("pairs", pair) for pair in dict.fromkeys(pairs(query))
+            ("pairs", pair) for pair in dict.fromkeys(pairs(composed(query)))
         ]
 
     def _any(self, words: Sequence[Word]) -> tantivy.Query:
@@ -279,15 +283,18 @@ class Texts:
         spent = 0
         for word in sorted(costs, key=lambda word: (costs[word], word)):
             spent += costs[word]
-            if spent > _SCORED and len(sought) >= _FEWEST_SOUGHT:
+            if spent > _SCORED + len(self) // 50 and len(sought) >= _FEWEST_SOUGHT:
                 break
             sought.append(word)
-        return sought, [word for word in costs if word not in sought]
+        return sought, [word for word in sorted(costs, key=lambda word: (costs[word], word)) if word not in sought]
 
     def _found_by(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
+        """The best by all words among the best by the sought ones, which become more until they find enough."""
+        wanted = max(_CANDIDATES + len(self) // 400_000, _RESERVE * k)
+        while frequent and len(candidates := self._best(self._any(sought), wanted, rounded=False)) < wanted:
+            sought, frequent = [*sought, frequent[0]], frequent[1:]
         if not frequent:
             return self._best(self._any(sought), k)
-        candidates = self._best(self._any(sought), max(k, _CANDIDATES))
         keys = [int(key or 0) for key in self._searcher.fast_field_values("key", [place for _, place in candidates])]
         more = self._scores(frequent, keys)
         both = [(score + more[key], place) for key, (score, place) in zip(keys, candidates, strict=True)]
@@ -314,7 +321,7 @@ class Texts:
         either = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
         return tantivy.Query.const_score_query(either, 0.0)
 
-    def _best(self, query: tantivy.Query, k: int) -> list[Hit]:
+    def _best(self, query: tantivy.Query, k: int, *, rounded: bool = True) -> list[Hit]:
         """At least the k best, with all that tie with the last of them (within reason), and nothing below."""
         k = min(k, max(len(self), 1))  # tantivy takes memory for as many as are asked for
         wanted = k + _TIE_ROOM
@@ -322,7 +329,7 @@ class Texts:
             hits: list[Hit] = self._searcher.search(query, wanted, count=False).hits
             best = _first(hits, k)
             if len(best) < len(hits) or len(hits) < wanted or wanted >= _MOST_TIES:
-                return best
+                return best if rounded else hits[: len(best)]
             wanted *= 8
 
     def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import re
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from hoptree.errors import ConfigError
-from hoptree.retrieval.remote.address import Address, read_address
+from hoptree.retrieval.remote.address import read_address
 from hoptree.retrieval.retriever import Retriever
 from hoptree.values import Passage
 
 __all__ = ["SCHEMES", "is_remote", "load", "open_remote"]
 
 SCHEMES = ("elasticsearch", "milvus")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class _Engine(Retriever, Protocol):
@@ -25,8 +28,8 @@ class _Engine(Retriever, Protocol):
 
 
 def is_remote(corpus: str) -> bool:
-    """Whether a corpus is named by the URL of an engine, not by a path."""
-    return corpus.partition("://")[0] in SCHEMES and "://" in corpus
+    """Whether a corpus is named by a URL, be it of an engine that nobody knows, and not by a path."""
+    return bool(_URL.match(corpus))
 
 
 def open_remote(url: str) -> Retriever:
@@ -37,7 +40,7 @@ def open_remote(url: str) -> Retriever:
     Settings behind the `?` name the fields (`id`, `title`, `text`, `metadata`) where they have other names than
     those `load` writes; `tls=1` encrypts.
     """
-    engine = _engine(read_address(url))
+    engine = _engine(url)
     _beside(engine.check())
     return engine
 
@@ -47,23 +50,28 @@ async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int]
 
     A passage whose id is there already replaces the one that was (Quickwit, which has no ids, keeps both).
     """
-    engine = _engine(read_address(url))
+    engine = _engine(url)
     try:
         return await engine.load(passages, on_passage)
     finally:
         await engine.aclose()
 
 
-def _engine(address: Address) -> _Engine:
-    if address.scheme == "elasticsearch":
+def _engine(url: str) -> _Engine:
+    scheme = url.partition("://")[0].lower()
+    if scheme not in SCHEMES:
+        near = difflib.get_close_matches(scheme, SCHEMES, 1)
+        meant = f"Did you mean {near[0]}://? " if near else ""
+        kinds = " and ".join(f"{known}://" for known in SCHEMES)
+        raise ConfigError(f"'{scheme}://' is no known kind of address.", f"{meant}There are {kinds}, and folders.")
+    address = read_address(url)
+    if scheme == "elasticsearch":
         from hoptree.retrieval.remote.elasticsearch import Elasticsearch
 
         return Elasticsearch(address)
-    if address.scheme == "milvus":
-        from hoptree.retrieval.remote.milvus import Milvus
+    from hoptree.retrieval.remote.milvus import Milvus
 
-        return Milvus(address)
-    raise ConfigError(f"'{address.scheme}://' names no search engine.", f"There are {' and '.join(SCHEMES)}.")
+    return Milvus(address)
 
 
 def _beside(work: Coroutine[Any, Any, None]) -> None:

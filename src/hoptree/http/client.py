@@ -7,13 +7,13 @@ import json
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.errors import ConfigError, EndpointError, RateLimited, UnusableReply
-
-if TYPE_CHECKING:
-    import httpx
+from hoptree.http.carrier import Bad, BrokenOff, Carrier, TooLong, Unreachable
+from hoptree.http.general import General
+from hoptree.http.plain import Plain, is_plain
 
 __all__ = ["MAX_BODY", "Http", "error_text", "kind_of_body", "without_password"]
 
@@ -22,7 +22,7 @@ MAX_BODY = 16 * 2**20
 
 
 class Http:
-    """A server at a base URL, over one keep-alive client that is made when it is first needed.
+    """A server at a base URL, over keep-alive connections that are made when they are first needed.
 
     `given_as` tells a person where the URL came from; `max_body` is how many bytes of a reply are read.
     """
@@ -33,7 +33,6 @@ class Http:
         *,
         headers: Mapping[str, str] | None = None,
         timeout: float = 120.0,
-        slots: int = 100,
         given_as: str = "its URL",
         max_body: int = MAX_BODY,
     ) -> None:
@@ -43,12 +42,11 @@ class Http:
             raise ConfigError(
                 f"'{self.shown}' is no base URL.", "It begins with http:// or https:// and often ends in /v1."
             )
-        self.slots = slots
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._given_as = given_as
         self._max_body = max_body
-        self._client: httpx.AsyncClient | None = None
+        self._open: Carrier | None = None
 
     async def json(self, method: str, path: str, body: Any = None) -> Any:
         """The JSON of a reply; any status but success is raised."""
@@ -76,57 +74,41 @@ class Http:
         content: bytes | None = None,
     ) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of the reply to a request with `body` as its JSON, or with `content` as it is."""
-        import httpx  # takes 0.1 s to import, and most starts send nothing
-
+        sent = {**self._headers, **(headers or {})}
+        if body is not None:
+            content = json.dumps(body, separators=(",", ":")).encode()
+            sent["Content-Type"] = "application/json"
         try:
             async with asyncio.timeout(self._timeout):
-                return await self._exchange(method, path, body, headers, content)
-        except (TimeoutError, httpx.TimeoutException) as error:
+                return await self._carrier().send(method, f"{self.url}{path}", content or b"", sent, self._max_body)
+        except TimeoutError as error:
             raise EndpointError(
                 f"{self.shown} did not answer within {self._timeout:g} seconds.",
                 "Check that the server is running and not overloaded.",
                 retryable=True,
             ) from error
-        except httpx.ConnectError as error:
+        except Unreachable as error:
             raise EndpointError(
                 f"{self.shown} cannot be reached ({error}).",
                 f"Start the server, or correct {self._given_as}.",
                 retryable=True,
                 exit_code=2,
             ) from error
-        except (httpx.TransportError, httpx.DecodingError) as error:
+        except BrokenOff as error:
             raise EndpointError(
-                f"The connection to {self.shown} broke off ({type(error).__name__}).", "Try again.", retryable=True
+                f"The connection to {self.shown} broke off ({error}).", "Try again.", retryable=True
             ) from error
-        except (httpx.InvalidURL, UnicodeError) as error:
+        except TooLong as error:
+            raise UnusableReply(
+                f"{self.shown} sent a reply without end.", "Look at what the server answers."
+            ) from error
+        except Bad as error:
             raise ConfigError(f"'{self.shown}' is no base URL ({error}).", f"Correct {self._given_as}.") from error
 
-    async def _exchange(
-        self, method: str, path: str, body: Any, headers: Mapping[str, str] | None, content: bytes | None
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        client = self._open()
-        async with client.stream(
-            method, f"{self.url}{path}", json=body, content=content, headers=dict(headers or {})
-        ) as response:
-            received = bytearray()
-            async for chunk in response.aiter_bytes():
-                received += chunk
-                if len(received) > self._max_body:
-                    raise UnusableReply(f"{self.shown} sent a reply without end.", "Look at what the server answers.")
-            return response.status_code, response.headers, bytes(received)
-
-    def _open(self) -> httpx.AsyncClient:
-        import httpx
-
-        if self._client is None:
-            self._client = httpx.AsyncClient(
-                headers=self._headers,
-                timeout=httpx.Timeout(self._timeout, connect=10.0),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=self.slots),
-                # Without TLS there is no need to load certificates, which takes longer than a request.
-                verify=self.url.startswith("https://"),
-            )
-        return self._client
+    def _carrier(self) -> Carrier:
+        if self._open is None:
+            self._open = Plain() if is_plain(self.url) else General(self._timeout)
+        return self._open
 
     def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> EndpointError:
         """The error for a status that is not success."""
@@ -157,9 +139,9 @@ class Http:
         return EndpointError(f"{self.shown} {cause}.", remedy, status=status, exit_code=2)
 
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        if self._open is not None:
+            await self._open.aclose()
+            self._open = None
 
 
 def error_text(body: bytes) -> str:

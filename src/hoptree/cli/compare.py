@@ -1,0 +1,123 @@
+"""`hoptree compare`: which run is better, and whether that is more than chance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.console import chance, clean, print_json
+from hoptree.errors import InputError
+
+if TYPE_CHECKING:
+    from hoptree.evaluation.run_folder import Row
+    from hoptree.evaluation.statistics import PairedComparison
+
+__all__ = ["compare"]
+
+_GROUPS = ("type", "hops")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs over the same questions.")],
+    metric: Annotated[list[str], typer.Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
+    common_only: Annotated[
+        bool, typer.Option(help="Compare over the questions all runs have finished, though some lack others.")
+    ] = False,
+    by: Annotated[
+        str, typer.Option(metavar="type|hops", help="Also compare question by question type, or number of hops.")
+    ] = "",
+    flipped: Annotated[int, typer.Option(min=0, help="List so many questions whose score changed most.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.
+
+    The interval is that of the difference (paired bootstrap, 95 %); p is corrected for the number of comparisons
+    (Holm). A failed question counts as wrong.
+
+    \b
+    hoptree compare runs/oner runs/taikc --by type
+    """
+    from hoptree.evaluation.run_folder import read_rows, read_run
+    from hoptree.evaluation.statistics import compare_groups, compare_runs
+
+    if len(runs) < 2:
+        raise InputError("One run has nothing to be compared with.", "Give two or more folders.")
+    if by and by not in _GROUPS:
+        raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
+    names = _names(runs, [read_run(path)["name"] for path in runs])
+    rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
+    groups = {row.id: str(getattr(row, by)) for some in rows.values() for row in some} if by else {}
+    found: dict[str, Any] = {}
+    for one in metric:
+        scores = {name: _scores(some, one) for name, some in rows.items()}
+        pairs = compare_runs(scores, common_only=common_only)
+        found[one] = [
+            {
+                "a": a,
+                "b": b,
+                **pair.as_dict(),
+                "groups": {
+                    group: part.as_dict()
+                    for group, part in compare_groups(scores[a], scores[b], groups, common_only=common_only).items()
+                }
+                if by
+                else {},
+                "power_note": pair.power_note(),
+            }
+            for (a, b), pair in pairs.items()
+        ]
+        if not as_json:
+            _show(one, pairs, found[one], rows, flipped)
+    if as_json:
+        print_json({"runs": {name: str(path) for name, path in zip(names, runs, strict=True)}, "metrics": found})
+
+
+def _names(paths: list[Path], names: list[str]) -> list[str]:
+    """What tables call the runs: their names, or their folders where two have the same."""
+    if len(set(names)) == len(names):
+        return names
+    folders = [str(path) for path in paths]
+    if len(set(folders)) < len(folders):
+        raise InputError("A run cannot be compared with itself.", "Give each folder once.")
+    return folders
+
+
+def _scores(rows: list[Row], metric: str) -> dict[str, float | None]:
+    known = sorted({name for row in rows for name in row.scores})
+    if metric not in known:
+        raise InputError(f"The runs have no score '{metric}'.", f"They have {', '.join(known) or 'none'}.")
+    return {row.id: row.scores.get(metric) for row in rows}
+
+
+def _show(
+    metric: str,
+    pairs: dict[tuple[str, str], PairedComparison],
+    data: list[dict[str, Any]],
+    rows: dict[str, list[Row]],
+    flipped: int,
+) -> None:
+    for ((a, b), pair), all_of_it in zip(pairs.items(), data, strict=True):
+        typer.echo(clean(f"{metric}: {a} against {b}"))
+        typer.echo(f"  {_line(pair)}")
+        for group, part in all_of_it["groups"].items():
+            typer.echo(
+                clean(
+                    f"  {group or '(none)':22} {part['questions']:5,} questions  {100 * part['difference']:+6.1f}  "
+                    f"{chance(part['adjusted_p'])}"
+                )
+            )
+        typer.echo(f"  {pair.power_note(scale=100, unit=' points')}")
+        texts = {row.id: row.question for row in rows[a]}
+        for change in pair.changes[:flipped]:
+            typer.echo(clean(f"  {change.b:.2f} -> {change.a:.2f}  {change.id}: {texts.get(change.id, '')}"))
+
+
+def _line(pair: PairedComparison) -> str:
+    low, high = pair.interval.low, pair.interval.high
+    return (
+        f"{100 * pair.mean_a:.1f} against {100 * pair.mean_b:.1f}: {100 * pair.difference:+.1f} "
+        f"[{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.p_value)} (Holm: {chance(pair.adjusted_p)}); "
+        f"{pair.wins:,} wins, {pair.losses:,} losses, {pair.ties:,} ties"
+    )

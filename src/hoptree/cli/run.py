@@ -1,0 +1,250 @@
+"""`hoptree run`: put a file of questions to a method, and keep everything that came of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.ask import BaseURL, Model, NoCache, Settings, read_prices, read_settings
+from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import run as run_to_end
+from hoptree.cli.search import Rerank
+from hoptree.errors import InputError
+
+if TYPE_CHECKING:
+    from hoptree.evaluation.plan import Planned
+    from hoptree.evaluation.running import Progress, Ways
+    from hoptree.models.model import Model as OpenModel
+
+__all__ = ["run"]
+
+_SHOWN = ("em", "f1", "contains", "retrieval_recall")
+_SAMPLE = 5
+
+
+def run(
+    out: Annotated[Path, typer.Option(help="The folder of the run; the same command goes on with it.")],
+    experiment: Annotated[
+        Path | None, typer.Argument(help="A file of several runs (YAML).", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Questions with answers: JSON Lines of ours, or a data set's own file. With an experiment file: the "
+            "folder its paths are relative to.",
+            show_default=False,
+        ),
+    ] = None,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
+    ] = None,
+    retriever: Annotated[
+        str, typer.Option(help="bm25, linked, dense or hybrid.  [default: bm25]", show_default=False)
+    ] = "",
+    rerank: Rerank = "",
+    model: Model = "",
+    method: Annotated[str, typer.Option(help="hoptree methods lists them.  [default: taikc]", show_default=False)] = "",
+    settings: Settings = [],  # noqa: B006 - typer copies it
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)
+    ] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
+    ] = "",
+    prices: Annotated[
+        str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+    ] = "",
+    max_cost: Annotated[
+        float | None, typer.Option(min=0, help="Begin no question once this much was spent.", show_default=False)
+    ] = None,
+    base_url: BaseURL = "",
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
+    ] = None,
+    ray: Annotated[
+        str,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Answer on a Ray cluster: HOST:PORT, auto, or local to start one here.",
+            show_default=False,
+        ),
+    ] = "",
+    name: Annotated[str, typer.Option(help="What tables call the run.", show_default=False)] = "",
+    retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
+    anyway: Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help=f"Ask {_SAMPLE} questions, and say what all of them would take.")
+    ] = False,
+    no_cache: NoCache = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Ask all questions of a file, and keep answers, scores, traces and what they rest on in one folder.
+
+    The same command goes on where it was ended; finished questions cost nothing. A question that fails counts as wrong,
+    and is asked again with --retry-failed.
+
+    \b
+    hoptree run --data dev.jsonl --corpus docs.idx --method taikc --limit 100 --out runs/taikc
+    hoptree run experiments/taikc/table2.yaml --data DATA --model openai/NAME --out runs/table2
+    hoptree compare runs/oner runs/taikc
+    """
+    from hoptree.evaluation.experiment import Experiment
+    from hoptree.evaluation.plan import Planned, read_plan
+    from hoptree.evaluation.running import Ways
+    from hoptree.runtime.budget import Budget
+
+    if max_cost is not None and not prices:
+        raise InputError("A limit of money needs prices.", "Give them: --prices IN/OUT")
+    given: dict[str, Any] = {
+        **({"method": method} if method else {}),
+        **({"model": model} if model else {}),
+        **({"retriever": retriever} if retriever else {}),
+        **({"rerank": rerank} if rerank else {}),
+        **({"options": read_settings(settings)} if settings else {}),
+        **({"base_url": base_url} if base_url else {}),
+        **({"limit": limit} if limit is not None else {}),
+        **({"seed": seed} if seed is not None else {}),
+        **({"ids": ids} if ids is not None else {}),
+        **({"budget": Budget.parse(budget)} if budget else {}),
+        **({"prices": read_prices(prices)} if prices else {}),
+    }
+    if experiment is not None:
+        planned = read_plan(experiment, data or experiment.parent, given)
+    elif data is not None:
+        planned = [Planned("", "", None, Experiment(data=data, corpus=corpus, name=name, **given))]
+    else:
+        raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
+    ways = Ways(
+        anyway=anyway,
+        retry_failed=retry_failed,
+        only=_SAMPLE if dry_run else None,
+        cache=None if no_cache else "default",
+        concurrency=concurrency,
+        max_cost=max_cost,
+        ray=ray,
+    )
+    summaries = run_to_end(_run_all(planned, out, ways, quiet=as_json))
+    if as_json:
+        print_json(summaries if experiment is not None else summaries[0])
+    else:
+        for summary in summaries:
+            _report(summary)
+
+
+async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
+    """All runs, one after another; a model that several use is loaded once."""
+    from hoptree.evaluation.indexes import index_for
+    from hoptree.evaluation.running import run_experiment
+    from hoptree.models import open_model
+
+    summaries = []
+    models: dict[tuple[str, str], OpenModel] = {}
+    try:
+        for one in planned:
+            wanted = one.experiment
+            if one.corpus is not None:
+                wanted = replace(wanted, corpus=str(index_for(one.corpus, out / "indexes")))
+            key = (wanted.model, wanted.base_url)
+            if key not in models:
+                models[key] = open_model(wanted.model, base_url=wanted.base_url)
+            began = time.monotonic()
+            folder = out / one.folder if one.run_name else out
+            with _shown(quiet, ways.max_cost) as show:
+                summary = await run_experiment(wanted, folder, ways, model=models[key], on_progress=show)
+            if ways.only is not None:
+                summary["estimate"] = _estimate(summary, time.monotonic() - began)
+            summaries.append(summary)
+    finally:
+        for model in models.values():
+            await model.aclose()
+    return summaries
+
+
+def _estimate(summary: dict[str, Any], seconds: float) -> dict[str, float]:
+    """What all questions would take, from those that were asked."""
+    share = summary["questions"] / max(summary["finished"], 1)
+    usage = summary["usage"]
+    return {
+        "llm_calls": round(usage["llm_calls"]["total"] * share),
+        "tokens": round((usage["prompt_tokens"]["total"] + usage["completion_tokens"]["total"]) * share),
+        "cost": usage["cost"]["total"] * share,
+        "seconds_one_by_one": round(usage["seconds"]["mean"] * summary["questions"]),
+        "seconds_like_the_sample": round(seconds * share),
+    }
+
+
+@contextmanager
+def _shown(quiet: bool, max_cost: float | None) -> Iterator[Callable[[Progress], None]]:
+    """How far the run is, on the terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=None)
+
+        def show(progress: Progress) -> None:
+            bar.update(
+                task, completed=len(progress.rows), total=progress.total, description=_described(progress, max_cost)
+            )
+
+        yield show
+
+
+def _described(progress: Progress, max_cost: float | None) -> str:
+    from hoptree.evaluation.summary import half_width
+
+    seconds = max(time.monotonic() - progress.began, 1e-3)
+    parts = [f"{progress.asked / seconds:.2f} questions/s", f"{progress.tokens / seconds:,.0f} tokens/s"]
+    if progress.calls:
+        parts.append(f"{progress.cached / progress.calls:.0%} from cache")
+    scores = [value for row in progress.rows if (value := row.scores.get("f1")) is not None]
+    if scores:
+        parts.append(f"F1 {100 * sum(scores) / len(scores):.1f} ± {100 * half_width(scores):.1f}")
+    if failed := sum(bool(row.error) for row in progress.rows):
+        parts.append(f"{failed} failed")
+    if max_cost is not None:
+        parts.append(f"spent {sum(row.usage.get('cost', 0.0) for row in progress.rows):.2f} of {max_cost:.2f}")
+    return ", ".join(parts)
+
+
+def _report(summary: dict[str, Any]) -> None:
+    usage, finished = summary["usage"], summary["finished"]
+    typer.echo(clean(f"{summary['name']}: {finished:,} of {summary['questions']:,} questions, in {summary['folder']}"))
+    for name in _SHOWN:
+        if metric := summary["metrics"].get(name):
+            typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}")
+    typer.echo(
+        f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
+        f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
+        f"{usage['seconds']['mean']:.2f} s"
+    )
+    for kind, count in summary["errors"].items():
+        typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
+    if summary["abstained"]:
+        typer.echo(f"  {summary['abstained']:,} without an answer")
+    if estimate := summary.get("estimate"):
+        typer.echo(
+            f"  all {summary['questions']:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} "
+            f"tokens, {estimate['cost']:.2f} in money, {estimate['seconds_like_the_sample']:,} seconds"
+        )

@@ -1,0 +1,113 @@
+"""One question of a run: who is asked, and what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from hoptree.engine import Engine
+from hoptree.errors import HoptreeError
+from hoptree.evaluation.datasets import Example
+from hoptree.evaluation.metrics import score_answer
+from hoptree.evaluation.run_folder import Row
+from hoptree.evaluation.support import recall_by_hop, score_citations, tree_recall
+from hoptree.runtime.result import Result
+from hoptree.runtime.trace import Event
+
+__all__ = ["Asked", "Asker", "EngineAsker", "at_once", "failed_row"]
+
+_AT_ONCE = 512
+"""Questions under way together, at most: more would only wait for the model, with all they found in memory."""
+
+_A_SLOT = 4
+"""Questions under way for each slot of the model: as many as keep the slots busy until the very end of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's outcome; `hopeless` is the error that no other question could do without either."""
+
+    row: Row
+    hopeless: HoptreeError | None = None
+
+
+class Asker(Protocol):
+    """What puts questions to a method, `at_once` of them together."""
+
+    @property
+    def at_once(self) -> int: ...
+
+    async def ask(self, example: Example) -> Asked: ...
+
+
+class EngineAsker:
+    """Asks an engine in this process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.at_once = at_once(engine.model.slots)
+
+    async def ask(self, example: Example) -> Asked:
+        events: list[Event] = []
+        result = await self._engine.ask(example.as_question(), listeners=(events.append,))
+        failure = result.failure
+        must_change = failure is not None and failure.exit_code == HoptreeError.exit_code + 1
+        row = _row(example, result, events, searchable=self._engine.retriever is not None)
+        return Asked(row, failure if must_change else None)
+
+
+def at_once(slots: int) -> int:
+    """How many questions keep a model with so many slots busy."""
+    return max(1, min(_AT_ONCE, _A_SLOT * slots))
+
+
+def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:
+    row = Row(
+        id=example.id,
+        question=example.question,
+        answers=example.answers,
+        answer=result.answer,
+        type=example.type,
+        hops=example.hops,
+        abstained=result.abstained,
+        error=result.error,
+        error_message=result.error_message,
+        stopped_by=result.stopped_by,
+        usage=result.usage.as_dict(),
+        gold=example.supporting_ids,
+        retrieved=tuple(tuple(p["id"] for p in event["passages"]) for event in events if event["event"] == "retrieve"),
+        cited=tuple(passage.id for passage in result.evidence),
+        sources=dict(Counter(event["source"] for event in events if event["event"] == "node" and "source" in event)),
+        trace=events[0]["run"],
+    )
+    return replace(row, scores=_scored(example, row, searched=searchable))
+
+
+def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
+    """The outcome of a question that nobody could be asked."""
+    row = Row(
+        id=example.id,
+        question=example.question,
+        answers=example.answers,
+        answer="",
+        type=example.type,
+        hops=example.hops,
+        error=type(failure).__name__,
+        error_message=str(failure),
+        gold=example.supporting_ids,
+    )
+    return replace(row, scores=_scored(example, row, searched=searchable))
+
+
+def _scored(example: Example, row: Row, *, searched: bool) -> dict[str, float | None]:
+    """All scores of an outcome; None where the data set does not tell what is gold, or there was nothing to search."""
+    scores = score_answer(row.answer, row.answers)
+    if not searched:
+        return scores
+    scores["retrieval_recall"] = tree_recall(row.retrieved, row.gold)
+    found = [name for search in row.retrieved for name in search]
+    for hop, share in enumerate(recall_by_hop(found, example.hop_ids), 1):
+        scores[f"recall_hop_{hop}"] = share
+    return scores | score_citations(row.cited, row.gold, failed=bool(row.error))

@@ -1,0 +1,87 @@
+"""A question of a data set with all that is known about its answer, and a set of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from hoptree.errors import InputError
+from hoptree.values import Question
+
+__all__ = ["DataSet", "Example", "digest_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with its accepted answers (the main one first) and the gold passages behind them.
+
+    `supporting_ids` are ids of passages: the file's own, or those that an index of the same file gives to the passages
+    that come with its questions. `supporting_facts` are gold sentences, each a title and the number of the sentence
+    from 0 on; None where the data set does not tell. `hop_ids` and `hop_titles` name the gold passages of each step
+    in order, and are empty where it is not known which passage belongs to which step.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    type: str = ""
+    hops: int = 0
+    dataset: str = ""
+    supporting_ids: tuple[str, ...] = ()
+    supporting_titles: tuple[str, ...] = ()
+    supporting_facts: tuple[tuple[str, int], ...] | None = None
+    decomposition: tuple[str, ...] = ()
+    decomposition_answers: tuple[str, ...] = ()
+    hop_ids: tuple[tuple[str, ...], ...] = ()
+    hop_titles: tuple[tuple[str, ...], ...] = ()
+
+    def as_question(self) -> Question:
+        """What a method is asked: nothing of the gold is in it."""
+        return Question(self.question, id=self.id, type=self.type, hops=self.hops)
+
+
+_FIELDS = tuple(field.name for field in fields(Example))
+
+
+def digest_of(examples: Iterable[Example]) -> str:
+    """SHA-256 of all that is known about the examples, in their order; how the file spells it does not count."""
+    digest = hashlib.sha256()
+    for example in examples:
+        row = json.dumps([getattr(example, name) for name in _FIELDS], ensure_ascii=False, separators=(",", ":"))
+        digest.update(row.encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The examples that were asked for; `digest` stands for all examples of the file, chosen or not.
+
+    `form` is the form the file was read in. `left_out` are the ids of questions for which the data set itself gives
+    no answer, as some of WebQSP, QALD-10 and IIRC, so that nothing could be scored.
+    """
+
+    examples: tuple[Example, ...]
+    digest: str
+    form: str
+    name: str
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether answers can be scored: a file has them for all its questions or for none."""
+        return any(example.answers for example in self.examples)
+
+    def select(self, ids: Iterable[str]) -> DataSet:
+        """The same set with just these examples, in this order; an id that is not there is an error."""
+        by_id = {example.id: example for example in self.examples}
+        chosen: dict[str, Example] = {}
+        for key in ids:
+            if key not in by_id:
+                why = "has no answer in" if key in self.left_out else "is not in"
+                raise InputError(f"The question '{key}' {why} {self.name}.", "Give ids of the same data set.")
+            if key in chosen:
+                raise InputError(f"The question '{key}' is asked for twice.", "Name each id once.")
+            chosen[key] = by_id[key]
+        return replace(self, examples=tuple(chosen.values()))

@@ -1,0 +1,89 @@
+"""WebQSP, QALD-10 and SimpleQuestions as they are given out: questions with answers in a knowledge graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hoptree.evaluation.datasets.aliases import Aliases
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.fields import Fields, distinct
+
+__all__ = ["qald10", "simplequestions", "webqsp"]
+
+
+def webqsp(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """WebQSP: the answers of all `Parses` that the annotators call good and complete, where they say so."""
+    parses = [parse for parse in row.parts("Parses") if _is_good(parse.part("AnnotationStatus"))]
+    answers = [_webqsp_answer(answer, aliases) for parse in parses for answer in parse.parts("Answers")]
+    yield Example(
+        id=row.text("QuestionId") or f"webqsp-{position}",
+        question=row.question("RawQuestion", "ProcessedQuestion"),
+        answers=distinct(*answers),
+        hops=len(parses[0].texts("InferentialChain")) if parses else 0,
+        dataset="webqsp",
+    )
+
+
+def _is_good(status: Fields) -> bool:
+    return (status.text("QuestionQuality"), status.text("ParseQuality")) in (("Good", "Complete"), ("", ""))
+
+
+def _webqsp_answer(answer: Fields, aliases: Aliases) -> tuple[str, ...]:
+    argument = answer.text("AnswerArgument")
+    return distinct([answer.text("EntityName") or argument], aliases.of(argument))
+
+
+def qald10(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """QALD-10: the English question, and the values bound in `answers`.
+
+    Answers that are entities have only ids there: give a file of aliases to have their names instead.
+    """
+    asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
+    if not any(asked):
+        raise row.wrong("holds no question in English")
+    answers = [text for part in row.parts("answers") for text in _bound(part, aliases)]
+    yield Example(
+        id=row.text("id") or f"qald10-{position}",
+        question=next(filter(None, asked)),
+        answers=distinct(answers),
+        dataset="qald10",
+    )
+
+
+def _bound(part: Fields, aliases: Aliases) -> Iterator[str]:
+    said: Any = part.get("boolean")
+    if isinstance(said, bool):
+        yield "yes" if said else "no"
+    for binding in part.part("results").parts("bindings"):
+        for name in binding.row:
+            value = binding.part(name)
+            text = value.text("value")
+            if value.text("type") == "uri":
+                text = text.rstrip("/").rpartition("/")[2]
+                yield from aliases.of(text) or (text,)
+            else:
+                yield text
+
+
+def simplequestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """SimpleQuestions, on Freebase or Wikidata: subject, relation, object, question; the object is the answer.
+
+    It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
+    other way round.
+    """
+    answer = _short(row.text("object"))
+    yield Example(
+        id=row.text("id") or f"simplequestions-{position}",
+        question=row.question("question"),
+        answers=distinct(aliases.of(answer) or (answer,)),
+        type=_short(row.text("relation")),
+        hops=1,
+        dataset="simplequestions",
+    )
+
+
+def _short(name: str) -> str:
+    """A Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
+    return path.replace("/", ".") if slash and "freebase" in host else name

@@ -1,0 +1,147 @@
+"""From a file of questions to examples, whatever form it is in."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.datasets.aliases import Aliases, read_aliases
+from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
+from hoptree.evaluation.datasets.fields import Fields
+from hoptree.evaluation.datasets.forms import FORMS, Form, form_of
+from hoptree.evaluation.datasets.relevance import BeirFiles, find_beir, with_relevant
+from hoptree.evaluation.datasets.rows import read_question_rows
+from hoptree.evaluation.datasets.samples import read_ids, sample
+
+__all__ = ["read_examples"]
+
+_SPLITS = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
+
+Placed = tuple[str, Example]
+"""Where an example stands, in words, and the example."""
+
+
+def read_examples(
+    path: Path,
+    *,
+    form: str = "auto",
+    limit: int | None = None,
+    seed: int | None = None,
+    ids: Path | Sequence[str] | None = None,
+    aliases: Path | None = None,
+) -> DataSet:
+    """The examples of a file of questions, or of a folder in BEIR's form: all of them, or those that are chosen.
+
+    `ids`, or a file of them, chooses and orders; `limit` takes the first, or with a `seed` as many drawn by it.
+
+    The form is told from the first row unless it is given. A file in which anything is broken is refused, as a score
+    over the rest would not be comparable; so are ids that come twice, and questions without answers beside others
+    that have them. `aliases` is a file of further names for answers: see `read_aliases`.
+    """
+    _check(form, limit)
+    found = find_beir(path) if form in ("auto", "beir") else None
+    name, placed = _read(found.queries if found else path, form, read_aliases(aliases) if aliases else None)
+    if found:
+        placed = _judged(placed, found)
+    _refuse_repeated(placed)
+    kept = _answered(placed, FORMS[name])
+    if not kept:
+        raise InputError(
+            f"{path} holds no questions.", "Each row holds a question, its answers, or what names gold passages."
+        )
+    examples = _named(kept, path if found is None else found.folder)
+    chosen = {example.id for example in examples}
+    data = DataSet(
+        examples,
+        digest_of(examples),
+        name,
+        examples[0].dataset if len({example.dataset for example in examples}) == 1 else _stem(path),
+        tuple(example.id for _, example in placed if example.id not in chosen),
+    )
+    if ids is not None:
+        data = data.select(read_ids(ids) if isinstance(ids, Path) else ids)
+    if seed is not None:
+        data = replace(data, examples=sample(data.examples, len(data.examples), seed))
+    return replace(data, examples=data.examples[:limit])
+
+
+def _check(form: str, limit: int | None) -> None:
+    if form != "auto" and form not in FORMS:
+        close = difflib.get_close_matches(form, FORMS, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"Choose auto or one of {', '.join(FORMS)}."
+        raise ConfigError(f"There is no form of questions '{form}'.", hint)
+    if limit is not None and limit < 1:
+        raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
+
+
+def _read(path: Path, told: str, aliases: Aliases | None) -> tuple[str, list[Placed]]:
+    """The name of the form, and all examples."""
+    placed: list[Placed] = []
+    name = "" if told == "auto" else told
+    for position, (line, row) in enumerate(read_question_rows(path)):
+        where = f"Line {line} of {path.name}"
+        if told == "auto":
+            name = _same_form(row, name, where)
+        if aliases is not None and not FORMS[name].aliased:
+            known = ", ".join(known for known, form in FORMS.items() if form.aliased)
+            raise ConfigError(
+                f"{path.name} is in the form of {name}, which takes no aliases.", f"They go with {known}."
+            )
+        read = FORMS[name].read(Fields(row, where, name), position, aliases or Aliases())
+        placed += [(where, example) for example in read]
+    return name or "own", placed
+
+
+def _same_form(row: object, name: str, where: str) -> str:
+    """The form of the first row, which that of each other has to be, unless it is of none that can be told."""
+    found = form_of(row)
+    if not name or found in (name, "own") or (name, found) == ("own", "nq"):  # both have a question and its answers
+        return name or found
+    raise InputError(
+        f"{where} is in the form of {found}, while the first row is in that of {name}.",
+        "Give a file with rows of one form, or tell the form.",
+    )
+
+
+def _judged(placed: list[Placed], found: BeirFiles) -> list[Placed]:
+    places = {example.id: where for where, example in placed}
+    return [(places[example.id], example) for example in with_relevant([example for _, example in placed], found)]
+
+
+def _refuse_repeated(placed: list[Placed]) -> None:
+    seen: dict[str, str] = {}
+    for where, example in placed:
+        if example.id in seen:
+            raise InputError(
+                f"{where} has the id '{example.id}' of an earlier question ({seen[example.id]}).",
+                "Give each question an id of its own.",
+            )
+        seen[example.id] = where
+
+
+def _answered(placed: list[Placed], form: Form) -> list[Example]:
+    """The examples that can be scored; all, if the file has no answers at all."""
+    kept = [example for _, example in placed if example.answers]
+    if not kept or len(kept) == len(placed):
+        return [example for _, example in placed]
+    if not form.may_lack_answers:
+        where = next(where for where, example in placed if not example.answers)
+        raise InputError(
+            f"{where} has no answer, while other questions have one.", "Add it, or take the question out of the file."
+        )
+    return kept
+
+
+def _named(examples: list[Example], path: Path) -> tuple[Example, ...]:
+    """The examples with the name of their data set: that of the file where nothing else tells."""
+    stem = _stem(path)
+    return tuple(example if example.dataset else replace(example, dataset=stem) for example in examples)
+
+
+def _stem(path: Path) -> str:
+    """The file's name without endings, or its folder's where it says no more than which split it is."""
+    stem = path.name.partition(".")[0]
+    return path.resolve().parent.name or stem if stem in _SPLITS else stem or path.name

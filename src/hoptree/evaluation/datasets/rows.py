@@ -1,0 +1,159 @@
+"""The rows of a file of questions: JSON Lines, a JSON array, an array inside one JSON object, or a table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from hoptree.corpus.files import SourceFile
+from hoptree.corpus.jsonl import Row, mended, read_lines, why_no_json
+from hoptree.corpus.problems import Problems
+from hoptree.corpus.read import read_rows
+from hoptree.corpus.stream import Damaged, bom_encoding, open_bytes
+from hoptree.errors import InputError
+
+__all__ = ["read_question_rows"]
+
+_HEADLESS = {2: ("question", "answer"), 4: ("subject", "relation", "object", "question")}
+"""Tables without a first line of names: open-domain questions with answers, and SimpleQuestions."""
+_QUESTION_NAMES = frozenset(("question", "query-id"))
+_WRAPPED = re.compile(
+    r"""\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\}|[\w.+-]+)\s*,)*\s*"(?:Data|Questions|questions)"\s*:\s*\["""
+)
+"""The beginning of an object around an array of questions: TriviaQA, WebQSP, QALD."""
+_SPACE = re.compile(r"[\s,]*")
+_decode = json.JSONDecoder().raw_decode
+
+
+def read_question_rows(path: Path) -> Iterator[Row]:
+    """The rows with the numbers of their lines; the first thing that is broken is an error.
+
+    A score over the rest of a broken file would not be comparable, so nothing is passed over.
+    """
+    problems = Problems(limit=sys.maxsize)
+    for row in _rows(_file(path), problems):
+        _refuse(problems)
+        yield row
+    _refuse(problems)
+
+
+def _refuse(problems: Problems) -> None:
+    if problems.sentences:
+        raise InputError(problems.sentences[0], "Mend the file of questions: all of them count.")
+
+
+def _file(path: Path) -> SourceFile:
+    try:
+        if path.is_file():
+            return SourceFile(path, path.name, path.stat().st_size, 0)
+        there = path.exists()
+    except (OSError, ValueError):
+        there = False
+    cause = f"{path} is no file." if there else f"There is no {path}."
+    raise InputError(cause, "Give a file of questions, or a folder in BEIR's form with queries.jsonl and qrels.")
+
+
+def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:
+    try:
+        with open_bytes(file.path) as stream:
+            raw = stream.peek(2**16)[: 2**16]
+            head = raw.decode(bom_encoding(raw) or "utf-8", "ignore").lstrip("\ufeff")
+            if _WRAPPED.match(head):
+                yield from _wrapped(stream, file.name, problems)
+                return
+            if _is_table(head, file.name):
+                yield from _table(stream, file.name, "\t" if "\t" in head.partition("\n")[0] else ",", problems)
+                return
+    except OSError as error:
+        said = error if isinstance(error, Damaged) else error.strerror or error
+        problems.add("unreadable files", f"{file.name} cannot be read: {said}.")
+        return
+    yield from read_rows(file, problems=problems)
+
+
+def _is_table(head: str, name: str) -> bool:
+    """Whether a file is no JSON; what begins with a quote may be either, and its name tells."""
+    first = head.lstrip()[:1]
+    if first == '"':
+        return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
+    return first not in ("{", "[", "")
+
+
+def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
+    """The items of the array, decoded one at a time, since TriviaQA's files are large."""
+    content = stream.read()
+    try:
+        text = content.decode(bom_encoding(content[:4]) or "utf-8")
+    except UnicodeDecodeError as error:
+        problems.add("files that are no text", f"{name} is no UTF-8 text: {error.reason} at byte {error.start}.")
+        return
+    del content
+    match = _WRAPPED.match(text)
+    start = at = match.end() if match else 0
+    line = 1 + text.count("\n", 0, at)
+    try:
+        while True:
+            space = _SPACE.match(text, at)
+            end = space.end() if space else at
+            line, at = line + text.count("\n", at, end), end
+            if text[at : at + 1] == "]":
+                break
+            value, end = _decode(text, at)
+            yield line, mended(value, text[at:end])
+            line, at = line + text.count("\n", at, end), end
+        json.loads(text[:start] + text[at:])
+    except (ValueError, RecursionError) as error:
+        problems.add("broken lines", f"Line {line} of {name} is no JSON: {why_no_json(error)}.")
+
+
+def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
+    """Rows by the names in the first line, or by their number of fields where that line names nothing."""
+    names: tuple[str, ...] = ()
+    for line, fields in _cells(stream, name, delimiter, problems):
+        if not names:
+            header = tuple(field.strip() for field in fields)
+            if any(field.casefold() in _QUESTION_NAMES for field in header):
+                names = header
+                continue
+            names = _HEADLESS.get(len(fields), ())
+            if not names:
+                said = f"Line {line} of {name} has {len(fields)} {'field' if len(fields) == 1 else 'fields'}"
+                problems.add("broken lines", f"{said} and no known names for them.")
+                return
+        if len(fields) != len(names):
+            problems.add("broken lines", f"Line {line} of {name} has {len(fields)} fields, not {len(names)}.")
+            return
+        yield line, dict(zip(names, fields, strict=True))
+
+
+def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+    """The fields of each row; a quote inside a tab-separated field is part of it, as in SimpleQuestions."""
+    if delimiter == "\t":
+        for line, text in read_lines(stream, name, problems):
+            yield line, [_unquoted(field) for field in text.rstrip("\r\n").split("\t")]
+        return
+    last = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        for last, text in read_lines(stream, name, problems):  # noqa: B007 - what was read last is told outside
+            yield text
+
+    try:
+        for fields in csv.reader(lines(), delimiter=delimiter, strict=True):
+            yield last, fields
+    except csv.Error as error:
+        problems.add("broken lines", f"Line {last} of {name} is no row of a table: {error}.")
+
+
+def _unquoted(field: str) -> str:
+    """The field without the quotes a writer put round it, which doubled those inside."""
+    inside = field[1:-1]
+    if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
+        return field
+    return inside.replace('""', '"')

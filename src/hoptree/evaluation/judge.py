@@ -1,0 +1,198 @@
+"""Semantic accuracy: a language model decides whether a prediction implies the answer that is known to be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hoptree.errors import InputError, ModelError
+from hoptree.evaluation.metrics import exact_match, normalise, overlap
+from hoptree.models.model import Model, Request
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.prompts import prompt_for
+from hoptree.runtime.schedule import together
+
+__all__ = ["JudgeItem", "JudgeReport", "Verdict", "agreement", "judge_all", "read_verdict"]
+
+SHOWN = 20
+"""Accepted answers the judge sees: the main one and those nearest to the prediction. Some questions have thousands."""
+
+_MAX_TOKENS = 8
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeItem:
+    """A prediction to be judged against the accepted answers, the main one first."""
+
+    id: str
+    question: str
+    prediction: str
+    golds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of one item: `correct` is False wherever there is no clear Yes.
+
+    `asked` is False for a blank prediction, which is wrong without asking. `error` is the class of the failure of a
+    call. `em` is exact match, to be compared. Tokens are those of the call, also when the cache answered.
+    """
+
+    id: str
+    correct: bool
+    em: bool
+    asked: bool = True
+    unparsed: bool = False
+    error: str = ""
+    reply: str = ""
+    cached: bool = False
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def clear(self) -> bool:
+        """Whether the judge said Yes or No."""
+        return self.asked and not self.unparsed and not self.error
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    """The verdicts in the order of the items, who gave them, and how far they can be trusted."""
+
+    model: str
+    template: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of all items that got a Yes: blank predictions, unreadable replies and failed calls are a No."""
+        return _share([verdict.correct for verdict in self.verdicts])
+
+    @property
+    def asked(self) -> int:
+        return sum(verdict.asked for verdict in self.verdicts)
+
+    @property
+    def unparsed(self) -> int:
+        return sum(verdict.unparsed for verdict in self.verdicts)
+
+    @property
+    def errors(self) -> int:
+        return sum(bool(verdict.error) for verdict in self.verdicts)
+
+    @property
+    def unparsed_rate(self) -> float | None:
+        """The share of the replies that were neither Yes nor No."""
+        return _share([verdict.unparsed for verdict in self.verdicts if verdict.asked and not verdict.error])
+
+    @property
+    def agreement_with_em(self) -> float | None:
+        """The share of the clear verdicts that exact match shares; what counts as No for want of one is left out."""
+        return _share([verdict.correct == verdict.em for verdict in self.verdicts if verdict.clear])
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures; `judge_only` and `em_only` count clear verdicts that exact match contradicts.
+
+        Many `em_only` speak against the judge: it turned down the very words of an accepted answer.
+        """
+        clear = [verdict for verdict in self.verdicts if verdict.clear]
+        return {
+            "model": self.model,
+            "template": self.template,
+            "questions": len(self.verdicts),
+            "accuracy": self.accuracy,
+            "asked": self.asked,
+            "judge_unparsed": self.unparsed,
+            "unparsed_rate": self.unparsed_rate,
+            "errors": self.errors,
+            "agreement_with_em": self.agreement_with_em,
+            "judge_only": sum(verdict.correct and not verdict.em for verdict in clear),
+            "em_only": sum(verdict.em and not verdict.correct for verdict in clear),
+            "cached_calls": sum(verdict.cached for verdict in self.verdicts),
+            "prompt_tokens": sum(verdict.prompt_tokens for verdict in self.verdicts),
+            "completion_tokens": sum(verdict.completion_tokens for verdict in self.verdicts),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row an item."""
+        return [asdict(verdict) for verdict in self.verdicts]
+
+
+async def judge_all(items: Sequence[JudgeItem], model: Model, calls: Calls) -> JudgeReport:
+    """Have every prediction judged, as many at once as the endpoint takes.
+
+    A prediction that matches exactly is judged like any other, so that the judge can be held against it. A call that
+    fails is a No and counted; if all fail, that is an error and no accuracy of 0.
+    """
+    failures: list[ModelError] = []
+    verdicts = await together(_judge(item, model, calls, failures) for item in items)
+    if failures and len(failures) == sum(verdict.asked for verdict in verdicts):
+        raise failures[0]
+    prompt = prompt_for("evaluation", "judge")
+    return JudgeReport(model.name, f"{prompt.name}@{prompt.digest}", tuple(verdicts))
+
+
+def read_verdict(reply: str) -> bool | None:
+    """Yes or No by the first word of a reply; None where it is neither."""
+    word = _WORD.search(reply)
+    return {"yes": True, "no": False}.get(word[0].casefold()) if word else None
+
+
+def agreement(first: JudgeReport, second: JudgeReport) -> float | None:
+    """The share of the items on which two judges came to the same verdict, as TAIKC's Table 7 compares judges."""
+    mine = {verdict.id: verdict.correct for verdict in first.verdicts}
+    theirs = {verdict.id: verdict.correct for verdict in second.verdicts}
+    if mine.keys() != theirs.keys():
+        raise InputError("The two judges have not judged the same questions.", "Give both the same predictions.")
+    return _share([mine[name] == theirs[name] for name in mine])
+
+
+async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[ModelError]) -> Verdict:
+    em = exact_match(item.prediction, item.golds)
+    if not item.prediction.strip():
+        return Verdict(item.id, False, em, asked=False)
+    filled = prompt_for("evaluation", "judge").fill(
+        question=_line(item.question), prediction=_line(item.prediction), answer=_accepted(item)
+    )
+    request = Request(filled.messages, max_tokens=_MAX_TOKENS)
+    try:
+        call = await calls.generate(model, request, step="evaluation/judge", on_retry=lambda error, wait: None)
+    except ModelError as error:
+        failures.append(error)
+        return Verdict(item.id, False, em, error=type(error).__name__)
+    said = read_verdict(call.reply.text)
+    return Verdict(
+        item.id,
+        said is True,
+        em,
+        unparsed=said is None,
+        reply=call.reply.text,
+        cached=call.cached,
+        prompt_tokens=call.reply.usage.prompt,
+        completion_tokens=call.reply.usage.completion,
+    )
+
+
+def _accepted(item: JudgeItem) -> str:
+    """The main answer and those beside it that differ in more than form."""
+    by_form: dict[str, str] = {}
+    for gold in item.golds:
+        by_form.setdefault(normalise(gold), _line(gold))
+    by_form.pop("", None)
+    if not by_form:
+        raise InputError(f"Question {item.id} has no accepted answer to judge by.", "Give each question its answers.")
+    main, *others = by_form.values()
+    nearest = sorted(others, key=lambda gold: -overlap(item.prediction, gold).f1)[: SHOWN - 1]
+    return " | ".join((main, *nearest))
+
+
+def _line(text: str) -> str:
+    """The text on one line, so that no part of it can pass for another line of the prompt."""
+    return " ".join(text.split())
+
+
+def _share(values: Sequence[bool]) -> float | None:
+    return sum(values) / len(values) if values else None

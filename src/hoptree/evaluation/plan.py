@@ -1,0 +1,121 @@
+"""Experiment files: several runs over several data sets, written down once.
+
+    name: TAIKC, Table 2
+    data:
+      2wikimultihopqa: {questions: 2wikimultihopqa/dev.jsonl, corpus: 2wikimultihopqa/corpus.jsonl.gz}
+    every: {limit: 500, retriever: bm25}
+    runs:
+      direct: {method: direct}
+      taikc external: {method: taikc, options: {source: external}}
+
+Every run is made with every data set. Paths are relative to the folder of the data.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.experiment import Experiment
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.context import Prices
+
+__all__ = ["Planned", "read_plan"]
+
+_PARTS = ("name", "about", "data", "every", "runs")
+_SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "name"}))
+_PATHS = ("questions", "corpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One run of an experiment file; `corpus` is the index, or the file of passages it is to be made from."""
+
+    data_name: str
+    run_name: str
+    corpus: Path | None
+    experiment: Experiment
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies below the folder of them all."""
+        return Path(*(_plain(name) for name in (self.data_name, self.run_name) if name))
+
+
+def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
+    """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them."""
+    plan = _mapping(_load(path), "The file", path)
+    _known(plan, _PARTS, path)
+    data = _mapping(plan.get("data"), "data", path)
+    runs = _mapping(plan.get("runs"), "runs", path)
+    every = _mapping(plan.get("every", {}), "every", path)
+    planned = []
+    for data_name, places in data.items():
+        _known(_mapping(places, f"data: {data_name}", path), _PATHS, path)
+        if "questions" not in places:
+            raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
+        corpus = root / str(places["corpus"]) if places.get("corpus") else None
+        for run_name, settings in runs.items():
+            said = {**every, **_mapping(settings, f"runs: {run_name}", path), **(overrides or {})}
+            _known(said, _SETTINGS, path)
+            experiment = Experiment(
+                data=root / str(places["questions"]),
+                corpus=str(corpus) if corpus else None,
+                name=f"{run_name} on {data_name}",
+                **_converted(said, path),
+            )
+            planned.append(Planned(str(data_name), str(run_name), corpus, experiment))
+    return planned
+
+
+def _load(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Give an experiment file.") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path} is no YAML: {' '.join(str(error).split())}.", "Mend it there.") from error
+
+
+def _mapping(value: Any, what: str, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(key, str | int) for key in value):
+        raise InputError(f"{path}: {what} is no list of names with values.", "Write NAME: VALUE, one a line.")
+    return {str(key): item for key, item in value.items()}
+
+
+def _known(said: Mapping[str, Any], names: tuple[str, ...], path: Path) -> None:
+    for name in said:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"There are {', '.join(names)}."
+            raise ConfigError(f"{path}: there is no '{name}' here.", hint)
+
+
+def _converted(said: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    values = dict(said)
+    if isinstance(values.get("budget"), str):
+        values["budget"] = Budget.parse(values["budget"])
+    if isinstance(values.get("prices"), list) and len(values["prices"]) == 2:
+        values["prices"] = Prices(*map(float, values["prices"]))
+    if values.get("ids") is not None:
+        values["ids"] = path.parent / str(values["ids"])
+    for name in ("limit", "seed"):
+        if values.get(name) is not None and (not isinstance(values[name], int) or values[name] < 0):
+            raise ConfigError(f"{path}: {name} is no number: {values[name]!r}.", f"Write {name}: 300.")
+    if not isinstance(values.get("options", {}), dict):
+        raise ConfigError(f"{path}: options are no list of names with values.", "Write options: {k: 5}.")
+    return values
+
+
+def _plain(name: str) -> str:
+    """A name that is one folder's: text from a file never becomes a path."""
+    plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
+    if not plain:
+        raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
+    return plain

@@ -1,0 +1,191 @@
+"""The kinds of plots: dots, bars, shares and a distribution, each from plain numbers to SVG."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hoptree.evaluation.report.svg import HEIGHT, WIDTH, Scale, bar, line, marker, picture, shortened, text
+
+__all__ = ["Bars", "Dot", "bars", "density", "distribution", "dots", "shares"]
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
+_NAMES = 158
+"""Room for names to the left of bars that lie."""
+_NAME_LETTERS = 20
+_BINS = 10
+_CURVE = 80
+_BANDWIDTHS = (0.05, 0.2)
+
+Bars = tuple[float, float | None, float | None] | None
+"""A value with the ends of its interval; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A run in a plot of one mean against another; `low` and `high` are the ends of y's interval."""
+
+    series: int
+    name: str
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+
+
+def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot]) -> str:
+    """Each point with the interval of its height; the x axis is logarithmic where the points are far apart."""
+    xs = [point.x for point in points]
+    x = _x_scale(min(xs), max(xs))
+    lows = [point.y if point.low is None else point.low for point in points]
+    highs = [point.y if point.high is None else point.high for point in points]
+    bottom, top = max(0.0, min(lows) - 3), min(100.0, max(highs) + 3)
+    y = Scale(bottom, max(top, bottom + 1), HEIGHT - _BOTTOM, _TOP)
+    parts = _axes(x, y, f"{x_label}{' (logarithmic)' if x.log else ''}", y_label)
+    told = []
+    for point in points:
+        said = f"{point.name}: {y_label} {point.y:.1f} at {_short(point.x)}"
+        told.append(said)
+        if point.low is not None and point.high is not None:
+            parts.append(line([(x(point.x), y(point.low)), (x(point.x), y(point.high))], "whisker"))
+    parts += [marker(x(one.x), y(one.y), one.series, said) for one, said in zip(points, told, strict=True)]
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+
+
+def _x_scale(low: float, high: float) -> Scale:
+    ends = (_LEFT, WIDTH - _RIGHT)
+    if low > 0 and high / low > 12:
+        return Scale(low / 1.5, high * 1.5, *ends, log=True)
+    return Scale(0.0, high * 1.08 or 1.0, *ends)
+
+
+def _axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[str]:
+    bottom = HEIGHT - _BOTTOM
+    parts = []
+    for value in y.ticks():
+        parts.append(line([(x.start, y(value)), (x.end, y(value))], "grid"))
+        parts.append(text(x.start - 6, y(value) + 4, _short(value), anchor="end"))
+    for value in x.ticks():
+        parts.append(line([(x(value), bottom), (x(value), bottom + 4)], "tick"))
+        parts.append(text(x(value), bottom + 17, _short(value)))
+    parts.append(line([(x.start, bottom), (x.end, bottom)], "tick"))
+    parts.append(text((x.start + x.end) / 2, HEIGHT - 8, x_label, "label"))
+    parts.append(text(13, (y.start + y.end) / 2, y_label, "label", turned=True))
+    return parts
+
+
+def bars(name: str, title: str, label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[Bars]]]) -> str:
+    """Groups of lying bars, 0 to 100, with intervals; a series without a value in a group says n/a."""
+    thick = max(6, min(14, 60 // max(1, len(series))))
+    step = thick * len(series) + 14
+    height = _TOP + step * len(rows) + _BOTTOM
+    x = Scale(0, 100, _NAMES, WIDTH - _RIGHT)
+    parts = _lying_axis(x, label, height)
+    told = []
+    for place, (group, values) in enumerate(rows):
+        above = _TOP + place * step + 7
+        parts += _name(above + thick * len(series) / 2, group)
+        for number, value in enumerate(values):
+            y = above + number * thick
+            if value is None:
+                told.append(f"{group}, {series[number]}: n/a")
+                parts.append(text(x.start + 4, y + thick - 2, "n/a", "small", anchor="start"))
+                continue
+            said = f"{group}, {series[number]}: {value[0]:.1f}"
+            told.append(said)
+            parts.append(bar(x.start, y, x(value[0]) - x.start, thick - 1.5, number, said))
+            if value[1] is not None and value[2] is not None:
+                middle = y + (thick - 1.5) / 2
+                parts.append(line([(x(value[1]), middle), (x(value[2]), middle)], "whisker"))
+    return picture(name, title, f"{label}. {'; '.join(told)}.", parts, height)
+
+
+def _lying_axis(x: Scale, label: str, height: float) -> list[str]:
+    bottom = height - _BOTTOM
+    parts = []
+    for value in x.ticks():
+        parts.append(line([(x(value), _TOP), (x(value), bottom)], "grid"))
+        parts.append(text(x(value), bottom + 17, _short(value)))
+    parts.append(text((x.start + x.end) / 2, height - 8, label, "label"))
+    return parts
+
+
+def _name(middle: float, said: str) -> list[str]:
+    """A name before its bars; what stands in brackets at its end goes below."""
+    first, _, rest = said.rpartition(" (")
+    lines = [first, f"({rest}"] if first else [said]
+    down = middle + 4 - 6.5 * (len(lines) - 1)
+    return [
+        text(_NAMES - 8, down + 13 * place, shortened(one, _NAME_LETTERS), "name", anchor="end")
+        for place, one in enumerate(lines)
+    ]
+
+
+def shares(name: str, title: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) -> str:
+    """A bar a row, divided into shares of 1."""
+    step, thick = 34, 22
+    height = _TOP + step * len(rows) + _BOTTOM
+    x = Scale(0, 100, _NAMES, WIDTH - _RIGHT)
+    parts = _lying_axis(x, "share of sub-questions, %", height)
+    told = []
+    for place, (row, values) in enumerate(rows):
+        y = _TOP + place * step + 6
+        parts += _name(y + thick / 2, row)
+        begun = 0.0
+        for number, value in enumerate(values):
+            said = f"{row}, {series[number]}: {100 * value:.1f} %"
+            told.append(said)
+            left, right = x(100 * begun), x(100 * (begun + value))
+            parts.append(bar(left, y, right - left, thick, number, said))
+            if right - left > 34:
+                parts.append(text((left + right) / 2, y + thick / 2 + 4, f"{100 * value:.0f} %", "inside"))
+            begun += value
+    return picture(name, title, f"{'; '.join(told)}.", parts, height)
+
+
+def distribution(name: str, title: str, ends: tuple[str, str], label: str, values: Sequence[float], series: int) -> str:
+    """How often values from 0 to 1 occur: bars as counted, and the density as a curve."""
+    counts = [0] * _BINS
+    for value in values:
+        counts[min(_BINS - 1, int(value * _BINS + 1e-9))] += 1
+    percent = [100 * count / len(values) for count in counts]
+    dense = density(values)
+    curve = [(at / _CURVE, 100 * dense(at / _CURVE) / _BINS) for at in range(_CURVE + 1)]
+    x = Scale(0, 100, _LEFT, WIDTH - _RIGHT)
+    y = Scale(0, 1.1 * max(*percent, *(height for _, height in curve)), HEIGHT - _BOTTOM, _TOP)
+    parts = _axes(x, y, f"0: {ends[0]}; 100: {ends[1]}", label)
+    told = []
+    for number, value in enumerate(percent):
+        left, right = x(100 * number / _BINS), x(100 * (number + 1) / _BINS)
+        said = f"{100 * number // _BINS} to {100 * (number + 1) // _BINS}: {value:.1f} %"
+        told.append(said)
+        parts.append(bar(left + 1, y(value), right - left - 2, y.start - y(value), series, said))
+    parts.append(line([(x(100 * at), y(height)) for at, height in curve], "curve"))
+    return picture(name, title, f"{label}, from 0, {ends[0]}, to 100, {ends[1]}. {'; '.join(told)}.", parts)
+
+
+def density(values: Sequence[float]) -> Callable[[float], float]:
+    """The Gaussian kernel density of values from 0 to 1; what would lie outside is folded back at the ends."""
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    least, most = _BANDWIDTHS
+    width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2)))
+    counted = Counter(values)
+    whole = len(values) * width * math.sqrt(2 * math.pi)
+
+    def at(place: float) -> float:
+        total = 0.0
+        for value, times in counted.items():
+            folded = (value, -value, 2 - value)
+            total += times * sum(math.exp(-(((place - one) / width) ** 2) / 2) for one in folded)
+        return total / whole
+
+    return at
+
+
+def _short(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:,.0f}k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"

@@ -1,0 +1,102 @@
+"""What a page shows of a question's trace: its tree, what was searched and found, chains and warnings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoptree.evaluation.report.runs import Run
+from hoptree.evaluation.run_folder import TRACES
+from hoptree.runtime.result import TreeNode, read_result
+from hoptree.runtime.trace import Event, read_traces
+
+__all__ = ["PASSAGE_LETTERS", "PassageText", "RunTraces", "Shown", "cut", "read_run_traces"]
+
+PASSAGE_LETTERS = 1_500
+_LETTERS = 2_000
+"""Of anything else that a model or a data set wrote."""
+_DEEPEST = 40
+
+PassageText = tuple[str, str, str]
+"""Id, title and text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A trace, ready to be written; passages are in it by their text, which the page holds once."""
+
+    tree: list[dict[str, Any]]
+    searches: list[tuple[str, int | None, list[PassageText]]]
+    chains: list[str]
+    warnings: list[str]
+
+
+@dataclass(slots=True)
+class RunTraces:
+    """The traces of a run by question id, and how many of its sub-questions took one attempt, two, and so on."""
+
+    shown: dict[str, Shown] = field(default_factory=dict)
+    iterations: Counter[int] = field(default_factory=Counter)
+
+
+def cut(said: object, letters: int = _LETTERS) -> str:
+    text = str(said)
+    return text if len(text) <= letters else f"{text[:letters]}…"
+
+
+def read_run_traces(run: Run) -> RunTraces:
+    """The traces of all outcomes of a run; none where it has no trace file."""
+    path = run.folder / TRACES
+    found = RunTraces()
+    if not path.exists() or not path.stat().st_size:
+        return found
+    wanted = {row.trace: row.id for row in run.rows}
+    known: dict[PassageText, PassageText] = {}
+    for events in read_traces(path):
+        question = wanted.get(events[0]["run"])
+        if question is not None:
+            found.shown[question] = _shown(events, known)
+            found.iterations.update(_iterations(events))
+    return found
+
+
+def _iterations(events: Sequence[Event]) -> Iterable[int]:
+    for event in events:
+        number = event.get("iterations")
+        if event["event"] == "node" and event.get("state") == "answered" and isinstance(number, int):
+            yield number
+
+
+def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Shown:
+    result = read_result(events)  # and so it is certain that the events are what they should be
+    searches = []
+    for event in events:
+        if event["event"] != "retrieve":
+            continue
+        found = [(str(p["id"]), cut(p["title"], 300), cut(p["text"], PASSAGE_LETTERS)) for p in event["passages"]]
+        once = [known.setdefault(passage, passage) for passage in found]
+        node = event.get("node")
+        searches.append((cut(event.get("query", "")), node if isinstance(node, int) else None, once))
+    attempts = {event["id"]: event.get("iterations") for event in events if event["event"] == "node"}
+    return Shown(
+        tree=[_node(node, attempts, _DEEPEST) for node in result.tree],
+        searches=searches,
+        chains=[cut(chain) for chain in result.chains],
+        warnings=[cut(warning) for warning in result.warnings],
+    )
+
+
+def _node(node: TreeNode, attempts: dict[Any, Any], deepest: int) -> dict[str, Any]:
+    return {
+        "id": node.id,
+        "question": cut(node.question),
+        "asked": cut(node.resolved or node.question),
+        "answer": cut(node.answer),
+        "source": cut(node.source, 40),
+        "state": cut(node.state, 40),
+        "attempts": attempts.get(node.id),
+        "evidence": [str(name) for name in node.evidence],
+        "children": [_node(child, attempts, deepest - 1) for child in node.children] if deepest else [],
+    }

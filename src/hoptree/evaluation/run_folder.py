@@ -1,0 +1,215 @@
+"""One folder a run: what was asked for, what became of every question, and how.
+
+FOLDER/run.json         the experiment, what it rests on (data, index, prompts, model), the environment
+FOLDER/results.jsonl    a line a question, on disk before the next one counts; the last line of an id counts
+FOLDER/traces.jsonl     every event of every question, also of those that were cut off
+FOLDER/metrics.json     what `summary.py` makes of the results
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import InputError
+from hoptree.retrieval.index.lock import WriteLock
+from hoptree.runtime.trace import Event, read_traces
+
+__all__ = ["METRICS", "RESULTS", "RUN", "TRACES", "Row", "RunFolder", "read_rows", "read_run", "trace_of", "write_json"]
+
+RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one question.
+
+    `error` is the class of the failure, empty if there was none; a failed question has scores of 0. `retrieved` holds
+    the passage ids of every search, in order, `cited` those the answer rests on, `sources` how many nodes of the tree
+    were answered from where, `gold` the passages that should have been found. `trace` names its events.
+    """
+
+    id: str
+    question: str
+    answers: tuple[str, ...]
+    answer: str
+    type: str = ""
+    hops: int = 0
+    abstained: bool = False
+    error: str = ""
+    error_message: str = ""
+    stopped_by: str = ""
+    scores: dict[str, float | None] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    gold: tuple[str, ...] = ()
+    retrieved: tuple[tuple[str, ...], ...] = ()
+    cited: tuple[str, ...] = ()
+    sources: dict[str, int] = field(default_factory=dict)
+    trace: str = ""
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Row:
+        """A row from a line of the file; what this version does not know of is left out."""
+        known = {one.name for one in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        for name in ("answers", "gold", "cited"):
+            values[name] = tuple(values.get(name, ()))
+        values["retrieved"] = tuple(tuple(ids) for ids in values.get("retrieved", ()))
+        return cls(**values)
+
+
+class RunFolder:
+    """A run's folder, open for writing by one process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = WriteLock(path)
+        self._results: int | None = None
+        self._written = self._synced = 0
+        self._disk = asyncio.Lock()
+
+    def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
+        """Take the folder for a run, or go on with one that rests on the same; what `run.json` says from now on.
+
+        `anyway` goes on although something it rests on has changed, and records both.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / RUN).exists() and any(entry.name != WriteLock.NAME for entry in self.path.iterdir()):
+                raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
+            self._lock.take()
+            known = self._same(wanted, anyway) if (self.path / RUN).exists() else wanted
+            if known != (read_run(self.path) if (self.path / RUN).exists() else None):
+                write_json(self.path / RUN, known)
+            for name in (RESULTS, TRACES):
+                _mend(self.path / name)
+            self._results = os.open(self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise InputError(
+                f"The run cannot be written to {self.path}: {error.strerror or error}.", "Choose another --out."
+            ) from error
+        return known
+
+    def _same(self, wanted: dict[str, Any], anyway: bool) -> dict[str, Any]:
+        known = read_run(self.path)
+        old, new = known["rests_on"], wanted["rests_on"]
+        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+        if not changed:
+            return known
+        said = "; ".join(f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed)
+        if not anyway:
+            raise InputError(
+                f"The run in {self.path} rests on something else: {said}.",
+                "Choose another --out, or go on with --anyway (both will be recorded).",
+            )
+        return {
+            **known,
+            "rests_on": new,
+            "changes": [*known.get("changes", []), {name: old.get(name) for name in changed}],
+        }
+
+    async def add(self, row: Row) -> None:
+        """Put a question's outcome on disk, for good.
+
+        A disk may take its time, in which other questions go on: it is waited for in a thread, and outcomes that come
+        meanwhile share its next turn.
+        """
+        assert self._results is not None
+        os.write(self._results, (json.dumps(asdict(row)) + "\n").encode())
+        self._written += 1
+        mine = self._written
+        async with self._disk:
+            if self._synced < mine:
+                written = self._written
+                await asyncio.to_thread(os.fsync, self._results)
+                self._synced = written
+
+    def close(self) -> None:
+        if self._results is not None:
+            os.close(self._results)
+            self._results = None
+        self._lock.give_back()
+
+
+def read_run(path: Path) -> dict[str, Any]:
+    """What `run.json` says."""
+    try:
+        data: dict[str, Any] = json.loads((path / RUN).read_text(encoding="utf-8"))
+        if data.get("format") != FORMAT:
+            raise InputError(
+                f"The run in {path} is of format {data.get('format')}, not {FORMAT}.", "Run it again with this version."
+            )
+        if not isinstance(data["rests_on"], dict):
+            raise TypeError("rests_on")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"{path} holds no run.", "Make one: hoptree run --data … --method … --out FOLDER") from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"The run in {path} is damaged: {error}.", "Run it again into another folder.") from error
+    return data
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The outcome of every question that has one, in the order of the data set: the last word on each counts."""
+    order: list[str] = read_run(path)["questions"]
+    rows: dict[str, Row] = {}
+    for number, data in _lines(path / RESULTS):
+        try:
+            row = Row.read(data)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
+            ) from error
+        rows[row.id] = row
+    return [rows[name] for name in order if name in rows]
+
+
+def trace_of(path: Path, row: Row) -> list[Event]:
+    """The events of one question."""
+    return next((events for events in read_traces(path / TRACES) if events[0]["run"] == row.trace), [])
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """The values of a JSON Lines file; a last line that was cut off by a kill is passed over."""
+    if not path.exists():
+        return
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                return
+            raise InputError(f"Line {number} of {path} is no JSON.", "Take the line out, and run it again.") from error
+
+
+def _mend(path: Path) -> None:
+    """Cut off a line that a kill left half written: what follows it must begin on a line of its own."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = whole = file.seek(0, os.SEEK_END)
+        while whole:
+            step = min(whole, 1 << 16)
+            file.seek(whole - step)
+            place = file.read(step).rfind(b"\n")
+            if place >= 0:
+                whole += place + 1 - step
+                break
+            whole -= step
+        if whole < end:
+            file.truncate(whole)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file so that it is either the old one or the new one, whatever happens."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
+    part.replace(path)

@@ -1,0 +1,315 @@
+"""Whether a difference between runs is more than luck: intervals, a paired test, its correction and its power.
+
+All functions take the scores of single questions, compare the same question in both runs, and draw with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from statistics import NormalDist, stdev
+from typing import Any, TypeVar
+
+from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.resampling import Interval, bootstrap, sign_flip_test
+
+__all__ = [
+    "SAMPLES",
+    "Change",
+    "Comparison",
+    "Interval",
+    "PairedComparison",
+    "Scores",
+    "compare",
+    "compare_groups",
+    "compare_pair",
+    "compare_runs",
+    "detectable_difference",
+    "holm",
+    "interval",
+    "power_to_detect",
+]
+
+Scores = Mapping[str, float | None]
+"""One metric of one run by question id; None where the metric does not apply to the question."""
+SAMPLES = 10_000
+"""How many resamples, or ways of tossing, are drawn."""
+_SIGNIFICANCE = 0.05
+_POWER = 0.8
+_CHANGES = 20
+_DIGITS = 12  # of a difference: what is beyond comes from rounding, and is no win or loss
+_LARGEST = 1e15
+_UNGROUPED = "none"
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A question that the two runs score differently."""
+
+    id: str
+    a: float
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What changed between two runs over the same questions.
+
+    `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score.
+    """
+
+    difference: float
+    p_value: float
+    better: int
+    worse: int
+    same: int
+
+    def as_dict(self) -> dict[str, float]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """Run a beside run b, question by question; `difference` is a less b, and a wins where it scores higher.
+
+    `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score; it is
+    `exact` where all ways of tossing were gone through. `adjusted_p` is the same after Holm's correction over the
+    comparisons made in one call. `changes` are largest first: all of them for a metric that is only 0 or 1 (`flips`),
+    else those that differ most. `deviation` is that of the differences. `left_out` questions have a score in some of
+    the runs only, and to the `not_applicable` ones the metric applies in none.
+    """
+
+    questions: int
+    mean_a: float
+    mean_b: float
+    difference: float
+    interval: Interval
+    p_value: float
+    adjusted_p: float
+    exact: bool
+    wins: int
+    losses: int
+    ties: int
+    flips: bool
+    changes: tuple[Change, ...]
+    deviation: float | None
+    left_out: int
+    not_applicable: int
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest true difference that a sample like this finds four times in five; None: it cannot be told."""
+        return detectable_difference(self.deviation, self.questions) if self.deviation else None
+
+    def power_note(self, *, scale: float = 1.0, unit: str = "") -> str:
+        """The sentence for people; `scale=100, unit=" points"` for scores from 0 to 1."""
+        if self.deviation is None:
+            return "One question is too few to say what difference this sample can detect."
+        if self.detectable is None:
+            return (
+                "The two runs differ by the same on every question, which does not tell what difference this sample "
+                "can detect."
+            )
+        least = scale * self.detectable
+        said = f"{least:,.0f}" if least >= 1000 else f"{least:.3g}"
+        return (
+            f"This sample can detect a difference of {said}{unit} "
+            f"({self.questions:,} paired questions, two-sided at {100 * _SIGNIFICANCE:g} %, power {100 * _POWER:g} %)."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "detectable": self.detectable}
+
+
+def interval(scores: Iterable[float], *, level: float = 0.95, samples: int = SAMPLES, seed: int = 0) -> Interval:
+    """The mean of the scores with its bootstrap interval, by percentiles.
+
+    Percentiles stay within the range of the scores, and turn round with the sign. BCa would correct for skewness, by a
+    term that fades with the number of questions and that a handful of flipped ones estimate badly. Neither sees what no
+    question shows: scores that are all the same give an interval without width.
+    """
+    _check(level, samples)
+    values = sorted(_number(score, "A score") for score in scores)
+    if not values:
+        raise InputError("There is no score to take the mean of.", "Give the score of one question or more.")
+    return bootstrap(values, level, samples, seed)
+
+
+def compare_pair(
+    a: Scores, b: Scores, *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
+) -> PairedComparison:
+    """Compare two runs over the questions they share.
+
+    A question that only one of them has is an error, unless `common_only` leaves it out.
+    """
+    _check(level, samples)
+    return _compare(a, b, _align((a, b), common_only), level, samples, seed)
+
+
+def compare_groups(
+    a: Scores,
+    b: Scores,
+    groups: Mapping[str, str],
+    *,
+    common_only: bool = False,
+    level: float = 0.95,
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> dict[str, PairedComparison]:
+    """Compare two runs within each group of questions; `groups` says which one a question is in, by its id.
+
+    Questions without a group make the group "none". A group in which nothing can be compared is not listed.
+    """
+    _check(level, samples)
+    aligned = _align((a, b), common_only)
+    members: dict[str, set[str]] = {}
+    for key in a.keys() | b.keys():
+        members.setdefault(groups.get(key) or _UNGROUPED, set()).add(key)
+    parts = {name: aligned.within(keys) for name, keys in sorted(members.items())}
+    return _corrected({name: _compare(a, b, part, level, samples, seed) for name, part in parts.items() if part.shared})
+
+
+def compare_runs(
+    runs: Mapping[str, Scores], *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
+) -> dict[tuple[str, str], PairedComparison]:
+    """Compare each run with each later one, all over the same questions: those that every run has."""
+    _check(level, samples)
+    if len(runs) < 2:
+        raise InputError("There is only one run." if runs else "There is no run.", "Name two runs or more to compare.")
+    aligned = _align(tuple(runs.values()), common_only)
+    return _corrected(
+        {(a, b): _compare(runs[a], runs[b], aligned, level, samples, seed) for a, b in combinations(runs, 2)}
+    )
+
+
+def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
+    """Compare the scores of the same questions in the same order: the paired test alone, without an interval."""
+    differences = [_difference(a, b) for a, b in zip(ours, theirs, strict=True)]
+    better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    return Comparison(
+        difference=math.fsum(differences) / max(1, len(differences)),
+        p_value=sign_flip_test(differences, SAMPLES, seed=0)[0],
+        better=better,
+        worse=worse,
+        same=len(differences) - better - worse,
+    )
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Holm's correction for having looked several times, in the order given.
+
+    The smallest p counts as many times as there are, the next one time less, and none may fall below the one before.
+    """
+    if not all(0 <= p <= 1 for p in p_values):
+        raise InputError("A p-value is not between 0 and 1.", "Give the p-values of the tests made together.")
+    adjusted = [1.0] * len(p_values)
+    least = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = least
+    return tuple(adjusted)
+
+
+def detectable_difference(deviation: float, questions: int) -> float:
+    """The smallest true difference found with 80 % power at 5 %, two-sided, by the normal approximation.
+
+    `deviation` is that of the differences of single questions.
+    """
+    normal = NormalDist()
+    return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
+
+
+def power_to_detect(difference: float, deviation: float, questions: int) -> float:
+    """How often a true difference is found at 5 %, two-sided, by the normal approximation."""
+    normal = NormalDist()
+    steps = abs(difference) * math.sqrt(questions) / deviation
+    bar = normal.inv_cdf(1 - _SIGNIFICANCE / 2)
+    return normal.cdf(steps - bar) + normal.cdf(-steps - bar)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """Question ids in order: with a score in all runs, in some of them only, and in none because it does not apply."""
+
+    shared: Sequence[str]
+    left_out: Sequence[str]
+    not_applicable: Sequence[str]
+
+    def within(self, keys: Collection[str]) -> _Aligned:
+        parts = (self.shared, self.left_out, self.not_applicable)
+        return _Aligned(*([key for key in part if key in keys] for part in parts))
+
+
+def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
+    keys = sorted(set[str]().union(*runs))
+    scored = [sum(run.get(key) is not None for run in runs) for key in keys]
+    shared = [key for key, count in zip(keys, scored, strict=True) if count == len(runs)]
+    empty = [key for key, count in zip(keys, scored, strict=True) if not count and all(key in run for run in runs)]
+    left_out = sorted(set(keys).difference(shared, empty))
+    if left_out and not common_only:
+        raise InputError(
+            f"{len(left_out):,} of {len(keys):,} questions {'has' if len(left_out) == 1 else 'have'} a score in some "
+            f"of the runs only (the first: {left_out[0]}).",
+            "Finish the runs, or compare only the questions they have in common.",
+        )
+    if not shared:
+        raise InputError("The runs have no question with a score in common.", "Name runs over the same questions.")
+    return _Aligned(shared, left_out, empty)
+
+
+def _compare(a: Scores, b: Scores, aligned: _Aligned, level: float, samples: int, seed: int) -> PairedComparison:
+    pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
+    differences = [_difference(pair.a, pair.b) for pair in pairs]
+    spread = bootstrap(differences, level, samples, seed)
+    p_value, exact = sign_flip_test(differences, samples, seed)
+    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    flips = all(score in (0, 1) for pair in pairs for score in (pair.a, pair.b))
+    changes = [pair for pair, d in zip(pairs, differences, strict=True) if d]
+    changes.sort(key=lambda pair: (-abs(_difference(pair.a, pair.b)), pair.id))
+    return PairedComparison(
+        questions=len(pairs),
+        mean_a=math.fsum(pair.a for pair in pairs) / len(pairs),
+        mean_b=math.fsum(pair.b for pair in pairs) / len(pairs),
+        difference=spread.mean,
+        interval=spread,
+        p_value=p_value,
+        adjusted_p=p_value,
+        exact=exact,
+        wins=wins,
+        losses=losses,
+        ties=len(pairs) - wins - losses,
+        flips=flips,
+        changes=tuple(changes if flips else changes[:_CHANGES]),
+        deviation=stdev(differences) if len(pairs) > 1 else None,
+        left_out=len(aligned.left_out),
+        not_applicable=len(aligned.not_applicable),
+    )
+
+
+def _corrected(compared: Mapping[_Key, PairedComparison]) -> dict[_Key, PairedComparison]:
+    adjusted = holm([one.p_value for one in compared.values()])
+    return {key: replace(one, adjusted_p=p) for (key, one), p in zip(compared.items(), adjusted, strict=True)}
+
+
+def _difference(a: float, b: float) -> float:
+    return round(a - b, _DIGITS) + 0.0  # never minus nothing
+
+
+def _score(run: Scores, key: str) -> float:
+    return _number(run[key], f"The score of question {key}")
+
+
+def _number(score: float | None, what: str) -> float:
+    if score is None or not abs(score) <= _LARGEST:  # nor is it true of what is not a number
+        raise InputError(f"{what} is no number that can be counted: {score}.", "Mend the scores: all of them count.")
+    return float(score)
+
+
+def _check(level: float, samples: int) -> None:
+    if not 0 < level < 1:
+        raise ConfigError(f"{level:g} is no level of an interval.", "Give one between 0 and 1, such as 0.95.")
+    if samples < 1:
+        raise ConfigError(f"{samples} samples cannot be drawn.", "Give 1 or more, such as 10000.")

@@ -1,0 +1,96 @@
+"""What a run came to: means of every score with their intervals, by type and hops, and what it cost."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import TraceError
+from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
+from hoptree.runtime.trace import read_traces
+
+__all__ = ["half_width", "summarise"]
+
+_COSTS = (
+    *("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "reasoning_tokens", "retrievals"),
+    *("cost", "seconds", "critical_path_seconds"),
+)
+
+
+def summarise(folder: Path) -> dict[str, Any]:
+    """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored."""
+    run, rows = read_run(folder), read_rows(folder)
+    return {
+        "questions": len(run["questions"]),
+        "finished": len(rows),
+        "failed": sum(bool(row.error) for row in rows),
+        "abstained": sum(row.abstained for row in rows),
+        "stopped": sum(bool(row.stopped_by) for row in rows),
+        "errors": dict(Counter(row.error for row in rows if row.error)),
+        "metrics": _means(rows),
+        "by_type": _by(rows, lambda row: row.type),
+        "by_hops": _by(rows, lambda row: str(row.hops or "")),
+        "sources": dict(sum((Counter(row.sources) for row in rows), Counter())),
+        "usage": {name: _spread([row.usage.get(name, 0.0) for row in rows]) for name in _COSTS},
+        "unfinished_usage": _unfinished(folder, {row.trace for row in rows}),
+    }
+
+
+def half_width(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of a mean, by the normal approximation: quick enough to be shown during a run."""
+    if len(values) < 2:
+        return 0.0
+    return 1.96 * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+    """Each metric with its mean, half the width of its interval, and how many questions it is defined for."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for name, value in row.scores.items():
+            if value is not None:
+                found[name].append(value)
+    return {
+        name: {"mean": statistics.fmean(values), "plus_minus": half_width(values), "questions": len(values)}
+        for name, values in found.items()
+    }
+
+
+def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[group(row)].append(row)
+    return {name: {"questions": len(some), "metrics": _means(some)} for name, some in sorted(groups.items()) if name}
+
+
+def _spread(values: Sequence[float]) -> dict[str, float]:
+    if not values:
+        return {"total": 0.0, "mean": 0.0, "median": 0.0, "p95": 0.0}
+    ordered = sorted(values)
+    return {
+        "total": round(math.fsum(values), 6),
+        "mean": statistics.fmean(values),
+        "median": statistics.median(values),
+        "p95": ordered[max(0, math.ceil(0.95 * len(ordered)) - 1)],
+    }
+
+
+def _unfinished(folder: Path, finished: set[str]) -> dict[str, float]:
+    """What was spent on questions that were cut off by a kill, or asked again: the bill counts it too."""
+    spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
+    try:
+        for events in read_traces(folder / TRACES):
+            if events[0]["run"] in finished:
+                continue
+            for event in events:
+                if event["event"] == "llm" and not event["cached"]:
+                    spent["calls"] += 1
+                    for name in ("prompt_tokens", "completion_tokens", "cost"):
+                        spent[name] += event[name]
+    except TraceError:
+        return spent
+    return spent

@@ -1,0 +1,241 @@
+"""The thread that keeps a batch running: rows join it, write a token each a step, and leave when they are done."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import InvalidStateError
+from typing import Any
+
+from hoptree.errors import EndpointError, HoptreeError, ModelError
+from hoptree.models.batching.kv import aligned
+from hoptree.models.batching.passes import Passes
+from hoptree.models.batching.rows import AHEAD, Row, next_tokens
+
+__all__ = ["Batcher"]
+
+torch: Any = importlib.import_module("torch")
+
+# New rows wait until they are this part of the running ones, but no more steps than that: reading the prompt of a
+# single row holds up all others as long as reading many does.
+JOIN_PART = 8
+JOIN_STEPS = 8
+# Places may be left empty up to this part of them before the rows are moved together.
+EMPTY_PART = 4
+
+
+class Batcher:
+    """A model that works on many rows at once, in a thread of its own.
+
+    `max_batch_tokens` bounds rows times the longest of them; it is halved when the device has no memory for it. Rows
+    for which a growing batch has no room go back into the queue with what they have written, the youngest first.
+    """
+
+    def __init__(
+        self, model: Any, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int, device: Any = "cpu"
+    ) -> None:
+        self._passes = Passes(model, device)
+        self._memory = self._passes.memory
+        self._end_tokens = end_tokens
+        self._max_rows = max_rows
+        self.max_batch_tokens = max_batch_tokens
+        self._waiting: deque[Row] = deque()
+        self._live: list[Row] = []
+        self._steps_waited = 0
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="hoptree-batch", daemon=True)
+        self._thread.start()
+        # A thread that is inside a native library when the interpreter ends would bring the process down.
+        atexit.register(self.close)
+
+    def submit(self, rows: Sequence[Row]) -> None:
+        """Let rows join; each one's future tells when it is done."""
+        for row in rows:
+            if row.longest > self.max_batch_tokens:
+                raise _too_long(row, self.max_batch_tokens)
+        with self._changed:
+            if self._closed:
+                raise _closed()
+            self._waiting.extend(rows)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Stop after the step under way; rows that are not done fail."""
+        atexit.unregister(self.close)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._wait():
+                full = False
+                try:
+                    with torch.inference_mode():
+                        self._step()
+                except Exception as error:
+                    full = _is_memory(error)
+                    if not full:
+                        self._fail(_broken(error))
+                if full:  # out of the handler, whose error still holds what did not fit
+                    self._shrink()
+        finally:
+            with self._changed:
+                self._closed = True
+            self._fail(_closed())
+
+    def _wait(self) -> bool:
+        """Sleep until there is something to do; False when there never will be."""
+        with self._changed:
+            while not (self._closed or self._waiting or self._live):
+                self._changed.wait()
+            for row in [row for row in self._waiting if row.future.cancelled()]:
+                self._waiting.remove(row)
+            self._live = [row for row in self._live if not row.future.cancelled()]
+            return not self._closed
+
+    def _step(self) -> None:
+        if joining := self._joining():
+            self._join(joining)
+        if not self._live:
+            return
+        self._make_room_to_write()
+        self._move_together()
+        tokens = next_tokens(self._passes.write(self._live).float(), self._live)
+        still: list[Row] = []
+        for row, token in zip(self._live, tokens, strict=True):
+            if row.add(token, self._end_tokens):
+                _settle(row)
+            else:
+                still.append(row)
+        self._live = still
+
+    def _joining(self) -> list[Row]:
+        """Those at the head of the queue for which there is room, if they are enough or have waited long enough."""
+        chosen: list[Row] = []
+        width = max((row.width for row in self._live), default=0)
+        with self._changed:
+            for row in self._waiting:
+                rows = len(self._live) + len(chosen) + 1
+                width = max(width, row.width)
+                if rows > self._max_rows or (rows > 1 and rows * width > self.max_batch_tokens):
+                    break
+                chosen.append(row)
+            if chosen and JOIN_PART * len(chosen) < len(self._live) and self._steps_waited < JOIN_STEPS:
+                self._steps_waited += 1
+                return []
+            for _ in chosen:
+                self._waiting.popleft()
+        self._steps_waited = 0
+        return chosen
+
+    def _join(self, joining: list[Row]) -> None:
+        running, self._live = self._live, self._live + joining
+        rows, width = len(self._live), max(row.width for row in self._live)
+        if rows > self._memory.places or width > self._memory.width:
+            if rows * self._memory.width <= self.max_batch_tokens:
+                width = max(width, self._memory.width)
+            places = max(rows, min(rows * 5 // 4, self.max_batch_tokens // width, self._max_rows))
+            self._resize(places, width, running)
+        taken = {row.place for row in running}
+        free = (place for place in range(self._memory.places) if place not in taken)
+        for row, place in zip(joining, free, strict=False):
+            row.place = place
+        self._passes.read(joining, running, self.max_batch_tokens)
+
+    def _make_room_to_write(self) -> None:
+        if max(row.length for row in self._live) <= self._memory.width:
+            return
+        width = max(aligned(min(row.longest, row.length + AHEAD)) for row in self._live)
+        while len(self._live) > 1 and len(self._live) * width > self.max_batch_tokens:
+            with self._changed:
+                self._waiting.appendleft(self._live.pop())
+            width = max(row.width for row in self._live)
+        if max(row.length for row in self._live) > self._memory.width:
+            places = max(len(self._live), min(self._memory.places, self.max_batch_tokens // width))
+            self._resize(places, width, self._live)
+
+    def _move_together(self) -> None:
+        top = max(row.place for row in self._live) + 1
+        rows = len(self._live)
+        if EMPTY_PART * (top - rows) <= top:
+            return
+        taken = {row.place for row in self._live}
+        behind = [row for row in self._live if row.place >= rows]
+        free = [place for place in range(rows) if place not in taken]
+        self._memory.move([row.place for row in behind], free)
+        for row, place in zip(behind, free, strict=True):
+            row.place = place
+
+    def _resize(self, places: int, width: int, running: list[Row]) -> None:
+        self._memory.resize(places, width, [row.place for row in running])
+        for place, row in enumerate(running):
+            row.place = place
+
+    def _shrink(self) -> None:
+        """Begin again with half the tokens: every row keeps what it has written and goes back into the queue."""
+        used = self._memory.places * self._memory.width
+        self.max_batch_tokens = min(self.max_batch_tokens, used or self.max_batch_tokens) // 2
+        self._passes.read_tokens = max(1, self._passes.read_tokens // 2)
+        self._passes.clear()
+        with self._changed:
+            self._waiting.extendleft(reversed(self._live))
+            self._live = []
+            hopeless = [row for row in self._waiting if row.longest > self.max_batch_tokens]
+            for row in hopeless:
+                self._waiting.remove(row)
+        for row in hopeless:
+            _settle(row, _too_long(row, self.max_batch_tokens))
+
+    def _fail(self, error: HoptreeError) -> None:
+        """End every row with an error; what comes later is tried afresh."""
+        with self._changed:
+            rows = [*self._live, *self._waiting]
+            self._live = []
+            self._waiting.clear()
+        self._passes.clear()
+        for row in rows:
+            _settle(row, error)
+
+
+def _settle(row: Row, error: HoptreeError | None = None) -> None:
+    try:
+        if error is None:
+            row.future.set_result(None)
+        else:
+            row.future.set_exception(error)
+    except InvalidStateError:
+        pass  # cancelled in this moment
+
+
+def _is_memory(error: Exception) -> bool:
+    """Whether the device was full; only CUDA's allocator says so by the kind of its error."""
+    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
+        isinstance(error, RuntimeError) and ("t allocate memory" in str(error) or "ALLOC_FAILED" in str(error))
+    )
+
+
+def _closed() -> ModelError:
+    return EndpointError("The model was closed.", "Open the model again before calling it.")
+
+
+def _broken(error: Exception) -> ModelError:
+    said = (str(error).strip().splitlines() or [""])[0].rstrip(".")
+    failure = EndpointError(
+        f"The model failed with {type(error).__name__}: {said}.", "Try again; another device or dtype may help."
+    )
+    failure.__cause__ = error
+    return failure
+
+
+def _too_long(row: Row, tokens: int) -> ModelError:
+    return EndpointError(
+        f"The request needs {row.longest} tokens ({len(row.prompt)} read, {row.max_tokens} written), "
+        f"and there is room for {tokens}.",
+        "Raise it (hf/NAME?max_batch_tokens=…), ask for fewer tokens, or read fewer passages (--set k=…).",
+    )

@@ -1,0 +1,231 @@
+"""A model of transformers inside this process, for hundreds of requests at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.metadata
+import importlib.util
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from hoptree.errors import ConfigError, EndpointError, MissingExtra
+from hoptree.models.model import Capability, Reply, Request
+
+if TYPE_CHECKING:  # importing these imports torch
+    from hoptree.models.batching import Batcher
+    from hoptree.models.hf_text import Text
+    from hoptree.models.hf_weights import Loaded, Source
+
+__all__ = ["HFModel"]
+
+LIBRARIES = ("torch", "transformers")
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+ROWS = 512
+# Tokens of the batch unless the caller sets them: without an accelerator no more rows than two cores can serve, with
+# one what fits into half of the memory it has left, and no more than every row can use.
+TOKENS_WITHOUT_DEVICE = 16384
+TOKENS_WITH_DEVICE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What makes two models share one batch: the weights, and how they are run."""
+
+    source: Source
+    dtype: str
+    device: str
+    adapter: Path | None
+    max_batch_tokens: int | None
+
+
+class HFModel:
+    """Weights in the form of transformers, or GGUF, as a model: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
+
+    Loaded by the first call. Requests that come at the same time run as one batch, whose rows times the longest of
+    them stay within `max_batch_tokens`. Only the request's temperature decides how tokens are chosen; what a model's
+    makers recommend besides (top_p, penalties) does not.
+
+    In fp32 a greedy reply does not depend on what else runs. With shorter numbers sums are rounded differently beside
+    other rows, and where two tokens are almost equally likely the reply can differ.
+    """
+
+    capabilities: frozenset[Capability] = frozenset({"logprobs", "prefix", "n_samples"})
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dtype: str = "",
+        device: str = "",
+        max_batch_tokens: int | None = None,
+        adapter: str = "",
+        folder: Path | None = None,
+    ) -> None:
+        if any(importlib.util.find_spec(library) is None for library in LIBRARIES):
+            raise MissingExtra("A model of transformers", "whitebox")
+        if dtype and dtype not in DTYPES:
+            raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(DTYPES)}.")
+        if max_batch_tokens is not None and max_batch_tokens < 1:
+            raise ConfigError("max_batch_tokens must be at least 1.")
+        from hoptree.models.hf_weights import adapter_folder, source_of
+
+        device = _device(device)
+        self._settings = Settings(
+            source_of(model, folder),
+            dtype or ("bf16" if device.startswith("cuda") else "fp32"),
+            device,
+            adapter_folder(adapter) if adapter else None,
+            max_batch_tokens,
+        )
+        self.name = f"hf/{model}"
+        self.endpoint = f"hf:{model}:{device}:{adapter}"
+        self.slots = ROWS
+        self._engine: _Engine | None = _Engine.shared(self._settings)
+        self._identity = ""
+
+    @property
+    def identity(self) -> str:
+        """Weights, adapter, dtype, device and libraries; `max_batch_tokens` changes speed and rounding only."""
+        if not self._identity:
+            from hoptree.models.hf_weights import adapter_digest, weights_digest
+
+            chosen = self._settings
+            parts = [f"hf:{weights_digest(chosen.source)}", f"dtype={chosen.dtype}"]
+            parts.append(f"device={chosen.device.partition(':')[0]}")
+            if chosen.adapter is not None:
+                parts.append(f"adapter={adapter_digest(chosen.adapter)}")
+            parts += [f"{library}={importlib.metadata.version(library)}" for library in LIBRARIES]
+            self._identity = ";".join(parts)
+        return self._identity
+
+    def loaded(self) -> Loaded:
+        """The tokenizer and the model themselves, loaded now unless they were."""
+        return self._open().ready().loaded
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        """Answer one request; its samples are rows of their own with seeds counted up from the request's."""
+        engine = self._open()
+        if request.json_schema:
+            raise EndpointError(
+                f"{self.name} cannot be held to a JSON schema.", "Use a local/… or openai/… model.", exit_code=2
+            )
+        loop = asyncio.get_running_loop()
+        ready = await loop.run_in_executor(engine.pool, engine.ready)
+        rows = await loop.run_in_executor(engine.pool, ready.text.rows, request)
+        try:
+            ready.batcher.submit(rows)
+            await asyncio.gather(*(asyncio.wrap_future(row.future) for row in rows))
+        finally:
+            # Cancelled or failed: what still runs leaves the batch at its next token.
+            for row in rows:
+                row.future.cancel()
+        return await loop.run_in_executor(engine.pool, ready.text.reply, request, rows)
+
+    async def aclose(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            await asyncio.to_thread(engine.release)
+
+    def _open(self) -> _Engine:
+        if self._engine is None:
+            raise EndpointError(f"{self.name} was closed.", "Open the model again before calling it.")
+        return self._engine
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    loaded: Loaded
+    text: Text
+    batcher: Batcher
+
+
+class _Engine:
+    """Loaded weights with their batch, shared by every model with the same settings."""
+
+    _engines: ClassVar[dict[Settings, _Engine]] = {}
+    _engines_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._users = 0
+        self._ready: _Ready | None = None
+        self._loading = threading.Lock()
+        # One thread for all text: prompts and replies are made beside the event loop and beside the batch.
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="hoptree-hf")
+
+    @classmethod
+    def shared(cls, settings: Settings) -> _Engine:
+        with cls._engines_lock:
+            engine = cls._engines.setdefault(settings, cls(settings))
+            engine._users += 1
+            return engine
+
+    def release(self) -> None:
+        with self._engines_lock:
+            self._users -= 1
+            if self._users:
+                return
+            self._engines.pop(self._settings, None)
+        with self._loading:
+            if self._ready is not None:
+                self._ready.batcher.close()
+            self._ready = None
+        self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def ready(self) -> _Ready:
+        with self._loading:
+            if self._ready is None:
+                self._ready = self._load()
+            return self._ready
+
+    def _load(self) -> _Ready:
+        from hoptree.models.batching import Batcher
+        from hoptree.models.hf_text import Text
+        from hoptree.models.hf_weights import load
+
+        chosen = self._settings
+        loaded = load(chosen.source, dtype=DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
+        batcher = Batcher(
+            loaded.model,
+            end_tokens=_end_tokens(loaded),
+            max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
+            max_rows=ROWS,
+            device=chosen.device,
+        )
+        return _Ready(loaded, Text(loaded.tokenizer, loaded.context), batcher)
+
+
+def _device(name: str) -> str:
+    torch: Any = importlib.import_module("torch")
+    if not name:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    kind, _, number = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (number and not number.isdigit()):
+        raise ConfigError(f"There is no device {name}.", "Choose cpu, cuda, cuda:0 or mps.")
+    there = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[kind]
+    if int(number or 0) >= there:
+        raise ConfigError(f"This machine has no device {name} that torch can use.", "Leave device away, or use cpu.")
+    return name
+
+
+def _end_tokens(loaded: Loaded) -> frozenset[int]:
+    """The tokens that end a reply: those the model's makers list, and the tokenizer's own."""
+    listed = getattr(loaded.model.generation_config, "eos_token_id", None)
+    tokens = listed if isinstance(listed, list) else [listed]
+    return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
+
+
+def _tokens_that_fit(model: Any, device: str) -> int:
+    if not device.startswith("cuda"):
+        return TOKENS_WITHOUT_DEVICE
+    torch: Any = importlib.import_module("torch")
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    bytes_a_token = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(max(1, min(TOKENS_WITH_DEVICE, free // 2 // bytes_a_token)))

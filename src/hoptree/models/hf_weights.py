@@ -1,0 +1,199 @@
+"""Weights for transformers: from a name to files, what they are, and the model they make."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.models.batching import ATTENTION, register_attention
+from hoptree.models.catalogue import CATALOGUE, file_digest, located
+
+__all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "load", "source_of", "weights_digest"]
+
+WEIGHTS = ".safetensors"
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+# What besides the weights decides what a model says: its configuration, tokenizer and chat template.
+_BESIDE = ("*.json", "*.jinja", "*.txt", "*.model")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where weights come from: a GGUF file, a folder, or neither and then a name for a hub."""
+
+    name: str
+    file: Path | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A tokenizer and a model of transformers, ready for the batch, and the most tokens its positions allow."""
+
+    tokenizer: Any
+    model: Any
+    context: int
+
+
+def source_of(name: str, folder: Path | None = None) -> Source:
+    """What a name means: a folder of transformers, a GGUF file, a model of the catalogue, else a name on a hub."""
+    path = Path(name).expanduser()
+    known = {word for entry in CATALOGUE for word in (entry.name, entry.alias)}
+    if name.lower().endswith(".gguf") or name.lower() in known:
+        return Source(name, file=located(name, folder).resolve())
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ConfigError(f"{path} holds no config.json.", "Give a folder that transformers saved a model in.")
+        return Source(name, folder=path.resolve())
+    if path.is_file() or name.startswith((".", "~", os.sep)) or name.count("/") > 1:
+        raise MissingModel(
+            f"{name} is no folder.", "Give a folder that transformers saved a model in, or a .gguf file."
+        )
+    return Source(name)
+
+
+def weights_digest(source: Source) -> str:
+    """What tells these weights, and the text around them, from all others."""
+    if source.file is not None:
+        return file_digest(source.file)
+    if source.folder is not None:
+        return _folder_digest(source.folder)
+    return f"{source.name}@{_commit(source.name)}"
+
+
+def _folder_digest(folder: Path) -> str:
+    weights = sorted(folder.glob(f"*{WEIGHTS}"))
+    if not weights:
+        raise ConfigError(f"{folder} holds no {WEIGHTS} file.", "Save the model again: save_pretrained writes them.")
+    digest = hashlib.sha256()
+    for path in weights:
+        digest.update(f"{path.name}:{file_digest(path)}\n".encode())
+    beside = {path for pattern in _BESIDE for path in folder.glob(pattern)}
+    for path in sorted(path for path in beside if not path.name.endswith(".digest.json")):
+        digest.update(f"{path.name}:{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _commit(name: str) -> str:
+    transformers: Any = importlib.import_module("transformers")
+    with _quiet(transformers), _loading(name):
+        return str(transformers.AutoConfig.from_pretrained(name)._commit_hash)
+
+
+def adapter_folder(name: str) -> Path:
+    """The folder of a LoRA adapter; only safetensors, since the older form runs code when it is read."""
+    folder = Path(name).expanduser().resolve()
+    for file in ADAPTER_FILES:
+        if not (folder / file).is_file():
+            raise ConfigError(f"{name} holds no {file}.", "Give the folder that peft saved an adapter in.")
+    return folder
+
+
+def adapter_digest(folder: Path) -> str:
+    parts = [hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in ADAPTER_FILES]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None) -> Loaded:
+    """Load a model to run in batches; `dtype` is torch's name of a number type."""
+    transformers: Any = importlib.import_module("transformers")
+    torch: Any = importlib.import_module("torch")
+    register_attention()
+    options: dict[str, Any] = {"trust_remote_code": False}
+    if source.file is not None:
+        where = str(source.file.parent)
+        options["gguf_file"] = source.file.name
+    else:
+        where = str(source.folder or source.name)
+    with _quiet(transformers), _loading(source.name):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
+        if source.file is None:
+            options["use_safetensors"] = True  # the older form runs code when it is read
+        options.update(dtype=getattr(torch, dtype), attn_implementation="sdpa")
+        model = transformers.AutoModelForCausalLM.from_pretrained(where, **options)
+        if adapter is not None:
+            model = _adapted(model, adapter, merge=dtype == "float32")
+        model = model.to(device).eval()
+    _check(source.name, tokenizer, model)
+    model.set_attn_implementation(ATTENTION)
+    return Loaded(tokenizer, model, _context(model.config.get_text_config()))
+
+
+def _adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
+    try:
+        peft: Any = importlib.import_module("peft")
+    except ImportError as error:
+        raise MissingExtra("A LoRA adapter", "whitebox") from error
+    adapted = peft.PeftModel.from_pretrained(model, str(adapter))
+    # With fewer digits than 32 bits hold, what the adapter adds would be rounded away in part.
+    return adapted.merge_and_unload() if merge else adapted.get_base_model()
+
+
+def _check(name: str, tokenizer: Any, model: Any) -> None:
+    config = model.config.get_text_config()
+    known = getattr(model, "_supports_attention_backend", False) and getattr(model, "_supports_sdpa", False)
+    special = [
+        setting
+        for setting in ("attn_logit_softcapping", "attention_chunk_size")
+        if getattr(config, setting, None) is not None
+    ]
+    if not known or special or getattr(model, "_is_stateful", False):
+        raise ConfigError(
+            f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here.",
+            "Serve it with another program and use --model openai/NAME with --base-url.",
+        )
+    if not tokenizer.chat_template:
+        raise ConfigError(f"{name} has no chat template.", "Choose a model that was trained to follow instructions.")
+
+
+def _context(config: Any) -> int:
+    """The positions the model knows; where rotations change with the longest text, only those before the change."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    most = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
+    if rope.get("rope_type") in ("dynamic", "longrope"):
+        return int(rope.get("original_max_position_embeddings") or most)
+    return most
+
+
+@contextlib.contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without progress bars and remarks, which would come between what Hoptree prints."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    # The reader of GGUF files has a bar of its own, which knows no switch.
+    gguf: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    bar = getattr(gguf, "tqdm", None)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    gguf.tqdm = lambda items, *_, **__: items
+    try:
+        yield
+    finally:
+        gguf.tqdm = bar
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@contextlib.contextmanager
+def _loading(name: str) -> Iterator[None]:
+    """Turn what transformers says when it cannot load something into an error with a remedy."""
+    try:
+        yield
+    except (ConfigError, MissingExtra):
+        raise
+    except ImportError as error:
+        raise MissingExtra(f"{name} in transformers", "whitebox") from error
+    except Exception as error:  # what a library of many formats raises cannot be listed
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise EndpointError(
+            f"transformers could not load {name}: {said}.",
+            "Check the name, the files and the memory that is free.",
+            exit_code=2,
+        ) from error

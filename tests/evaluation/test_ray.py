@@ -1,0 +1,152 @@
+"""Runs on a real Ray cluster of several processes: the same rows as without, nothing sent twice, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
+
+import hoptree
+from hoptree.errors import InputError
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.run_folder import RESULTS, Row, read_rows, trace_of
+from hoptree.evaluation.running import Ways, run_experiment
+
+pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+
+FILMS = 11
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster of two nodes, each with processes of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("OPENAI_API_KEY", "none")
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
+        from ray.cluster_utils import Cluster
+
+        running: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        try:
+            running.add_node(num_cpus=2)
+            yield running.address
+        finally:
+            running.shutdown()
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    with Endpoint() as running:
+        script_films(running, delay=0.05)
+        yield running
+
+
+def experiment(folder: Path, endpoint: Endpoint) -> Experiment:
+    """Every film is asked about twice, so that workers need each other's calls."""
+    index_of(folder, *films(FILMS))
+    rows = [
+        {"id": f"{part}{n}", "question": film_question(n), "answers": [str(1900 + n)]}
+        for part in "ab"
+        for n in range(FILMS)
+    ]
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return Experiment(folder / "data.jsonl", corpus=str(folder / "index"), model="openai/test", base_url=endpoint.url)
+
+
+def timeless(row: Row) -> Row:
+    """A row without what differs from run to run: times, what the cache saved, and its name in the trace."""
+    fixed = {name: row.usage[name] for name in ("llm_calls", "prompt_tokens", "completion_tokens", "retrievals")}
+    return replace(row, usage=fixed, trace="")
+
+
+def plain_run(wanted: Experiment, folder: Path) -> list[Row]:
+    asyncio.run(run_experiment(wanted, folder / "plain", Ways(cache=folder / "plain.sqlite")))
+    return read_rows(folder / "plain")
+
+
+def test_the_command_gives_the_same_rows_on_a_cluster(endpoint: Endpoint, cluster: str, tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, endpoint)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "hoptree", "run", "--data", "data.jsonl", "--corpus", "index", "--out", "run"),
+            *("--model", "openai/test", "--base-url", endpoint.url, "--ray", cluster, "--json"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "HOPTREE_CACHE": str(tmp_path / "replies.sqlite")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    sent = Counter(seen.key for seen in endpoint.requests)
+    assert len(sent) == FILMS * len(FILM_STEPS) and set(sent.values()) == {1}, "each call was sent once, by one worker"
+    rows = read_rows(tmp_path / "run")
+    events = trace_of(tmp_path / "run", rows[3])
+    assert events[0]["question_id"] == "a3" and events[-1]["answer"] == rows[3].answer == "1903"
+    assert [timeless(row) for row in rows] == [timeless(row) for row in plain_run(wanted, tmp_path)]
+
+
+def test_a_worker_that_is_killed_takes_nothing_with_it(
+    endpoint: Endpoint, cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hoptree.evaluation.ray_run import RayAsker
+
+    askers: list[RayAsker] = []
+    killed: list[tuple[int, int]] = []
+    ready = RayAsker.ready
+
+    async def watched(self: RayAsker) -> None:
+        await ready(self)
+        askers.append(self)
+
+    def kill(_: Seen) -> None:
+        if len(endpoint.requests) == 30:
+            seat = max(askers[0].seats, key=lambda seat: seat.under_way)
+            killed.append((seat.pid, seat.under_way))
+            os.kill(seat.pid, signal.SIGKILL)
+
+    monkeypatch.setattr(RayAsker, "ready", watched)
+    endpoint.on_request = kill
+    wanted = experiment(tmp_path, endpoint)
+    ways = Ways(cache=tmp_path / "replies.sqlite", ray=cluster, concurrency=64)
+    summary: dict[str, Any] = asyncio.run(run_experiment(wanted, tmp_path / "run", ways))
+    assert len(killed) == 1 and killed[0][1] > 1, "the worker had questions under way"
+    assert len(askers[0].seats) == 4
+    assert (summary["finished"], summary["failed"], summary["metrics"]["em"]["mean"]) == (2 * FILMS, 0, 1.0)
+    lines = (tmp_path / "run" / RESULTS).read_text(encoding="utf-8").splitlines()
+    assert sorted(json.loads(line)["id"] for line in lines) == sorted(
+        f"{part}{n}" for part in "ab" for n in range(FILMS)
+    )
+    sent = Counter(seen.key for seen in endpoint.requests)
+    assert len(sent) == FILMS * len(FILM_STEPS)
+    # Only what the worker had under way when it was killed is sent again.
+    assert sum(sent.values()) - len(sent) <= 64 / 4
+    endpoint.requests.clear()
+    again = asyncio.run(run_experiment(wanted, tmp_path / "again", Ways(cache=tmp_path / "replies.sqlite")))
+    assert again["finished"] == 2 * FILMS and not endpoint.requests, "every reply is remembered on this machine"
+    assert [timeless(row) for row in read_rows(tmp_path / "run")] == [
+        timeless(row) for row in read_rows(tmp_path / "again")
+    ]
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:1", "nonsense", "127.0.0.1:1"])
+def test_an_address_without_a_cluster_is_refused(address: str, endpoint: Endpoint, tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, endpoint)
+    with pytest.raises(InputError, match="cluster"):
+        asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None, ray=address)))

@@ -1,0 +1,449 @@
+"""Known answers worked by hand, properties that must hold whatever the scores, and what the draws promise."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+import tracemalloc
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import product
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.errors import ConfigError, InputError, MissingExtra
+from hoptree.evaluation.statistics import (
+    Change,
+    PairedComparison,
+    compare,
+    compare_groups,
+    compare_pair,
+    compare_runs,
+    detectable_difference,
+    holm,
+    interval,
+    power_to_detect,
+)
+
+pytestmark = pytest.mark.skipif(find_spec("numpy") is None, reason="needs the extra 'eval'")
+
+Pairs = dict[str, tuple[float, float]]
+
+
+def named(scores: Sequence[float]) -> dict[str, float]:
+    return {f"q{place:05}": score for place, score in enumerate(scores)}
+
+
+def of_differences(differences: Sequence[float]) -> PairedComparison:
+    return compare_pair(named(differences), named([0.0] * len(differences)), samples=2_000)
+
+
+def flipped(wins: int, losses: int, ties: int = 0) -> PairedComparison:
+    a = [1.0] * wins + [0.0] * losses + [1.0] * ties
+    b = [0.0] * wins + [1.0] * losses + [1.0] * ties
+    return compare_pair(named(a), named(b), samples=500)
+
+
+def by_hand(differences: Sequence[float]) -> float:
+    """The exact p-value, one toss of all signs after the other."""
+    observed = abs(sum(differences))
+    sums = [abs(sum(s * d for s, d in zip(signs, differences, strict=True))) for signs in _signs(len(differences))]
+    return sum(one >= observed - 1e-9 for one in sums) / len(sums)
+
+
+def _signs(count: int) -> list[tuple[int, ...]]:
+    return list(product((-1, 1), repeat=count))
+
+
+# The paired test
+
+
+@pytest.mark.parametrize(
+    ("differences", "p_value"),
+    [
+        ((0.5, 0.3, -0.1), 4 / 8),  # 0.9, 0.7 and their opposites reach 0.7
+        ((0.5, 0.3, 0.1), 2 / 8),
+        ((0.5, 0.3, 0.1, 0.0, 0.0), 2 / 8),  # what does not differ does not matter
+        ((1.0, 1.0, 1.0), 2 / 8),
+        ((1.0, -1.0), 1.0),
+        ((0.25,), 1.0),  # one changed question proves nothing
+        ((0.1, 0.2, -0.3), 1.0),  # 0.1 + 0.2 - 0.3 is nothing, whatever a float says
+        ((0.1, 0.2, 0.3, -0.6), 1.0),
+    ],
+)
+def test_small_samples_by_hand(differences: tuple[float, ...], p_value: float) -> None:
+    result = of_differences(differences)
+    assert result.exact
+    assert result.p_value == pytest.approx(p_value, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p_value"),
+    [
+        (6, 1, 2 * (1 + 7) / 2**7),
+        (10, 2, 2 * (1 + 12 + 66) / 2**12),
+        (2, 10, 2 * (1 + 12 + 66) / 2**12),
+        (60, 40, 0.0568879336409),  # the exact binomial test of 60 heads in 100
+        (5, 5, 1.0),
+    ],
+)
+def test_right_and_wrong_is_exact_however_many_flip(wins: int, losses: int, p_value: float) -> None:
+    result = flipped(wins, losses, ties=30)
+    assert result.exact
+    assert result.p_value == pytest.approx(p_value, rel=1e-9)
+
+
+def test_a_chance_too_small_for_a_float_is_not_nothing() -> None:
+    assert 0 < flipped(3_000, 0).p_value < 1e-300
+
+
+@given(st.lists(st.sampled_from((-1.0, -0.5, -0.4, -0.1, 0.0, 0.1, 0.4, 0.5, 1.0)), min_size=1, max_size=9))
+@settings(max_examples=60, deadline=None)
+def test_all_tosses_gone_through_one_by_one_agree(differences: list[float]) -> None:
+    assert of_differences(differences).p_value == pytest.approx(by_hand(differences), abs=1e-9)
+
+
+def test_drawn_tosses_come_near_all_tosses() -> None:
+    numpy = pytest.importorskip("numpy")
+    draw = random.Random(3)
+    differences = [draw.uniform(-0.6, 1.0) for _ in range(18)]
+    sums = numpy.zeros(1)
+    for difference in differences:
+        sums = numpy.concatenate((sums + difference, sums - difference))
+    exact = float((abs(sums) >= abs(sum(differences)) - 1e-9).mean())
+    result = compare_pair(named(differences), named([0.0] * 18))
+    assert not result.exact
+    assert 0.01 < exact < 0.5
+    assert result.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 10_000))
+
+
+def test_drawn_tosses_count_the_one_observed() -> None:
+    differences = [0.5 + place / 100 for place in range(40)]
+    assert of_differences(differences).p_value == pytest.approx(1 / 2_001)
+
+
+# The interval
+
+
+@pytest.mark.parametrize("distinct", [3, 5_000])
+def test_a_large_sample_agrees_with_the_normal_approximation(distinct: int) -> None:
+    draw = random.Random(distinct)
+    scores = [draw.randrange(distinct) / (distinct - 1) for _ in range(3_000)]
+    result = interval(scores, samples=3_000)
+    half = 1.96 * stdev(scores) / math.sqrt(len(scores))
+    assert result.mean == pytest.approx(fmean(scores))
+    assert result.low == pytest.approx(result.mean - half, abs=0.1 * half)
+    assert result.high == pytest.approx(result.mean + half, abs=0.1 * half)
+    wider = interval(scores, level=0.99, samples=3_000)
+    assert wider.low < result.low < result.high < wider.high and wider.level == 0.99
+
+
+def test_the_interval_of_two_scores_is_the_binomial_one() -> None:
+    # Two draws of 0 or 1 give 0, a half or 1 with chances of a quarter, a half, a quarter.
+    assert (interval([0.0, 1.0]).low, interval([0.0, 1.0]).high) == (0.0, 1.0)
+    middle = interval([0.0, 1.0], level=0.4)
+    assert (middle.low, middle.high) == (0.5, 0.5)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    draw = random.Random(11)
+    held = 0
+    for _ in range(300):
+        scores = [float(draw.random() < 0.3) for _ in range(150)]
+        result = interval(scores, level=0.9, samples=500)
+        held += result.low <= 0.3 <= result.high
+    assert 252 <= held <= 285  # 84 % to 95 %: three standard errors, and the steps of a count
+
+
+def test_paired_intervals_are_narrower_than_those_of_two_strangers() -> None:
+    draw = random.Random(2)
+    hard = [draw.random() for _ in range(400)]
+    a = [float(one < 0.55) for one in hard]
+    b = [float(one < 0.50) for one in hard]
+    result = compare_pair(named(a), named(b), samples=2_000)
+    alone = interval(a, samples=2_000)
+    assert result.interval.high - result.interval.low < 0.6 * (alone.high - alone.low)
+    assert result.interval.low > 0 and result.p_value < 0.001
+
+
+@pytest.mark.parametrize("scores", [[0.3], [0.3] * 7, [0.0] * 200])
+def test_scores_that_are_all_the_same_have_no_width(scores: list[float]) -> None:
+    result = interval(scores)
+    assert (result.mean, result.low, result.high) == (scores[0],) * 3
+
+
+def test_no_scores_and_impossible_settings_are_refused() -> None:
+    with pytest.raises(InputError, match="no score"):
+        interval([])
+    for level in (0.0, 1.0, 95.0):
+        with pytest.raises(ConfigError, match="level"):
+            interval([0.5], level=level)
+    with pytest.raises(ConfigError, match="samples"):
+        compare_pair({"q": 1.0}, {"q": 0.0}, samples=0)
+
+
+# Whole comparisons
+
+
+def test_a_comparison_by_hand() -> None:
+    a = {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 1.0}
+    b = {"q4": 0.0, "q3": 1.0, "q2": 0.0, "q1": 1.0}
+    result = compare_pair(a, b)
+    assert (result.questions, result.wins, result.losses, result.ties) == (4, 2, 1, 1)
+    assert (result.mean_a, result.mean_b, result.difference) == (0.75, 0.5, 0.25)
+    assert result.interval.mean == 0.25 and -1 <= result.interval.low < 0.25 < result.interval.high <= 1
+    assert result.flips and result.changes == (Change("q2", 1, 0), Change("q3", 0, 1), Change("q4", 1, 0))
+    assert result.p_value == result.adjusted_p == 1.0
+    assert result.deviation == pytest.approx(math.sqrt(((0.25) ** 2 + 2 * 0.75**2 + 1.25**2) / 3))
+    assert (result.left_out, result.not_applicable) == (0, 0)
+
+
+def test_graded_scores_show_those_that_differ_most() -> None:
+    result = of_differences([place / 100 * (-1) ** place for place in range(60)])
+    assert not result.flips and len(result.changes) == 20
+    assert [change.id for change in result.changes[:3]] == ["q00059", "q00058", "q00057"]
+
+
+def test_identical_runs() -> None:
+    draw = random.Random(1)
+    scores = named([draw.random() for _ in range(50)])
+    result = compare_pair(scores, dict(scores))
+    assert (result.p_value, result.exact, result.difference, result.ties) == (1.0, True, 0.0, 50)
+    assert (result.interval.low, result.interval.high) == (0.0, 0.0)
+    assert result.changes == () and result.detectable is None
+
+
+def test_rounding_is_no_win() -> None:
+    result = compare_pair({"q": 0.1 + 0.2}, {"q": 0.3})
+    assert (result.wins, result.ties, result.difference) == (0, 1, 0.0)
+
+
+SCORES = st.sampled_from((0.0, 0.25, 0.4, 0.5, 2 / 3, 1.0))
+PAIRS = st.dictionaries(st.text(max_size=3), st.tuples(SCORES, SCORES), min_size=1, max_size=40)
+
+
+@given(PAIRS)
+@settings(max_examples=50, deadline=None)
+def test_runs_that_change_places_change_signs(pairs: Pairs) -> None:
+    a, b = ({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
+    one, other = compare_pair(a, b, samples=200), compare_pair(b, a, samples=200)
+    assert one.p_value == other.p_value and 0 < one.p_value <= 1
+    assert one.difference == -other.difference and one.deviation == other.deviation
+    assert (one.interval.low, one.interval.high) == (-other.interval.high, -other.interval.low)
+    assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
+    assert one.wins + one.losses + one.ties == len(pairs)
+    assert one.difference == pytest.approx(one.mean_a - one.mean_b)
+    assert -1 <= one.interval.low <= one.interval.high <= 1
+
+
+@given(PAIRS, st.randoms(use_true_random=False))
+@settings(max_examples=50, deadline=None)
+def test_the_order_of_questions_does_not_matter(pairs: Pairs, shuffler: random.Random) -> None:
+    keys = list(pairs)
+    shuffler.shuffle(keys)
+    a, b = ({key: pair[side] for key, pair in pairs.items()} for side in (0, 1))
+    again = compare_pair({key: a[key] for key in keys}, {key: b[key] for key in reversed(keys)}, samples=200)
+    assert again == compare_pair(a, b, samples=200)
+    assert interval([a[key] for key in keys], samples=200) == interval(a.values(), samples=200)
+
+
+def test_the_seed_decides_the_draws() -> None:
+    draw = random.Random(4)
+    a, b = (named([draw.random() for _ in range(100)]) for _ in range(2))
+    assert compare_pair(a, b, seed=3) == compare_pair(a, b, seed=3)
+    other = compare_pair(a, b, seed=4)
+    assert other.interval != compare_pair(a, b, seed=3).interval
+    assert other.p_value == pytest.approx(compare_pair(a, b, seed=3).p_value, abs=0.03)
+
+
+# Which questions count
+
+
+def test_a_run_that_lacks_questions_is_refused_unless_told() -> None:
+    a, b = named([1.0] * 10), named([0.0] * 8)
+    with pytest.raises(InputError, match=r"2 of 10 questions have a score in some of the runs only .*q00008"):
+        compare_pair(a, b)
+    result = compare_pair(a, b, common_only=True)
+    assert (result.questions, result.left_out) == (8, 2)
+
+
+def test_a_metric_that_does_not_apply_is_counted_and_not_taken_for_zero() -> None:
+    a = {"q1": 1.0, "q2": None, "q3": 0.5}
+    b = {"q1": 0.5, "q2": None, "q3": 0.0}
+    result = compare_pair(a, b)
+    assert (result.questions, result.not_applicable, result.mean_a, result.mean_b) == (2, 1, 0.75, 0.25)
+    with pytest.raises(InputError, match="1 of 3 questions has"):
+        compare_pair(a, {**b, "q3": None})
+    with pytest.raises(InputError, match="1 of 4 questions has"):
+        compare_pair({**a, "q4": None}, b)
+
+
+@pytest.mark.parametrize(("a", "b"), [({}, {}), ({"q": 1.0}, {"p": 1.0}), ({"q": None}, {"q": None})])
+def test_nothing_in_common_is_refused(a: dict[str, float | None], b: dict[str, float | None]) -> None:
+    with pytest.raises(InputError, match="in common"):
+        compare_pair(a, b, common_only=True)
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf, 1e300])
+def test_what_is_no_usable_number_is_refused(score: float) -> None:
+    with pytest.raises(InputError, match="question q2 is no number"):
+        compare_pair({"q1": 1.0, "q2": score}, {"q1": 0.0, "q2": 0.0})
+    with pytest.raises(InputError, match="no number"):
+        interval([score])
+
+
+# Several comparisons
+
+
+def test_holm_by_hand() -> None:
+    # In order 0.005, 0.01, 0.03, 0.04 times 4, 3, 2, 1; the last would fall below the one before.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([0.6, 0.5]) == (1.0, 1.0)
+    assert holm([0.2]) == (0.2,) and holm([]) == ()
+    with pytest.raises(InputError, match="between 0 and 1"):
+        holm([0.5, math.nan])
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holm_keeps_the_order_and_lies_between_p_and_bonferroni(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    for (p, q), (other_p, other_q) in product(zip(p_values, adjusted, strict=True), repeat=2):
+        assert p <= q <= 1 and (q <= other_q or p > other_p)
+    assert all(q >= min(1, len(p_values) * min(p_values)) for q in adjusted)
+
+
+def test_groups_are_compared_alone_and_corrected_together() -> None:
+    a = {**{f"c{n}": 1.0 for n in range(8)}, **{f"b{n}": n % 2 for n in range(6)}, "x": 1.0}
+    b = {**{f"c{n}": 0.0 for n in range(8)}, **{f"b{n}": 0.0 for n in range(6)}, "x": 1.0}
+    groups = {key: {"c": "comparison", "b": "bridge"}.get(key[0], "") for key in a}
+    result = compare_groups(a, b, groups)
+    assert list(result) == ["bridge", "comparison", "none"]
+    assert {name: one.questions for name, one in result.items()} == {"bridge": 6, "comparison": 8, "none": 1}
+    assert result["comparison"].p_value == pytest.approx(2 / 2**8)
+    assert result["comparison"].adjusted_p == pytest.approx(3 * 2 / 2**8)
+    assert result["bridge"].p_value == pytest.approx(2 / 2**3) and result["bridge"].wins == 3
+    assert result["bridge"].difference == 0.5
+
+
+def test_groups_say_what_was_left_out_of_them() -> None:
+    a = {"c1": 1.0, "c2": 1.0, "b1": 1.0, "d1": 1.0}
+    b = {"c1": 0.0, "b1": 0.0}
+    groups = {key: key[0] for key in a}
+    with pytest.raises(InputError, match="2 of 4"):
+        compare_groups(a, b, groups)
+    result = compare_groups(a, b, groups, common_only=True)
+    assert {name: (one.questions, one.left_out) for name, one in result.items()} == {"b": (1, 0), "c": (1, 1)}
+
+
+def test_several_runs_are_compared_over_what_all_of_them_have() -> None:
+    draw = random.Random(9)
+    base = [float(draw.random() < 0.4) for _ in range(120)]
+    runs = {
+        "direct": named(base),
+        "oner": named([float(draw.random() < 0.4) for _ in base]),
+        "taikc": named([max(score, float(draw.random() < 0.4)) for score in base][:-1]),
+    }
+    with pytest.raises(InputError, match="1 of 120 questions has"):
+        compare_runs(runs)
+    result = compare_runs(runs, common_only=True, samples=1_000)
+    assert list(result) == [("direct", "oner"), ("direct", "taikc"), ("oner", "taikc")]
+    assert {one.questions for one in result.values()} == {119} and {one.left_out for one in result.values()} == {1}
+    assert [one.adjusted_p for one in result.values()] == list(holm([one.p_value for one in result.values()]))
+    assert result["direct", "taikc"].adjusted_p < 0.001 and result["direct", "taikc"].difference < 0
+    with pytest.raises(InputError, match="only one run"):
+        compare_runs({"direct": named(base)})
+
+
+# What a sample can show
+
+
+def test_power_by_hand() -> None:
+    # (1.959964 + 0.841621) * 0.5 / sqrt(300)
+    assert detectable_difference(0.5, 300) == pytest.approx(0.0808748, abs=1e-6)
+    assert power_to_detect(0.0808748, 0.5, 300) == pytest.approx(0.8, abs=1e-4)
+    assert power_to_detect(0.0, 0.5, 300) == pytest.approx(0.05)
+    assert power_to_detect(-0.2, 0.5, 300) == power_to_detect(0.2, 0.5, 300) > 0.999
+
+
+def test_the_power_note() -> None:
+    result = flipped(50, 50, ties=200)  # differences of 1, -1 and 0: the deviation is the root of 100/299
+    expected = 2.801585 * math.sqrt(100 / 299) / math.sqrt(300)
+    assert result.detectable == pytest.approx(expected, abs=1e-6)
+    assert result.power_note() == (
+        "This sample can detect a difference of 0.0935 (300 paired questions, two-sided at 5 %, power 80 %)."
+    )
+    assert "a difference of 9.35 points (" in result.power_note(scale=100, unit=" points")
+    assert "a difference of 93,542 tokens (" in result.power_note(scale=1e6, unit=" tokens")
+    assert "One question is too few" in flipped(1, 0).power_note()
+    assert "the same on every question" in flipped(0, 0, ties=5).power_note()
+
+
+def test_the_json_form_has_everything() -> None:
+    form = flipped(2, 1).as_dict()
+    assert form["changes"][0] == {"id": "q00000", "a": 1.0, "b": 0.0}
+    assert set(form["interval"]) == {"mean", "low", "high", "level"}
+    assert form["detectable"] == pytest.approx(detectable_difference(form["deviation"], 3))
+
+
+@pytest.mark.parametrize("kind", ["EM-like", "F1-like"])
+def test_a_planted_difference_is_found_and_none_is_not(kind: str) -> None:
+    numpy = pytest.importorskip("numpy")
+    from benchmarks.planted import measure
+
+    figures, _ = measure(kind, 30, 500, numpy.random.default_rng(1))
+    planted, equal, *held = figures
+    assert planted.count >= 17 and equal.count <= 5  # of thirty: 82 % and 5 % are expected
+    assert all(one.count >= 24 for one in held)
+
+
+# The paired test alone
+
+
+def test_a_small_comparison_is_exact() -> None:
+    result = compare([1.0, 1.0, 1.0, 0.5], [0.0, 0.5, 0.0, 0.5])
+    assert (result.better, result.worse, result.same) == (3, 0, 1)
+    assert result.difference == pytest.approx(0.625)
+    assert result.p_value == pytest.approx(2 / 2**3)  # all three the same way round: two of eight tosses
+
+
+def test_a_large_comparison_repeats_and_tells_luck_from_gain() -> None:
+    draw = random.Random(7)
+    base = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
+    luck = [draw.choice((0.0, 0.5, 1.0)) for _ in range(400)]
+    gain = [min(1.0, score + draw.choice((0.0, 0.5))) for score in base]
+    assert compare(luck, base).p_value > 0.05
+    assert compare(gain, base).p_value < 0.001
+    assert compare(luck, base) == compare(luck, base)
+    assert compare(luck, base).p_value == compare(base, luck).p_value
+
+
+@pytest.mark.parametrize("scores", [[], [0.5, 1.0]])
+def test_no_difference_is_no_surprise(scores: list[float]) -> None:
+    result = compare(scores, scores)
+    assert (result.difference, result.p_value, result.same) == (0.0, 1.0, len(scores))
+
+
+# What it takes
+
+
+@pytest.mark.parametrize("distinct", [400, 10**9])
+def test_memory_stays_small_however_much_is_drawn(distinct: int) -> None:
+    draw = random.Random(6)
+    a, b = (named([draw.randrange(distinct) / distinct for _ in range(5_000)]) for _ in range(2))
+    compare_pair(a, b, samples=2)
+    tracemalloc.start()
+    try:
+        compare_pair(a, b, samples=1_000)
+        assert tracemalloc.get_traced_memory()[1] < 30 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_without_numpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(MissingExtra, match=r"hoptree\[eval\]"):
+        compare_pair({"q": 1.0, "p": 0.0}, {"q": 0.0, "p": 0.0})
