@@ -255,7 +255,7 @@ def test_table_15_with_robust_asks_about_the_performer_and_not_about_the_name_gi
     endpoint.on("taikc/read", "illness", contains="Question: How did Anita Thallaug die?")
     endpoint.on("taikc/summarise", "Anita Thallaug performed Sommer I Palma and died of illness.")
     endpoint.on("taikc/final", "illness")
-    result = ask(TABLE_15, endpoint, corpus, tmp_path, [], robust=True)
+    result = ask(TABLE_15, endpoint, corpus, tmp_path, [], robust=True, continuation=False)
     assert result.answer == "illness"
     assert [node.resolved for node in preorder(result.tree)][1] == "How did Anita Thallaug die?"
 

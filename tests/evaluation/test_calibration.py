@@ -129,6 +129,7 @@ def test_boundary_awareness_by_hand() -> None:
     # Direct F1: 1, 1, 0, 0 and 2/3 ("lake como" against "como").
     assert astuple(found.direct) == pytest.approx((5, (2 + 2 / 3) / 5, 2 / 5, 3 / 5, 3 / 5))
     assert astuple(found.confident) == pytest.approx((3, 2 / 9, 0, 1 / 3, 1 / 3))
+    assert astuple(found.kept) == pytest.approx((3, 2 / 3, 2 / 3, 2 / 3, 2 / 3)), "what Direct QA said to the same"
     assert astuple(found.gap) == pytest.approx((2, 1 / 3, 0, 1 / 2, 1 / 2))
     assert found.consistency_f1 == pytest.approx((2 / 3 + 0 + 0) / 3)
     assert found.consistency_judged == pytest.approx(1 / 3)
@@ -201,7 +202,7 @@ def test_half_judged_pairs_are_refused() -> None:
 def figures_of(confident: float, gap: float, direct: float) -> BoundaryAwareness:
     """A data set of which only the mean F1 is known."""
     all_of_it, sure, unsure = (Domain(1, value, None, None, None) for value in (direct, confident, gap))
-    return BoundaryAwareness(all_of_it, sure, unsure, consistency_f1=None, consistency_judged=None, flips=())
+    return BoundaryAwareness(all_of_it, sure, sure, unsure, consistency_f1=None, consistency_judged=None, flips=())
 
 
 def test_the_papers_table_4_gives_the_papers_figure_9() -> None:

@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.errors import ConfigError, EndpointError, InputError
-from hoptree.evaluation.judge import SHOWN, JudgeItem, JudgeReport, Verdict, agreement, judge_all, read_verdict
+from hoptree.evaluation.judge import (
+    SHOWN,
+    Agreement,
+    JudgeItem,
+    JudgeReport,
+    Verdict,
+    agreement,
+    judge_all,
+    read_verdict,
+)
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.cache import Cache
 from hoptree.runtime.calls import Calls
@@ -143,6 +152,18 @@ def test_many_are_judged_at_once() -> None:
     assert model.most > 10
 
 
+def test_each_verdict_is_told_when_it_is_there() -> None:
+    heard: list[str] = []
+
+    async def hear(verdict: Verdict) -> None:
+        heard.append(verdict.id)
+
+    model = ScriptedModel(rules=[Rule("Yes", contains="slow", latency=0.05), Rule("No")])
+    items = [item("slow", name="slow"), item("quick", name="quick")]
+    report = asyncio.run(judge_all(items, model, Calls(None), hear))
+    assert heard == ["quick", "slow"] and [verdict.id for verdict in report.verdicts] == ["slow", "quick"]
+
+
 def test_a_failure_that_passes_is_no_error() -> None:
     report = judged([item("Paris")], ScriptedModel(rules=[Rule(fault="429", times=1), Rule("Yes")]))
     assert (report.accuracy, report.errors) == (1.0, 0)
@@ -171,11 +192,33 @@ def test_nothing_to_judge_has_no_accuracy() -> None:
     assert not model.requests
 
 
-def test_two_judges_agree_as_often_as_they_say_the_same() -> None:
-    def report(*correct: bool) -> JudgeReport:
-        return JudgeReport("m", "t", tuple(Verdict(str(place), said, False) for place, said in enumerate(correct)))
+def said(*correct: bool | None) -> JudgeReport:
+    """A report of Yes and No; None is a prediction nobody was asked about."""
+    verdicts = [Verdict(str(place), bool(one), False, asked=one is not None) for place, one in enumerate(correct)]
+    return JudgeReport("m", "t", tuple(verdicts))
 
-    assert agreement(report(True, True, False, False), report(True, False, False, False)) == 3 / 4
-    assert agreement(report(), report()) is None
-    with pytest.raises(InputError, match="not judged the same questions"):
-        agreement(report(True), report(True, True))
+
+def test_two_judges_agree_as_often_as_they_say_the_same() -> None:
+    # 3 of 4 the same; 1/2 and 1/4 of Yes give 1/8 + 3/8 = 1/2 by chance; (3/4 - 1/2) / (1 - 1/2) = 1/2.
+    assert agreement(said(True, True, False, False), said(True, False, False, False)) == Agreement(4, 3 / 4, 1 / 2)
+    assert agreement(said(True, False), said(False, True)) == Agreement(2, 0.0, -1.0)
+    assert agreement(said(), said()) == Agreement(0, None, None)
+
+
+def test_agreement_by_chance_alone_has_no_kappa() -> None:
+    assert agreement(said(True, True), said(True, True)) == Agreement(2, 1.0, None)
+
+
+def test_what_only_one_judge_was_asked_about_is_no_agreement() -> None:
+    assert agreement(said(True, None, False, True), said(True, None, None)).questions == 1
+    failed = JudgeReport("m", "t", (Verdict("0", False, False, error="EndpointError"), Verdict("1", True, False)))
+    assert agreement(failed, said(False, True)).questions == 1
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_agreement_is_the_same_from_both_sides(pairs: list[tuple[bool, bool]]) -> None:
+    mine, theirs = said(*(one for one, _ in pairs)), said(*(other for _, other in pairs))
+    found = agreement(mine, theirs)
+    assert found == agreement(theirs, mine)
+    assert found.rate is not None and 0 <= found.rate <= 1
+    assert found.kappa is None or -1 - 1e-9 <= found.kappa <= found.rate + 1e-9

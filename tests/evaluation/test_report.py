@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import html
 import io
@@ -17,13 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evaluation.report_runs import HOSTILE, cells, right, run, table
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.errors import InputError
-from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.report import as_csv, as_latex, as_markdown, find_runs, page, read_groups, tables_of, write_page
-from hoptree.evaluation.report.boundary import BOUNDARY
 from hoptree.evaluation.report.browser import Room, script_json
 from hoptree.evaluation.report.page import make_page
 from hoptree.evaluation.report.plots import density
@@ -31,53 +30,16 @@ from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.svg import Scale
 from hoptree.evaluation.report.tables import Number, Table, TableRow, as_html
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
-from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.indexing import build_index
 from hoptree.runtime.context import Prices
 from hoptree.values import Usage
 
-HOSTILE = "</script><img src=x onerror=alert(1)><!--<script>\u2028"
 CHAIN = {
     "query1": {
         "question": "Who directed the film Whiplash?",
         "children": {"query2": {"question": "Where was #query1 born?"}},
     }
 }
-
-
-def data(folder: Path, count: int = 8) -> Path:
-    rows = [
-        {
-            "id": f"q/{n}",
-            "question": f"What is number {n}?" if n else f"What is number 0? {HOSTILE}",
-            "answers": [f"answer {n}"],
-            "type": ["even", "odd"][n % 2],
-            "hops": 2 + n % 2,
-        }
-        for n in range(count)
-    ]
-    path = folder / "numbers" / "dev.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def script(path: Path, replies: Iterable[dict[str, Any]]) -> str:
-    path.write_text(json.dumps({"replies": list(replies)}), encoding="utf-8")
-    return f"scripted/{path}"
-
-
-def right(numbers: Iterable[int]) -> list[dict[str, Any]]:
-    return [{"contains": f"number {n}?", "reply": f"answer {n}"} for n in numbers]
-
-
-def run(folder: Path, called: str, replies: Iterable[dict[str, Any]], *, only: int | None = None, **more: Any) -> Path:
-    questions = data(folder)
-    model = script(folder / "model.json", replies)
-    wanted = Experiment(questions, model=model, **{"method": "direct", "name": f"{called} on numbers", **more})
-    out = folder / "runs" / called
-    asyncio.run(run_experiment(wanted, out, Ways(cache=None, only=only)))
-    return out
 
 
 def tree_run(folder: Path) -> Path:
@@ -97,15 +59,6 @@ def tree_run(folder: Path) -> Path:
         {"reply": f"nonsense {HOSTILE}"},
     ]
     return run(folder, "taikc", replies, method="taikc", corpus=str(folder / "idx"), prices=Prices(1.0, 2.0))
-
-
-def table(tables: Iterable[Table], title: str) -> Table:
-    return next(one for one in tables if one.title == title)
-
-
-def cells(one: Table, run_name: str) -> dict[str, Any]:
-    row = next(row for row in one.rows if row.name == run_name)
-    return dict(zip(one.columns, row.cells, strict=True))
 
 
 def rows_of(scores: Iterable[float], *, errors: frozenset[int] = frozenset()) -> tuple[Row, ...]:
@@ -191,6 +144,7 @@ def test_runs_over_other_questions_have_their_own_table_and_a_mean_over_both(tmp
     assert [(group.name, group.questions, len(group.runs)) for group in groups] == [("numbers", 8, 1), ("fewer", 4, 1)]
     overall = table(tables_of(groups), "All 2 data sets")
     assert cells(overall, "direct")["Mean EM"].value == 100 and len(overall.rows[0].run.split()) == 2
+    assert cells(overall, "direct")["Average"].value == 100 and "Mean Judge" not in overall.columns
     text = make_page(groups)
     assert "All 2 data sets: F1 against tokens a question" in text and "direct: F1 100.0 at " in text
     assert [one["set"] for one in page_data(text)["questions"]] == [0] * 8 + [1] * 4
@@ -298,7 +252,7 @@ def test_figures_have_titles_descriptions_and_run_ids(tmp_path: Path) -> None:
     ]
     for figure in figures:
         assert name in figure and 'role="img"' in figure and re.search(r"<desc[^>]*>[^<]{20,}</desc>", figure)
-    assert "taikc, Confident knowledge: 75.0" in figures[6] and "n/a" in figures[7]
+    assert "taikc (numbers), Confident knowledge: 75.0" in figures[6] and "n/a" in figures[7]
     assert "taikc, first attempt: 50.0 %; taikc, second attempt: 50.0 %" in figures[5]
     assert "50 to 60: 100.0 %" in figures[4], "one of two sub-questions from documents, in every question"
 

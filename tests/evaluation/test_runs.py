@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.endpoint import Endpoint, refused, said
 
-from hoptree.errors import ConfigError, InputError
+from hoptree.errors import ConfigError, EndpointError, InputError
+from hoptree.evaluation.asking import cited_sentences, failed_row
+from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, trace_of
 from hoptree.evaluation.running import Progress, Ways, run_experiment
-from hoptree.runtime.context import Prices
+from hoptree.evaluation.summary import summarise
+from hoptree.indexing import index_passages
+from hoptree.methods import registry
+from hoptree.methods.registry import list_methods, method
+from hoptree.runtime.context import Context, Prices
+from hoptree.values import Answer, Passage, Question
 
 
 def questions(path: Path, count: int = 6) -> Path:
@@ -64,6 +72,7 @@ def test_a_run_keeps_answers_scores_traces_and_what_they_rest_on(tmp_path: Path)
     assert events[0]["question_id"] == "q2" and events[-1]["answer"] == "answer 2"
     kept = read_run(tmp_path / "run")
     assert kept["questions"] == [f"q{n}" for n in range(6)] and kept["rests_on"]["prompts"]
+    assert kept["data_name"] == "data"
 
 
 def test_the_same_command_asks_nothing_twice(tmp_path: Path) -> None:
@@ -101,6 +110,27 @@ def test_what_must_be_changed_first_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no corpus"):
         run(wanted, tmp_path / "run")
     assert not (tmp_path / "run" / RESULTS).exists() or not read_rows(tmp_path / "run")
+
+
+def test_one_question_that_is_refused_at_once_does_not_end_the_run(tmp_path: Path) -> None:
+    with Endpoint() as endpoint:
+        endpoint.on("", lambda seen: said(f"answer {seen.text.partition('number ')[2][0]}", delay=0.1))
+        endpoint.on("", refused(400, "the context is too long"), contains="number 3?")
+        wanted = experiment(tmp_path, "openai/m", base_url=endpoint.url)
+        summary = run(wanted, tmp_path / "run")
+    assert (summary["finished"], summary["errors"]) == (6, {"EndpointError": 1})
+    assert summary["metrics"]["em"]["mean"] == pytest.approx(5 / 6)
+
+
+def test_an_endpoint_that_refuses_everything_ends_the_run_soon(tmp_path: Path) -> None:
+    questions(tmp_path / "many.jsonl", 200)
+    with Endpoint() as endpoint:
+        endpoint.on("", refused(401, "no such key"))
+        wanted = Experiment(tmp_path / "many.jsonl", method="direct", model="openai/m", base_url=endpoint.url)
+        with pytest.raises(EndpointError, match="refused the key"):
+            run(wanted, tmp_path / "run", concurrency=4)
+        assert len(endpoint.requests) < 20
+    assert not read_rows(tmp_path / "run")
 
 
 @pytest.mark.parametrize("what", ["data", "limit", "options"])
@@ -167,3 +197,128 @@ def test_progress_counts_what_is_there_and_what_is_new(tmp_path: Path) -> None:
     run(experiment(tmp_path, script(tmp_path / "m.json", right(range(6)))), tmp_path / "run", on_progress=hear)
     assert seen[0] == (6, 0) and seen[-1] == (6, 6)
     assert (tmp_path / "run" / RUN).exists()
+
+
+@pytest.fixture
+def citing() -> Iterator[None]:
+    """A method that cites sentences for question 0, says nothing of them for 1, fails on 2, and cites badly for 3."""
+    list_methods()
+    before = dict(registry._registered)
+
+    async def cite(question: Question, ctx: Context) -> Answer:
+        """Cite."""
+        await ctx.search(question.text, k=1)
+        if question.id == "q0":
+            ctx.decide("cited_sentences", [["Tosca ", 0], ["Tosca", 1]])
+        if question.id == "q2":
+            raise InputError("It broke down.")
+        if question.id == "q3":
+            ctx.decide("cited_sentences", ["Tosca, 0"])
+        return Answer("Puccini", support=("p1",))
+
+    method("cite", title="Cites")(cite)
+    yield
+    registry._registered.clear()
+    registry._registered.update(before)
+
+
+def supported(folder: Path, name: str) -> dict[str, Any]:
+    """A run over five questions with gold passages, the first four also with gold sentences."""
+    facts = {"supporting_facts": [["Tosca", 0], ["Giacomo  Puccini", 2]]}
+    rows = [
+        {"id": f"q{n}", "question": f"Who wrote Tosca, {n}?", "answers": ["Puccini"], "supporting_ids": ["p1", "p2"]}
+        | (facts if n < 4 else {})
+        for n in range(5)
+    ]
+    path = folder / "facts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    if not (folder / "index").exists():
+        index_passages([Passage("p1", "Tosca", "Tosca is by Puccini.")], folder / "index")
+    model = script(folder / "m.json", [{"reply": "Puccini"}])
+    return run(Experiment(path, method=name, model=model, corpus=str(folder / "index")), folder / name)
+
+
+def test_cited_sentences_are_scored_and_who_cites_none_scores_nothing(tmp_path: Path, citing: None) -> None:
+    metrics = supported(tmp_path, "cite")["metrics"]
+    rows = read_rows(tmp_path / "cite")
+    # Question 0: one of two cited sentences is gold, one of two gold ones is cited; the answer is right.
+    assert (rows[0].scores["support_f1"], rows[0].scores["support_em"], rows[0].scores["joint_f1"]) == (0.5, 0, 0.5)
+    # Question 1 says nothing of sentences, 2 failed, 3 cites what is no sentence; 4 has no gold ones.
+    assert [row.scores["support_f1"] for row in rows[1:4]] == [0, 0, 0] and "support_f1" not in rows[4].scores
+    assert metrics["support_f1"] == {"mean": 0.125, "plus_minus": pytest.approx(0.245), "questions": 4}
+    assert (metrics["joint_em"]["mean"], metrics["joint_recall"]["questions"]) == (0, 4)
+    # MuSiQue's: one passage cited, one of two; the failed question found it, and cites what was found.
+    assert rows[0].scores["passage_support_f1"] == pytest.approx(2 / 3)
+    assert metrics["passage_support_f1"]["questions"] == 5
+
+
+def test_a_method_that_cites_no_sentences_has_no_support_score(tmp_path: Path) -> None:
+    summary = supported(tmp_path, "oner")
+    assert "support_f1" not in summary["metrics"] and "passage_support_f1" in summary["metrics"]
+    assert read_rows(tmp_path / "oner")[0].scores["joint_f1"] is None
+
+
+def test_without_documents_nothing_can_be_cited(tmp_path: Path) -> None:
+    run(experiment(tmp_path, script(tmp_path / "m.json", right(range(6)))), tmp_path / "run")
+    assert not [name for name in read_rows(tmp_path / "run")[0].scores if "support" in name or "citation" in name]
+
+
+@pytest.mark.parametrize(
+    ("said", "cited"), [([], None), ([[["A", 1]]], (("A", 1),)), ([[["A", 1]], []], ()), ([5], ()), ([[["A"]]], ())]
+)
+def test_the_last_word_on_sentences_counts(said: list[Any], cited: Any) -> None:
+    events = [{"event": "decision", "kind": "cited_sentences", "value": value} for value in said]
+    assert (
+        cited_sentences([{"event": "start"}, {"event": "decision", "kind": "grounded", "value": 1}, *events]) == cited
+    )
+
+
+def trivia(folder: Path) -> Path:
+    """Two questions: one with an answer that the documents give, one without any."""
+    index_passages([Passage("p1", "The Falkland Islands", "Argentina invaded them in 1982.")], folder / "index")
+    rows = [
+        {"id": "q0", "question": "Who invaded the Falkland Islands?", "answers": ["Argie", "Argentina", "Argentyna"]},
+        {"id": "q1", "question": "What is the number of the Falkland Islands?", "answers": ["answer 1", "one"]},
+    ]
+    path = folder / "trivia.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_answers_that_no_document_gives_can_be_left_out(tmp_path: Path) -> None:
+    path = trivia(tmp_path)
+    model = script(tmp_path / "m.json", [{"reply": "Argie"}])
+    given: dict[str, Any] = {"method": "direct", "model": model, "corpus": str(tmp_path / "index")}
+    loose = run(Experiment(path, **given), tmp_path / "loose")
+    summary = run(Experiment(path, filter_answers=10, retriever="linked", **given), tmp_path / "run")
+    assert (loose["metrics"]["em"]["mean"], summary["metrics"]["em"]["mean"]) == (0.5, 0.0)
+    assert (summary["answer_filter"]["left_out"], summary["answer_filter"]["untouched"]) == (2, 1)
+    assert [row.answers for row in read_rows(tmp_path / "run")] == [("Argentina",), ("answer 1", "one")]
+    first, second = (read_run(tmp_path / name)["rests_on"] for name in ("loose", "run"))
+    assert second["answer_filter"].startswith("10 passages of bm25:") and "answer_filter" not in first
+    assert first["data"] != second["data"]
+    with pytest.raises(InputError, match="rests on something else: answer_filter"):
+        run(Experiment(path, filter_answers=9, retriever="linked", **given), tmp_path / "run")
+    assert summarise(tmp_path / "run")["answer_filter"] == summary["answer_filter"]
+
+
+def test_answers_cannot_be_filtered_without_documents(tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, script(tmp_path / "m.json", right(range(6))), filter_answers=10)
+    with pytest.raises(InputError, match="without documents"):
+        run(wanted, tmp_path / "run")
+    for number in (0, True, "all"):
+        with pytest.raises(ConfigError, match="filter_answers: 1000"):
+            experiment(tmp_path, "scripted/x", filter_answers=number)
+
+
+def test_a_question_nobody_could_be_asked_has_a_bill_of_nothing(tmp_path: Path) -> None:
+    row = failed_row(Example("q", "Who?", ("Ada",)), InputError("Nobody there."), searchable=False)
+    assert row.usage["llm_calls"] == 0 and row.scores["f1"] == 0.0
+
+
+def test_a_run_without_outcomes_has_no_means(tmp_path: Path) -> None:
+    run(experiment(tmp_path, script(tmp_path / "m.json", right(range(6)))), tmp_path / "run")
+    (tmp_path / "run" / RESULTS).write_text("")
+    summary = summarise(tmp_path / "run")
+    assert summary["usage"]["llm_calls"] == {"total": 0.0, "mean": None, "median": None, "p95": None}
+    assert summary["metrics"] == {} and summary["judges"] == {}

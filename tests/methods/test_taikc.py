@@ -457,7 +457,7 @@ def test_a_budget_of_seconds_stops_a_slow_model() -> None:
     assert (run.result.answer, run.result.stopped_by) == ("Damien Chazelle", "seconds")
 
 
-# Robust
+# Robust: with continuation off, as careful as it can be
 
 
 def well_read(raw: object = CHAIN) -> list[Rule]:
@@ -466,20 +466,24 @@ def well_read(raw: object = CHAIN) -> list[Rule]:
     return [plan(raw), born, *rules(raw, read="Damien Chazelle")[1:]]
 
 
+def careful(script: list[Rule], **given: Any) -> Run:
+    return Run(script, robust=True, continuation=False, **given)
+
+
 def test_robust_asks_documents_first() -> None:
-    run = Run(well_read(), robust=True)
+    run = careful(well_read())
     assert [step for step in run.steps if step in ("read", "confident")] == ["read", "read"]
     assert (run.node(1)["source"], run.node(1)["iterations"]) == ("external", 1)
 
 
 def test_robust_goes_on_from_confident_memory() -> None:
-    run = Run(rules(read="NOT FOUND", confident="memory"), robust=True)
+    run = careful(rules(read="NOT FOUND", confident="memory"))
     assert (run.node(1)["source"], run.node(1)["answer"], run.node(1)["iterations"]) == ("internal", "memory", 2)
     assert run.result.answer == "final answer"
 
 
 def test_robust_gives_no_answer_where_nothing_is_found() -> None:
-    run = Run(rules(read="NOT FOUND"), robust=True)
+    run = careful(rules(read="NOT FOUND"))
     assert (run.result.answer, run.result.abstained) == ("", True)
     assert "direct" not in run.steps and "final" not in run.steps
 
@@ -496,18 +500,95 @@ def test_robust_mends_leaks() -> None:
 
 
 def test_robust_answers_must_stand_in_the_passages() -> None:
-    run = Run(rules(read="Denis Villeneuve"), robust=True)
+    run = careful(rules(read="Denis Villeneuve"))
     assert run.node(1)["state"] == "unanswered"
     assert (run.result.answer, run.result.abstained) == ("", True)
 
 
 def test_robust_keeps_chains_word_for_word_without_asking_the_model() -> None:
-    run = Run(well_read({"query1": "Who directed Whiplash?", "query2": "Where was Damien Chazelle born?"}), robust=True)
+    run = careful(well_read({"query1": "Who directed Whiplash?", "query2": "Where was Damien Chazelle born?"}))
     assert "summarise" not in run.steps
     assert run.result.chains == (
         "Who directed Whiplash? Damien Chazelle.",
         "Where was Damien Chazelle born? Providence.",
     )
+
+
+# Robust: with continuation, the surer of two last readings
+
+
+def two_readings(first: float, last: float) -> list[Rule]:
+    """The question itself is read as Boston, the chains as Providence, as surely as told."""
+    once = Rule("Boston", step="read", contains=ROOT, logprob=first)
+    return [plan(CHAIN), once, *well_read()[1:-1], Rule("Providence", step="final", logprob=last)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "answer"), [(-0.1, -0.5, "Boston"), (-0.5, -0.1, "Providence"), (-0.2, -0.2, "Providence")]
+)
+def test_the_surer_of_two_readings_is_taken(first: float, last: float, answer: str) -> None:
+    run = Run(two_readings(first, last), robust=True)
+    assert run.result.answer == answer
+    assert run.of("decision", kind="surer")[0]["answers"] == ["Boston", "Providence"]
+
+
+def test_the_last_reading_sees_chains_and_what_they_cite() -> None:
+    shelf = Shelf(FOUND, *(Passage(f"q{n}", "Other", f"Number {n}.") for n in range(6)))
+    run = Run(two_readings(-0.5, -0.1), robust=True, shelf=shelf, k=3)
+    [(_, said)] = [asked for asked in run.model.requests if asked[0] == "taikc/final"]
+    assert "Who directed the film Whiplash? Damien Chazelle. Where was Damien Chazelle born? Providence." in said
+    assert said.index("Whiplash was directed by") < said.index("Number 0.")
+    assert "Number 1." in said and "Number 2." not in said
+
+
+def test_with_continuation_an_answer_that_no_passage_holds_keeps_the_chain_whole() -> None:
+    run = Run(rules(read="Denis Villeneuve"), robust=True)
+    assert (run.node(1)["answer"], run.node(2)["resolved"]) == ("Denis Villeneuve", "Where was Denis Villeneuve born?")
+    assert not run.of("decision", kind="grounded", value=True)
+    assert run.result.answer == "final answer"
+
+
+def test_where_neither_reading_finds_anything_there_is_no_answer() -> None:
+    run = Run(rules(read="NOT FOUND", final="NOT FOUND"), robust=True)
+    assert (run.result.answer, run.result.abstained) == ("", True)
+
+
+COMPARED = {
+    "query1": {"question": "When was Alan Turing born?"},
+    "query2": {"question": "Who wrote Emma?", "children": {"query3": "When was #query2 born?"}},
+}
+
+
+def test_comparisons_are_made_in_code() -> None:
+    """The model would have said Emma."""
+    script = [
+        plan(COMPARED),
+        Rule("23 June 1912", step="read", contains="Question: When was Alan Turing"),
+        Rule("Jane Austen", step="read", contains="Question: Who wrote Emma"),
+        Rule("16 December 1775", step="read", contains="Question: When was Jane Austen"),
+        *rules(COMPARED, read="Emma", final="Emma")[1:],
+    ]
+    question = "Who was born later, Alan Turing or Jane Austen?"
+    for continuation in (True, False):
+        shelf = Shelf(
+            Passage("a", "Alan Turing", "Alan Turing was born on 23 June 1912."),
+            Passage("b", "Emma", "Emma was written by Jane Austen, who was born on 16 December 1775."),
+        )
+        run = Run(script, question=question, robust=True, continuation=continuation, shelf=shelf)
+        assert run.result.answer == "Alan Turing"
+        assert run.of("decision", kind="compared", value=True)[0]["facts"] == {
+            "Alan Turing": "23 June 1912",
+            "Jane Austen": "16 December 1775",
+        }
+        assert "final" not in run.steps
+        assert [passage.id for passage in run.result.evidence] == ["a", "b"]
+
+
+def test_a_comparison_that_facts_do_not_decide_is_left_to_reading() -> None:
+    script = rules(COMPARED, read="unclear", final="Jane Austen")
+    run = Run(script, question="Who was born later, Alan Turing or Jane Austen?", robust=True)
+    assert run.of("decision", kind="compared")[0]["value"] is False
+    assert run.result.answer == "Jane Austen"
 
 
 # What the tables and figures are drawn from

@@ -50,6 +50,8 @@ def compare(
     rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
     groups = {row.id: str(getattr(row, by)) for some in rows.values() for row in some} if by else {}
     found: dict[str, Any] = {}
+    if "judge" in metric:
+        _same_judge(runs)
     for one in metric:
         scores = {name: _scores(some, one) for name, some in rows.items()}
         pairs = compare_runs(scores, common_only=common_only)
@@ -82,6 +84,18 @@ def _names(paths: list[Path], names: list[str]) -> list[str]:
     if len(set(folders)) < len(folders):
         raise InputError("A run cannot be compared with itself.", "Give each folder once.")
     return folders
+
+
+def _same_judge(runs: list[Path]) -> None:
+    from hoptree.evaluation.judgements import read_judgements
+
+    judges = {path: judged[-1].judge.name for path in runs if (judged := read_judgements(path))}
+    if len(set(judges.values())) > 1:
+        said = "; ".join(f"{path}: {judge}" for path, judge in judges.items())
+        raise InputError(
+            f"The runs were last judged by different models ({said}).",
+            "Have one judge them all: hoptree judge RUN… --model SPEC, or compare --metric judge:NAME.",
+        )
 
 
 def _scores(rows: list[Row], metric: str) -> dict[str, float | None]:

@@ -17,7 +17,7 @@ __all__ = ["demo"]
 
 DEMO_QUESTION = "q01"
 # What the embedded 1.5B model does best with: it rarely knows what it does not know, so documents come first.
-DEMO_SETTINGS = {"taikc": {"robust": "on", "k": "3"}}
+DEMO_SETTINGS = {"taikc": {"robust": "on", "continuation": "off", "k": "3"}}
 
 
 @interruptible

@@ -12,7 +12,21 @@ from typing import NoReturn
 import typer
 
 from hoptree import __version__
-from hoptree.cli import ask, compare, demo, eval_retrieval, index, machine, methods, report, run, search
+from hoptree.cli import (
+    ask,
+    boundary,
+    compare,
+    demo,
+    eval_retrieval,
+    index,
+    judge,
+    machine,
+    methods,
+    report,
+    reproduce,
+    run,
+    search,
+)
 from hoptree.cli.console import print_error
 from hoptree.errors import HoptreeError, InternalError
 
@@ -41,8 +55,11 @@ app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
 app.command("run")(run.run)
+app.command("boundary")(boundary.boundary)
+app.command("judge")(judge.judge)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
+app.command("reproduce")(reproduce.reproduce)
 app.command("methods")(methods.methods)
 app.add_typer(machine.models_app, name="models")
 app.command("doctor")(machine.doctor)

@@ -18,14 +18,17 @@ from hoptree.cli.search import Rerank
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
+    from hoptree.evaluation.experiment import Experiment
+    from hoptree.evaluation.judging import JudgeProgress
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import Progress, Ways
     from hoptree.models.model import Model as OpenModel
 
-__all__ = ["run"]
+__all__ = ["describe", "describe_judge", "run", "shown"]
 
-_SHOWN = ("em", "f1", "contains", "retrieval_recall")
+_SHOWN = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall")
 _SAMPLE = 5
+_EVERY = 0.2
 
 
 def run(
@@ -67,6 +70,24 @@ def run(
     ] = "",
     max_cost: Annotated[
         float | None, typer.Option(min=0, help="Begin no question once this much was spent.", show_default=False)
+    ] = None,
+    judge: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL", help="Have the answers judged by this model, as hoptree judge does.", show_default=False
+        ),
+    ] = "",
+    judge_base_url: Annotated[
+        str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.", show_default=False)
+    ] = "",
+    filter_answers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PASSAGES",
+            min=1,
+            help="Leave out accepted answers that are not in the question's first so many passages (TriviaQA: 1000).",
+            show_default=False,
+        ),
     ] = None,
     base_url: BaseURL = "",
     concurrency: Annotated[
@@ -118,6 +139,9 @@ def run(
         **({"ids": ids} if ids is not None else {}),
         **({"budget": Budget.parse(budget)} if budget else {}),
         **({"prices": read_prices(prices)} if prices else {}),
+        **({"filter_answers": filter_answers} if filter_answers is not None else {}),
+        **({"judge": judge} if judge else {}),
+        **({"judge_base_url": judge_base_url} if judge_base_url else {}),
     }
     if experiment is not None:
         planned = read_plan(experiment, data or experiment.parent, given)
@@ -145,7 +169,6 @@ def run(
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
     """All runs, one after another; a model that several use is loaded once."""
     from hoptree.evaluation.indexes import index_for
-    from hoptree.evaluation.running import run_experiment
     from hoptree.models import open_model
 
     summaries = []
@@ -160,8 +183,7 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
                 models[key] = open_model(wanted.model, base_url=wanted.base_url)
             began = time.monotonic()
             folder = out / one.folder if one.run_name else out
-            with _shown(quiet, ways.max_cost) as show:
-                summary = await run_experiment(wanted, folder, ways, model=models[key], on_progress=show)
+            summary = await _run_one(wanted, folder, ways, models[key], quiet=quiet)
             if ways.only is not None:
                 summary["estimate"] = _estimate(summary, time.monotonic() - began)
             summaries.append(summary)
@@ -169,6 +191,20 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
         for model in models.values():
             await model.aclose()
     return summaries
+
+
+async def _run_one(wanted: Experiment, folder: Path, ways: Ways, model: OpenModel, *, quiet: bool) -> dict[str, Any]:
+    from hoptree.evaluation.running import run_experiment
+
+    with shown(quiet) as show:
+        return await run_experiment(
+            wanted,
+            folder,
+            ways,
+            model=model,
+            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe(now, ways.max_cost)),
+            on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+        )
 
 
 def _estimate(summary: dict[str, Any], seconds: float) -> dict[str, float]:
@@ -179,17 +215,26 @@ def _estimate(summary: dict[str, Any], seconds: float) -> dict[str, float]:
         "llm_calls": round(usage["llm_calls"]["total"] * share),
         "tokens": round((usage["prompt_tokens"]["total"] + usage["completion_tokens"]["total"]) * share),
         "cost": usage["cost"]["total"] * share,
-        "seconds_one_by_one": round(usage["seconds"]["mean"] * summary["questions"]),
+        "seconds_one_by_one": round(usage["seconds"]["total"] * share),
         "seconds_like_the_sample": round(seconds * share),
     }
 
 
 @contextmanager
-def _shown(quiet: bool, max_cost: float | None) -> Iterator[Callable[[Progress], None]]:
-    """How far the run is, on the terminal only."""
+def shown(quiet: bool) -> Iterator[Callable[[int, int, Callable[[], str]], None]]:
+    """How many of how many are done, and what else is to be said, on the terminal only.
+
+    The latter is made a few times a second at most: to sum up thousands of questions after each of them takes a while.
+    """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(stderr=True)
     columns = (
@@ -200,18 +245,28 @@ def _shown(quiet: bool, max_cost: float | None) -> Iterator[Callable[[Progress],
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("starting", total=None)
+        next_time = 0.0
 
-        def show(progress: Progress) -> None:
-            bar.update(
-                task, completed=len(progress.rows), total=progress.total, description=_described(progress, max_cost)
-            )
+        def show(done: int, total: int, say: Callable[[], str]) -> None:
+            nonlocal next_time
+            if not bar.disable and (time.monotonic() >= next_time or done == total):
+                bar.update(task, completed=done, total=total, description=say())
+                next_time = time.monotonic() + _EVERY
 
         yield show
 
 
-def _described(progress: Progress, max_cost: float | None) -> str:
+def describe_judge(progress: JudgeProgress) -> str:
+    """How far a judge is, in a few words."""
+    seconds = max(time.monotonic() - progress.began, 1e-3)
+    right = f", {100 * progress.correct / progress.done:.1f} % right" if progress.done else ""
+    return f"judging: {progress.new / seconds:.2f} answers/s{right}"
+
+
+def describe(progress: Progress, max_cost: float | None = None) -> str:
+    """How far a run is, in a few words."""
     from hoptree.evaluation.summary import half_width
 
     seconds = max(time.monotonic() - progress.began, 1e-3)
@@ -234,11 +289,17 @@ def _report(summary: dict[str, Any]) -> None:
     for name in _SHOWN:
         if metric := summary["metrics"].get(name):
             typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}")
-    typer.echo(
-        f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
-        f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
-        f"{usage['seconds']['mean']:.2f} s"
-    )
+    if finished:
+        typer.echo(
+            f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
+            f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
+            f"{usage['seconds']['mean']:.2f} s"
+        )
+    if left := summary.get("answer_filter"):
+        typer.echo(
+            f"  {left['left_out']:,} accepted answers were left out; {left['untouched']:,} questions keep all, as none "
+            "of theirs was found"
+        )
     for kind, count in summary["errors"].items():
         typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
     if summary["abstained"]:

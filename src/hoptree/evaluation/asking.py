@@ -12,11 +12,19 @@ from hoptree.errors import HoptreeError
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import Row
-from hoptree.evaluation.support import recall_by_hop, score_citations, tree_recall
+from hoptree.evaluation.support import (
+    Sentence,
+    recall_by_hop,
+    score_citations,
+    score_passages,
+    score_support,
+    tree_recall,
+)
 from hoptree.runtime.result import Result
 from hoptree.runtime.trace import Event
+from hoptree.values import Usage
 
-__all__ = ["Asked", "Asker", "EngineAsker", "at_once", "failed_row"]
+__all__ = ["Asked", "Asker", "EngineAsker", "at_once", "cited_sentences", "failed_row"]
 
 _AT_ONCE = 512
 """Questions under way together, at most: more would only wait for the model, with all they found in memory."""
@@ -82,7 +90,22 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         sources=dict(Counter(event["source"] for event in events if event["event"] == "node" and "source" in event)),
         trace=events[0]["run"],
     )
-    return replace(row, scores=_scored(example, row, searched=searchable))
+    return replace(row, scores=_scored(example, row, cited_sentences(events), searched=searchable))
+
+
+def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
+    """The sentences a method says its answer rests on, each a title and a number from 0 on; None if it says none.
+
+    It says so in a decision "cited_sentences", whose value is a list of such pairs; the last one counts. What is no
+    such list cites nothing.
+    """
+    said = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "cited_sentences"]
+    if not said:
+        return None
+    try:
+        return tuple((" ".join(title.split()), int(number)) for title, number in said[-1])
+    except (TypeError, ValueError, AttributeError):
+        return ()
 
 
 def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
@@ -96,18 +119,24 @@ def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> 
         hops=example.hops,
         error=type(failure).__name__,
         error_message=str(failure),
+        usage=Usage().as_dict(),
         gold=example.supporting_ids,
     )
-    return replace(row, scores=_scored(example, row, searched=searchable))
+    return replace(row, scores=_scored(example, row, None, searched=searchable))
 
 
-def _scored(example: Example, row: Row, *, searched: bool) -> dict[str, float | None]:
+def _scored(
+    example: Example, row: Row, sentences: tuple[Sentence, ...] | None, *, searched: bool
+) -> dict[str, float | None]:
     """All scores of an outcome; None where the data set does not tell what is gold, or there was nothing to search."""
     scores = score_answer(row.answer, row.answers)
     if not searched:
         return scores
+    if example.supporting_facts:
+        scores |= score_support(row.answer, row.answers, sentences, example.supporting_facts)
     scores["retrieval_recall"] = tree_recall(row.retrieved, row.gold)
     found = [name for search in row.retrieved for name in search]
     for hop, share in enumerate(recall_by_hop(found, example.hop_ids), 1):
         scores[f"recall_hop_{hop}"] = share
+    scores |= score_passages(row.cited, row.gold)
     return scores | score_citations(row.cited, row.gold, failed=bool(row.error))

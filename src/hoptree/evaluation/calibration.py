@@ -162,13 +162,14 @@ class BoundaryAwareness:
     """TAIKC's measures of knowing what one knows (appendix C; Table 4, Figures 5 and 7 to 11).
 
     `direct` is every question in the Direct QA setting, `confident` those answered in the Confident QA setting
-    (confident knowledge), `gap` those refused there, with their Direct QA answers (knowledge gap). Consistency is how
-    far the two settings' answers agree where both gave one: by F1, and by a judge. `flips` are the questions of
-    Figure 7.
+    (confident knowledge), `kept` the same questions with their Direct QA answers, `gap` those refused there, with their
+    Direct QA answers (knowledge gap). Consistency is how far the two settings' answers agree where both gave one: by
+    F1, and by a judge. `flips` are the questions of Figure 7.
     """
 
     direct: Domain
     confident: Domain
+    kept: Domain
     gap: Domain
     consistency_f1: float | None
     consistency_judged: float | None
@@ -182,8 +183,10 @@ class BoundaryAwareness:
         """
         found = {"consistency_f1": self.consistency_f1, "consistency_judged": self.consistency_judged}
         for name in _MEASURES:
-            direct, sure, gap = (getattr(part, name) for part in (self.direct, self.confident, self.gap))
-            found |= {f"direct_{name}": direct, f"confident_{name}": sure, f"knowledge_gap_{name}": gap}
+            parts = (self.direct, self.confident, self.kept, self.gap)
+            direct, sure, kept, gap = (getattr(part, name) for part in parts)
+            found |= {f"direct_{name}": direct, f"confident_{name}": sure, f"kept_{name}": kept}
+            found |= {f"knowledge_gap_{name}": gap}
             found |= {f"gain_{name}": _less(sure, direct), f"gap_{name}": _less(sure, gap)}
         return found
 
@@ -217,6 +220,7 @@ def boundary(
     return BoundaryAwareness(
         direct=_domain(direct.values()),
         confident=_domain(sure for _, sure in both.values()),
+        kept=_domain(plain for plain, _ in both.values()),
         gap=_domain(direct[name] for name, sure in confident.items() if sure is None),
         consistency_f1=_mean([overlap(sure.answer, plain.answer).f1 for plain, sure in both.values()]),
         consistency_judged=None if same is None else _mean([same[name] for name in both]),

@@ -7,23 +7,26 @@ import json
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
 from hoptree.engine import Engine
-from hoptree.evaluation.datasets import DataSet, read_examples
-from hoptree.models import DEFAULT_MODEL
+from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.datasets import DataSet, filter_answers, read_examples
+from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
+from hoptree.retrieval.opening import open_retriever
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.cache import Store
 from hoptree.runtime.context import Prices
 from hoptree.runtime.prompts import prompts_digest
 from hoptree.runtime.trace import Listener
+from hoptree.sample import sample_index
 
-__all__ = ["Experiment", "described"]
+__all__ = ["Experiment", "described", "experiment_of"]
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
 
@@ -33,7 +36,9 @@ class Experiment:
     """Everything that decides what a run's numbers mean.
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
-    `budget` holds for each question.
+    `budget` holds for each question. With `filter_answers`, accepted answers that are not in that many passages of the
+    corpus are left out, as RA-ISF does for TriviaQA. `judge` names the model that judges the answers in the end, at
+    `judge_base_url` or else at the model's own.
     """
 
     data: Path
@@ -49,11 +54,43 @@ class Experiment:
     ids: Path | None = None
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
+    filter_answers: int | None = None
+    judge: str = ""
+    judge_base_url: str = ""
     name: str = ""
 
     def read_data(self) -> DataSet:
         """The questions that are asked, in their order."""
         return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids)
+
+    def __post_init__(self) -> None:
+        wanted = self.filter_answers
+        if wanted is not None and (type(wanted) is not int or wanted < 1):
+            raise ConfigError(f"Answers cannot be looked for in {wanted!r} passages.", "Write filter_answers: 1000.")
+        if not isinstance(self.judge, str):
+            raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
+
+    async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
+        """The questions without the answers that the corpus does not give, and what `run.json` says of that.
+
+        They are looked for with BM25, so that they are the same for runs with other retrievers over the same corpus.
+        """
+        if self.filter_answers is None:
+            return data, {}
+        if self.corpus is None:
+            raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
+        retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus)
+        try:
+            found = await filter_answers(data, retriever, k=self.filter_answers)
+        finally:
+            await retriever.aclose()
+        looked_in = f"{self.filter_answers} passages of {retriever.identity}"
+        return found.data, {"looked_in": looked_in, "left_out": found.left_out, "untouched": len(found.untouched)}
+
+    def open_judge(self) -> Model:
+        """The model that judges; at the address of the run's own model, if it is at one too and has none itself."""
+        at_endpoint = self.judge.startswith("openai/")
+        return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
 
     def open(
         self,
@@ -80,7 +117,9 @@ class Experiment:
         )
 
 
-def described(experiment: Experiment, data: DataSet, engine: Engine) -> dict[str, Any]:
+def described(
+    experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What `run.json` says of a run: two runs whose `rests_on` are equal ask the same of the same."""
     ids = [example.id for example in data.examples]
     options = {option.name: engine.options.get(option.name, option.default) for option in engine.method.options}
@@ -94,18 +133,35 @@ def described(experiment: Experiment, data: DataSet, engine: Engine) -> dict[str
         "model": engine.model.identity,
         "budget": asdict(experiment.budget),
         "version": __version__,
+        **({"answer_filter": answer_filter["looked_in"]} if answer_filter else {}),
     }
     digest = hashlib.sha256(json.dumps(rests_on, sort_keys=True, default=str).encode()).hexdigest()[:12]
     return {
         "format": 1,
         "id": digest,
         "name": experiment.name or f"{experiment.method} on {data.name}",
+        "data_name": data.name,
         "experiment": _as_json(experiment),
         "rests_on": json.loads(json.dumps(rests_on, default=str)),
         "fidelity": engine.method.fidelity(engine.options),
         "environment": _environment(),
+        **({"answer_filter": dict(answer_filter)} if answer_filter else {}),
         "questions": ids,
     }
+
+
+def experiment_of(run: Mapping[str, Any], kind: type[Experiment] = Experiment) -> Experiment:
+    """The experiment that a `run.json` tells of."""
+    known = {one.name for one in fields(Experiment)}
+    try:
+        said = {name: value for name, value in run["experiment"].items() if name in known}
+        said["data"] = Path(said["data"])
+        said["ids"] = Path(said["ids"]) if said.get("ids") is not None else None
+        said["budget"] = Budget(**said.get("budget") or {})
+        said["prices"] = Prices(**said["prices"]) if said.get("prices") else None
+        return kind(**said)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"The run does not say how it was made: {error}.", "Run it again with hoptree run.") from error
 
 
 def _as_json(experiment: Experiment) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 
-__all__ = ["JudgeItem", "JudgeReport", "Verdict", "agreement", "judge_all", "read_verdict"]
+__all__ = ["Agreement", "JudgeItem", "JudgeReport", "Verdict", "agreement", "judge_all", "read_verdict", "template"]
 
 SHOWN = 20
 """Accepted answers the judge sees: the main one and those nearest to the prediction. Some questions have thousands."""
@@ -121,18 +121,48 @@ class JudgeReport:
         return [asdict(verdict) for verdict in self.verdicts]
 
 
-async def judge_all(items: Sequence[JudgeItem], model: Model, calls: Calls) -> JudgeReport:
-    """Have every prediction judged, as many at once as the endpoint takes.
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How often two judges say the same, as TAIKC's Table 7 compares them, over the questions both were asked about.
+
+    `kappa` is Cohen's: how far that is above what their numbers of Yes would give by chance (0), up to always (1). It
+    is None where chance alone would make them agree always.
+    """
+
+    questions: int
+    rate: float | None
+    kappa: float | None
+
+
+async def _unheard(verdict: Verdict) -> None:
+    """Nobody listens."""
+
+
+def template() -> str:
+    """The name and digest of the prompt a judge is given."""
+    prompt = prompt_for("evaluation", "judge")
+    return f"{prompt.name}@{prompt.digest}"
+
+
+async def judge_all(
+    items: Sequence[JudgeItem], model: Model, calls: Calls, on_verdict: Callable[[Verdict], Awaitable[None]] = _unheard
+) -> JudgeReport:
+    """Have every prediction judged, as many at once as the endpoint takes; `on_verdict` hears of each when it is there.
 
     A prediction that matches exactly is judged like any other, so that the judge can be held against it. A call that
     fails is a No and counted; if all fail, that is an error and no accuracy of 0.
     """
     failures: list[ModelError] = []
-    verdicts = await together(_judge(item, model, calls, failures) for item in items)
+
+    async def judge(item: JudgeItem) -> Verdict:
+        verdict = await _judge(item, model, calls, failures)
+        await on_verdict(verdict)
+        return verdict
+
+    verdicts = await together(judge(item) for item in items)
     if failures and len(failures) == sum(verdict.asked for verdict in verdicts):
         raise failures[0]
-    prompt = prompt_for("evaluation", "judge")
-    return JudgeReport(model.name, f"{prompt.name}@{prompt.digest}", tuple(verdicts))
+    return JudgeReport(model.name, template(), tuple(verdicts))
 
 
 def read_verdict(reply: str) -> bool | None:
@@ -141,13 +171,17 @@ def read_verdict(reply: str) -> bool | None:
     return {"yes": True, "no": False}.get(word[0].casefold()) if word else None
 
 
-def agreement(first: JudgeReport, second: JudgeReport) -> float | None:
-    """The share of the items on which two judges came to the same verdict, as TAIKC's Table 7 compares judges."""
-    mine = {verdict.id: verdict.correct for verdict in first.verdicts}
-    theirs = {verdict.id: verdict.correct for verdict in second.verdicts}
-    if mine.keys() != theirs.keys():
-        raise InputError("The two judges have not judged the same questions.", "Give both the same predictions.")
-    return _share([mine[name] == theirs[name] for name in mine])
+def agreement(first: JudgeReport, second: JudgeReport) -> Agreement:
+    """Hold two judges of the same predictions against each other; blank ones and failed calls got no verdict."""
+    theirs = {verdict.id: verdict.correct for verdict in second.verdicts if verdict.asked and not verdict.error}
+    mine = {verdict.id: verdict.correct for verdict in first.verdicts if verdict.asked and not verdict.error}
+    pairs = [(said, theirs[name]) for name, said in mine.items() if name in theirs]
+    if not pairs:
+        return Agreement(0, None, None)
+    rate = sum(one == other for one, other in pairs) / len(pairs)
+    yes, their_yes = (sum(side) / len(pairs) for side in zip(*pairs, strict=True))
+    by_chance = yes * their_yes + (1 - yes) * (1 - their_yes)
+    return Agreement(len(pairs), rate, (rate - by_chance) / (1 - by_chance) if by_chance < 1 else None)
 
 
 async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[ModelError]) -> Verdict:

@@ -4,11 +4,14 @@
     data:
       2wikimultihopqa: {questions: 2wikimultihopqa/dev.jsonl, corpus: 2wikimultihopqa/corpus.jsonl.gz}
     every: {limit: 500, retriever: bm25}
+    models: {GPT-4o: openai/gpt-4o, Llama-3.1-8B: hf/meta-llama/Llama-3.1-8B-Instruct}
     runs:
       direct: {method: direct}
       taikc external: {method: taikc, options: {source: external}}
 
-Every run is made with every data set. Paths are relative to the folder of the data.
+Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
+of the data. A data set may have a `limit` of its own. `method: boundary` measures what a model knows of what it knows
+(hoptree boundary).
 """
 
 from __future__ import annotations
@@ -20,15 +23,18 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
+from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
 
 __all__ = ["Planned", "read_plan"]
 
-_PARTS = ("name", "about", "data", "every", "runs")
+_PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "name"}))
-_PATHS = ("questions", "corpus")
+_OF_A_DATA_SET = ("questions", "corpus", "limit")
+_OF_A_MODEL = ("model", "base_url", "prices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +53,73 @@ class Planned:
 
 
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
-    """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them."""
+    """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them.
+
+    A model among these takes the place of all that the file names.
+    """
     plan = _mapping(_load(path), "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
-    runs = _mapping(plan.get("runs"), "runs", path)
-    every = _mapping(plan.get("every", {}), "every", path)
+    named = _named_runs(plan, overrides or {}, path)
     planned = []
     for data_name, places in data.items():
-        _known(_mapping(places, f"data: {data_name}", path), _PATHS, path)
+        _known(_mapping(places, f"data: {data_name}", path), _OF_A_DATA_SET, path)
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
-        corpus = root / str(places["corpus"]) if places.get("corpus") else None
-        for run_name, settings in runs.items():
-            said = {**every, **_mapping(settings, f"runs: {run_name}", path), **(overrides or {})}
-            _known(said, _SETTINGS, path)
-            experiment = Experiment(
+        limit = {"limit": places["limit"]} if "limit" in places and "limit" not in (overrides or {}) else {}
+        for run_name, said in named.items():
+            boundary = said.get("method") == BOUNDARY_METHOD
+            corpus = root / str(places["corpus"]) if places.get("corpus") and not boundary else None
+            experiment = (BoundaryExperiment if boundary else Experiment)(
                 data=root / str(places["questions"]),
                 corpus=str(corpus) if corpus else None,
                 name=f"{run_name} on {data_name}",
-                **_converted(said, path),
+                **_converted({**said, **limit}, path),
             )
-            planned.append(Planned(str(data_name), str(run_name), corpus, experiment))
+            planned.append(Planned(str(data_name), run_name, corpus, experiment))
     return planned
+
+
+def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
+    """The settings of every run with every model, by the name tables give it."""
+    runs = _mapping(plan.get("runs"), "runs", path)
+    every = _mapping(plan.get("every", {}), "every", path)
+    models = _models(plan, overrides, path)
+    named = {}
+    for run_name, settings in runs.items():
+        own = _mapping(settings, f"runs: {run_name}", path)
+        if "models" in plan and "model" in own:
+            raise ConfigError(
+                f"{path}: {run_name} has a model of its own beside those that all runs are made with.",
+                "Name it in one place.",
+            )
+        for model_name, chosen in models.items():
+            said = {**every, **own, **chosen, **overrides}
+            _known(said, _SETTINGS, path)
+            named[_run_name(run_name, model_name, len(runs), len(models))] = said
+    return named
+
+
+def _run_name(run: str, model: str, runs: int, models: int) -> str:
+    """What tells it from the others: the run, the model, or both."""
+    if model and runs == 1:
+        return model
+    return f"{run}, {model}" if models > 1 else run
+
+
+def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
+    """The models by the names tables give them: a specification each, or settings."""
+    if "models" not in plan:
+        return {"": {}}
+    if "model" in overrides:
+        return {str(overrides["model"]): {}}
+    found = {}
+    for name, said in _mapping(plan["models"], "models", path).items():
+        found[name] = {"model": said} if isinstance(said, str) else _mapping(said, f"models: {name}", path)
+        _known(found[name], _OF_A_MODEL, path)
+    if not found:
+        raise InputError(f"{path}: models is empty.", "Name one: models: {NAME: openai/NAME}.")
+    return found
 
 
 def _load(path: Path) -> Any:

@@ -3,20 +3,23 @@
 FOLDER/run.json         the experiment, what it rests on (data, index, prompts, model), the environment
 FOLDER/results.jsonl    a line a question, on disk before the next one counts; the last line of an id counts
 FOLDER/traces.jsonl     every event of every question, also of those that were cut off
+FOLDER/judgements.jsonl the verdicts of judges, if there were any (see `judgements.py`)
 FOLDER/metrics.json     what `summary.py` makes of the results
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.errors import InputError
+from hoptree.evaluation.judge import Verdict
+from hoptree.evaluation.judgements import read_judgements
+from hoptree.evaluation.lines import LineFile, mend, read_lines
+from hoptree.evaluation.support import SENTENCES
 from hoptree.retrieval.index.lock import WriteLock
 from hoptree.runtime.trace import Event, read_traces
 
@@ -70,9 +73,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = WriteLock(path)
-        self._results: int | None = None
-        self._written = self._synced = 0
-        self._disk = asyncio.Lock()
+        self._results: LineFile | None = None
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
         """Take the folder for a run, or go on with one that rests on the same; what `run.json` says from now on.
@@ -87,9 +88,8 @@ class RunFolder:
             known = self._same(wanted, anyway) if (self.path / RUN).exists() else wanted
             if known != (read_run(self.path) if (self.path / RUN).exists() else None):
                 write_json(self.path / RUN, known)
-            for name in (RESULTS, TRACES):
-                _mend(self.path / name)
-            self._results = os.open(self.path / RESULTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            mend(self.path / TRACES)
+            self._results = LineFile(self.path / RESULTS)
         except OSError as error:
             raise InputError(
                 f"The run cannot be written to {self.path}: {error.strerror or error}.", "Choose another --out."
@@ -115,24 +115,13 @@ class RunFolder:
         }
 
     async def add(self, row: Row) -> None:
-        """Put a question's outcome on disk, for good.
-
-        A disk may take its time, in which other questions go on: it is waited for in a thread, and outcomes that come
-        meanwhile share its next turn.
-        """
+        """Put a question's outcome on disk, for good."""
         assert self._results is not None
-        os.write(self._results, (json.dumps(asdict(row)) + "\n").encode())
-        self._written += 1
-        mine = self._written
-        async with self._disk:
-            if self._synced < mine:
-                written = self._written
-                await asyncio.to_thread(os.fsync, self._results)
-                self._synced = written
+        await self._results.add(asdict(row))
 
     def close(self) -> None:
         if self._results is not None:
-            os.close(self._results)
+            self._results.close()
             self._results = None
         self._lock.give_back()
 
@@ -155,10 +144,14 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The outcome of every question that has one, in the order of the data set: the last word on each counts."""
+    """The outcome of every question that has one, in the order of the data set: the last word on each counts.
+
+    The scores are those of the whole run: `judge` is the verdict of the judge that judged it last, `judge:NAME` that of
+    each judge. Where a method cites sentences for some questions, it has cited none for the others.
+    """
     order: list[str] = read_run(path)["questions"]
     rows: dict[str, Row] = {}
-    for number, data in _lines(path / RESULTS):
+    for number, data in read_lines(path / RESULTS):
         try:
             row = Row.read(data)
         except (TypeError, ValueError, AttributeError) as error:
@@ -166,46 +159,38 @@ def read_rows(path: Path) -> list[Row]:
                 f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
             ) from error
         rows[row.id] = row
-    return [rows[name] for name in order if name in rows]
+    return _judged(path, _all_cited([rows[name] for name in order if name in rows]))
+
+
+def _all_cited(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows with a support of 0 where a method that cites sentences has cited none; n/a is for other methods."""
+    names = {name for row in rows for name, value in row.scores.items() if value is not None and name in SENTENCES}
+    if not names:
+        return rows
+    return [
+        replace(row, scores=row.scores | {name: row.scores[name] or 0.0 for name in names & row.scores.keys()})
+        for row in rows
+    ]
+
+
+def _judged(path: Path, rows: Sequence[Row]) -> list[Row]:
+    """The rows with the verdicts of all judges among their scores; None where a judge has not judged."""
+    judges = read_judgements(path)
+    found = []
+    for row in rows:
+        said = {f"judge:{one.judge.name}": _score(one.on(row)) for one in judges}
+        last = {"judge": said[f"judge:{judges[-1].judge.name}"]} if judges else {}
+        found.append(replace(row, scores={**row.scores, **last, **said}))
+    return found
+
+
+def _score(verdict: Verdict | None) -> float | None:
+    return None if verdict is None else float(verdict.correct)
 
 
 def trace_of(path: Path, row: Row) -> list[Event]:
     """The events of one question."""
     return next((events for events in read_traces(path / TRACES) if events[0]["run"] == row.trace), [])
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The values of a JSON Lines file; a last line that was cut off by a kill is passed over."""
-    if not path.exists():
-        return
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            yield number, json.loads(line)
-        except (ValueError, RecursionError) as error:
-            if number == len(lines):
-                return
-            raise InputError(f"Line {number} of {path} is no JSON.", "Take the line out, and run it again.") from error
-
-
-def _mend(path: Path) -> None:
-    """Cut off a line that a kill left half written: what follows it must begin on a line of its own."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        end = whole = file.seek(0, os.SEEK_END)
-        while whole:
-            step = min(whole, 1 << 16)
-            file.seek(whole - step)
-            place = file.read(step).rfind(b"\n")
-            if place >= 0:
-                whole += place + 1 - step
-                break
-            whole -= step
-        if whole < end:
-            file.truncate(whole)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -13,9 +13,10 @@ from typing import Any
 
 from hoptree.engine import Engine
 from hoptree.errors import HoptreeError
-from hoptree.evaluation.asking import Asker, EngineAsker
-from hoptree.evaluation.datasets import Example
+from hoptree.evaluation.asking import Asked, Asker, EngineAsker
+from hoptree.evaluation.datasets import DataSet, Example
 from hoptree.evaluation.experiment import Experiment, described
+from hoptree.evaluation.judging import JudgeProgress, judge_run
 from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
 from hoptree.evaluation.summary import summarise
 from hoptree.models.model import Model
@@ -39,6 +40,12 @@ class Progress:
 
 Listener = Callable[[Progress], None]
 
+_HOPELESS = 8
+"""Questions that fail for what no other could do without either, before any comes out, until it is believed.
+
+An endpoint refuses one prompt that is too long sooner than it answers all the others.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Ways:
@@ -46,7 +53,8 @@ class Ways:
 
     `anyway` goes on although something it rests on has changed, `retry_failed` asks questions that failed again,
     `only` asks that many and stops (which is how a cost is estimated), `max_cost` stops before more is spent in all.
-    `ray` is the address of a Ray cluster that answers the questions, or "local" for one on this machine.
+    `ray` is the address of a Ray cluster that answers the questions, or "local" for one on this machine. `reproduces`
+    is the id of the run that this one repeats.
     """
 
     anyway: bool = False
@@ -56,6 +64,7 @@ class Ways:
     concurrency: int | None = None
     max_cost: float | None = None
     ray: str = ""
+    reproduces: str = ""
 
 
 async def run_experiment(
@@ -64,11 +73,18 @@ async def run_experiment(
     ways: Ways | None = None,
     *,
     model: Model | None = None,
+    data: DataSet | None = None,
+    on_begin: Callable[[dict[str, Any]], None] = lambda run: None,
     on_progress: Listener = lambda progress: None,
+    on_judged: Callable[[JudgeProgress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """Ask every question that has no outcome yet, and sum up; `model` is one that is open already."""
+    """Ask every question that has no outcome yet, have the answers judged where the experiment says so, and sum up.
+
+    `model` is one that is open already, `data` the questions where they are read already. `on_begin` hears what the run
+    rests on before anything is asked.
+    """
     ways = ways or Ways()
-    data = experiment.read_data()
+    data, answer_filter = await experiment.filtered(data or experiment.read_data())
     folder = RunFolder(out)
     writer: TraceFile | None = None
 
@@ -76,26 +92,55 @@ async def run_experiment(
         assert writer is not None
         writer(event)
 
-    async with experiment.open(
-        listeners=(hear,), cache=ways.cache, concurrency=ways.concurrency, model=model
-    ) as engine:
+    async with (
+        _judge(experiment) as judge,
+        experiment.open(listeners=(hear,), cache=ways.cache, concurrency=ways.concurrency, model=model) as engine,
+    ):
         try:
-            run = folder.begin(described(experiment, data, engine), anyway=ways.anyway)
+            repeated = {"reproduces": ways.reproduces} if ways.reproduces else {}
+            run = folder.begin(described(experiment, data, engine, answer_filter) | repeated, anyway=ways.anyway)
+            on_begin(run)
             writer = TraceFile(out / TRACES)
-            done = {row.id: row for row in read_rows(out) if not (ways.retry_failed and row.error)}
-            waiting = [example for example in data.examples if example.id not in done][: ways.only]
-            progress = Progress(len(data.examples), list(done.values()), began=time.monotonic())
-            on_progress(progress)
-            if waiting:
-                async with _asker(engine, experiment, ways, hear) as asker:
-                    await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
+            await _ask_missing(experiment, data, engine, folder, ways, hear, on_progress)
             summary = summarise(out)
             write_json(out / METRICS, summary)
         finally:
             if writer:
                 writer.close()
             folder.close()
+        if judge is not None and ways.only is None and summary["finished"]:
+            await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
+            summary = summarise(out)
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
+
+
+async def _ask_missing(
+    experiment: Experiment,
+    data: DataSet,
+    engine: Engine,
+    folder: RunFolder,
+    ways: Ways,
+    hear: Callable[[Event], None],
+    on_progress: Listener,
+) -> None:
+    done = {row.id: row for row in read_rows(folder.path) if not (ways.retry_failed and row.error)}
+    waiting = [example for example in data.examples if example.id not in done][: ways.only]
+    progress = Progress(len(data.examples), list(done.values()), began=time.monotonic())
+    on_progress(progress)
+    if waiting:
+        async with _asker(engine, experiment, ways, hear) as asker:
+            await _ask_all(asker, waiting, folder, progress, ways.max_cost, on_progress)
+
+
+@asynccontextmanager
+async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
+    """The model that judges, if one is to: opened before the first question, as it may not be there."""
+    judge = experiment.open_judge() if experiment.judge else None
+    try:
+        yield judge
+    finally:
+        if judge is not None:
+            await judge.aclose()
 
 
 @asynccontextmanager
@@ -159,17 +204,25 @@ async def _ask_all(
     on_progress: Listener,
 ) -> None:
     waiting = _Waiting(examples, [row.usage.get("cost", 0.0) for row in progress.rows], max_cost)
+    hopeless: list[Asked] = []
+
+    async def keep(row: Row) -> None:
+        await folder.add(row)
+        _count(progress, row)
+        on_progress(progress)
 
     async def work() -> None:
         while (example := await waiting.take()) is not None:
             asked = await asker.ask(example)
+            await waiting.done(asked.row.usage.get("cost", 0.0))
             if asked.hopeless is not None and not progress.rows:
-                raise asked.hopeless
-            row = asked.row
-            await folder.add(row)
-            await waiting.done(row.usage.get("cost", 0.0))
-            _count(progress, row)
-            on_progress(progress)
+                hopeless.append(asked)
+                if len(hopeless) == _HOPELESS:
+                    raise asked.hopeless
+                continue
+            before, hopeless[:] = hopeless[:], []
+            for one in (*before, asked):
+                await keep(one.row)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -177,6 +230,8 @@ async def _ask_all(
                 group.create_task(work())
     except* HoptreeError as errors:
         raise errors.exceptions[0] from None
+    if hopeless and hopeless[0].hopeless is not None:
+        raise hopeless[0].hopeless
 
 
 def _count(progress: Progress, row: Row) -> None:

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import TraceError
+from hoptree.evaluation.cost import summarise_usage
+from hoptree.evaluation.judgements import read_judgements
 from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
 from hoptree.runtime.trace import read_traces
 
 __all__ = ["half_width", "summarise"]
 
-_COSTS = (
-    *("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "reasoning_tokens", "retrievals"),
-    *("cost", "seconds", "critical_path_seconds"),
-)
-
 
 def summarise(folder: Path) -> dict[str, Any]:
     """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored."""
     run, rows = read_run(folder), read_rows(folder)
+    left_out = {"answer_filter": run["answer_filter"]} if "answer_filter" in run else {}
     return {
         "questions": len(run["questions"]),
         "finished": len(rows),
@@ -31,11 +29,13 @@ def summarise(folder: Path) -> dict[str, Any]:
         "abstained": sum(row.abstained for row in rows),
         "stopped": sum(bool(row.stopped_by) for row in rows),
         "errors": dict(Counter(row.error for row in rows if row.error)),
+        **left_out,
         "metrics": _means(rows),
         "by_type": _by(rows, lambda row: row.type),
         "by_hops": _by(rows, lambda row: str(row.hops or "")),
         "sources": dict(sum((Counter(row.sources) for row in rows), Counter())),
-        "usage": {name: _spread([row.usage.get(name, 0.0) for row in rows]) for name in _COSTS},
+        "judges": {one.judge.name: one.report(rows).as_dict() for one in read_judgements(folder)},
+        "usage": {name: found.as_dict() for name, found in summarise_usage([row.usage for row in rows]).items()},
         "unfinished_usage": _unfinished(folder, {row.trace for row in rows}),
     }
 
@@ -65,18 +65,6 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
     for row in rows:
         groups[group(row)].append(row)
     return {name: {"questions": len(some), "metrics": _means(some)} for name, some in sorted(groups.items()) if name}
-
-
-def _spread(values: Sequence[float]) -> dict[str, float]:
-    if not values:
-        return {"total": 0.0, "mean": 0.0, "median": 0.0, "p95": 0.0}
-    ordered = sorted(values)
-    return {
-        "total": round(math.fsum(values), 6),
-        "mean": statistics.fmean(values),
-        "median": statistics.median(values),
-        "p95": ordered[max(0, math.ceil(0.95 * len(ordered)) - 1)],
-    }
 
 
 def _unfinished(folder: Path, finished: set[str]) -> dict[str, float]:

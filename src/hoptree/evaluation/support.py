@@ -12,12 +12,14 @@ from dataclasses import dataclass, fields
 from hoptree.evaluation.metrics import Overlap, best_overlap, exact_match
 
 __all__ = [
+    "SENTENCES",
     "Scores",
     "Sentence",
     "joint",
     "recall",
     "recall_by_hop",
     "score_citations",
+    "score_passages",
     "score_support",
     "support",
     "tree_recall",
@@ -101,9 +103,19 @@ def tree_recall(searches: Iterable[Iterable[str]], gold: Collection[str]) -> flo
     return recall((name for search in searches for name in search), gold)
 
 
+def score_passages(cited: Collection[str], gold: Collection[str]) -> dict[str, float | None]:
+    """MuSiQue's support F1, by passage ids: who cites nothing scores 0."""
+    found = support(cited, gold)
+    return {"passage_support_f1": found.f1 if found else None}
+
+
 def _f1(precision: float, share: float) -> float:
     return 2 * precision * share / (precision + share) if precision + share else 0.0
 
 
 def _named(prefix: str, scores: Scores | None) -> dict[str, float | None]:
     return {f"{prefix}_{field.name}": getattr(scores, field.name) if scores else None for field in fields(Scores)}
+
+
+SENTENCES = frozenset({*_named("support", None), *_named("joint", None)})
+"""The names of the scores that are about cited sentences."""

@@ -8,17 +8,23 @@ from typing import Literal
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import in_order, together
+from hoptree.runtime.schedule import both, in_order, together
 from hoptree.steps.answer import answer_from, confident_answer, direct_answer, synthesise
+from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
+from hoptree.steps.evidence import show_passages
 from hoptree.steps.ground import grounded
 from hoptree.steps.summarise import summarise_chain
 from hoptree.tree import Node, Plan, resolve
-from hoptree.values import Answer, Question
+from hoptree.values import Answer, Passage, Question
 
 __all__ = ["taikc"]
 
+_CITED = 2
+"""Passages a sub-answer brings to the last reading."""
+_FURTHER = 3
+"""Passages the last reading sees beyond those the question itself finds."""
 Attempt = Callable[[str, Node], Awaitable[Answer]]
 """One way to answer a node's completed question."""
 
@@ -65,8 +71,9 @@ async def taikc(
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers held against them, chains kept word for word, a reasoned conclusion, no answer rather than a guess
-    (`continuation` and `titles` have no effect on it).
+    their answers held against them, chains kept word for word, comparisons made in code, and of two last readings (of
+    what the question itself finds, and of the chains with all that was cited) the surer one. With `continuation` off,
+    it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -87,7 +94,8 @@ async def taikc(
         return answer if sure else replace(answer, status="refused")
 
     if robust:
-        return await _robust(question, ctx, recall, parallel=order == "parallel", k=k, read=source != "internal")
+        careful = _Careful(question.text, ctx, recall, k=k, read=source != "internal", guess=continuation)
+        return await careful.answer(parallel=order == "parallel")
 
     async def look_up(asked: str, node: Node) -> Answer:
         passages = await ctx.search(asked, k=k, node=node)
@@ -110,27 +118,77 @@ async def taikc(
     return await synthesise(ctx, question.text, _note(ctx, chains))
 
 
-async def _robust(question: Question, ctx: Context, recall: Attempt, *, parallel: bool, k: int, read: bool) -> Answer:
-    """Documents before memory, answers held against them, and no answer rather than a guess."""
+class _Careful:
+    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surer of two last readings."""
 
-    async def look_up(asked: str, node: Node) -> Answer:
-        passages = await ctx.search(asked, k=k, node=node)
-        for prompt in ("read", "read_or_not_found"):  # who may say NOT FOUND says it too often: only the second time
-            said = await answer_from(ctx, asked, passages, prompt=prompt, node=node, titles=True)
-            answer = grounded(said, asked, passages) if said.known else said
-            ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
-            if answer.known:
-                break
+    def __init__(self, question: str, ctx: Context, recall: Attempt, *, k: int, read: bool, guess: bool) -> None:
+        self._question, self._ctx, self._recall = question, ctx, recall
+        self._k, self._read, self._guess = k, read, guess
+        self._sure = "logprobs" in ctx.model.capabilities
+        self._own: tuple[Passage, ...] = ()
+        self._seen: dict[str, Passage] = {}
+
+    async def answer(self, *, parallel: bool) -> Answer:
+        ctx, question = self._ctx, self._question
+        planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
+        plan, first = await both(planning, self._read_once())
+        attempts: tuple[Attempt, ...] = (self._look_up, self._recall) if self._read else (self._recall,)
+        solved = await _fill(ctx, plan, attempts, parallel=parallel, build_on_nothing=self._guess)
+        answers = {node: one.answer for node, one in solved.items()}
+        if not self._guess and not all(answer.known for answer in answers.values()):
+            return Answer("", status="unknown")
+        asked = {node: one.asked for node, one in solved.items()}
+        if compared := compare_branches(ctx, question, plan, asked, answers):
+            return compared
+        chains = _note(ctx, (" ".join(f"{said} {found}." for _, said, found in path) for path in _paths(plan, solved)))
+        if not (self._guess and self._read):
+            answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
+            return answer if answer.known else replace(answer, text="")
+        return self._surer(first, await self._read_all(chains, [answers[node.id] for node in plan.nodes]))
+
+    async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
+        passages = await self._ctx.search(asked, k=self._k, node=node)
+        self._seen |= {passage.id: passage for passage in passages}
+        return passages
+
+    async def _read_once(self) -> Answer:
+        """The answer in what the question itself finds; asked for only where a guess may be made."""
+        if not (self._guess and self._read):
+            return Answer("", status="unknown")
+        self._own = await self._search(self._question)
+        answer = await answer_from(self._ctx, self._question, self._own, titles=True, logprobs=self._sure)
+        self._ctx.propose(answer, order=0)
         return answer
 
-    plan = await decompose_tree(ctx, question.text, demonstrations=nearest(question.text), mend_leaks=True)
-    attempts: tuple[Attempt, ...] = (look_up, recall) if read else (recall,)
-    solved = await _fill(ctx, plan, attempts, parallel=parallel, build_on_nothing=False)
-    if not all(one.answer.known for one in solved.values()):
-        return Answer("", status="unknown")
-    chains = [" ".join(f"{asked} {answer}." for _, asked, answer in path) for path in _paths(plan, solved)]
-    answer = await synthesise(ctx, question.text, _note(ctx, chains), prompt="conclude", reasoned=True)
-    return answer if answer.known else replace(answer, text="")
+    async def _look_up(self, asked: str, node: Node) -> Answer:
+        passages = await self._search(asked, node)
+        for prompt in ("read", "read_or_not_found"):  # who may say NOT FOUND says it too often: only the second time
+            said = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
+            answer = grounded(said, asked, passages) if said.known else said
+            self._ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
+            if answer.known:
+                return answer
+        return said if self._guess else answer
+
+    async def _read_all(self, chains: Sequence[str], answers: Iterable[Answer]) -> Answer:
+        """The answer in the chains, what they cite, and what the question itself finds."""
+        cited = [name for answer in answers for name in answer.support[:_CITED] if name in self._seen]
+        shown = list(dict.fromkeys([*cited, *(passage.id for passage in self._own)]))[: self._k + _FURTHER]
+        documents = show_passages(self._ctx, [self._seen[name] for name in shown], titles=True)
+        answer = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._sure)
+        return replace(answer, support=tuple(shown))
+
+    def _surer(self, first: Answer, last: Answer) -> Answer:
+        """Of two answers the one whose least likely token is likelier; the last where a model does not tell."""
+        first_wins = first.known and (not last.known or (first.confidence or 0.0) > (last.confidence or 0.0))
+        chosen = first if first_wins else last
+        self._ctx.decide(
+            "surer",
+            "first" if first_wins else "last",
+            answers=[first.text, last.text],
+            confidence=[first.confidence, last.confidence],
+        )
+        return chosen if chosen.known else replace(chosen, text="")
 
 
 async def _fill(

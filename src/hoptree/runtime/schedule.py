@@ -9,9 +9,10 @@ from typing import Any, TypeVar, cast
 from hoptree.errors import BudgetSpent
 from hoptree.tree import Node, Plan
 
-__all__ = ["in_order", "together"]
+__all__ = ["both", "in_order", "together"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -36,6 +37,12 @@ async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     if spent:
         raise spent[0]
     return [cast(T, task.result()) for task in tasks]
+
+
+async def both(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Await two different things at once, as `together` does."""
+    first, second = await together((cast(Coroutine[Any, Any, Any], one), cast(Coroutine[Any, Any, Any], other)))
+    return first, second
 
 
 async def in_order(

@@ -59,36 +59,57 @@ async def answer_from(
     prompt: str = "read",
     node: Node | None = None,
     titles: bool = False,
+    logprobs: bool = False,
 ) -> Answer:
-    """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`)."""
+    """The answer that documents hold; unknown means that they hold none, in the model's own words (`raw`).
+
+    With `logprobs`, its confidence is the least probability among its tokens.
+    """
     if not passages:
         ctx.decide("answered", False, node=node, step="read", continuation_hit="no passages", raw="")
         return Answer("", "", "unknown", "external")
     documents = show_passages(ctx, passages, titles=titles)
-    answer = await _read(ctx, "read", prompt, question, documents, node)
+    answer = await _read(ctx, "read", prompt, question, documents, node, logprobs=logprobs)
     return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())
 
 
 async def synthesise(
-    ctx: Context, question: str, statements: Sequence[str], *, prompt: str = "read", reasoned: bool = False
+    ctx: Context,
+    question: str,
+    statements: Sequence[str],
+    *,
+    prompt: str = "read",
+    reasoned: bool = False,
+    logprobs: bool = False,
 ) -> Answer:
     """The answer that follows from statements found on the way, by the prompt that documents are read with.
 
     `reasoned` says that the prompt asks for a reason before "Answer:".
     """
-    answer = await _read(ctx, "final", prompt, question, "\n".join(statements), None, reasoned)
+    documents = "\n".join(statements)
+    answer = await _read(ctx, "final", prompt, question, documents, None, reasoned=reasoned, logprobs=logprobs)
     return replace(answer, source="synthesis")
 
 
 async def _read(
-    ctx: Context, step: str, prompt: str, question: str, documents: str, node: Node | None, reasoned: bool = False
+    ctx: Context,
+    step: str,
+    prompt: str,
+    question: str,
+    documents: str,
+    node: Node | None,
+    *,
+    reasoned: bool = False,
+    logprobs: bool = False,
 ) -> Answer:
     filled = prompt_for(ctx.method, prompt).fill(documents=documents, question=question)
     max_tokens = REASONED_TOKENS if reasoned else MAX_TOKENS
-    raw = (await ctx.generate(step, filled, max_tokens=max_tokens, node=node)).text
+    reply = await ctx.generate(step, filled, max_tokens=max_tokens, node=node, top_logprobs=1 if logprobs else 0)
+    raw = reply.text
     words = why_unanswered(concluded(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
-    return Answer(clean_answer(raw), raw, "unknown" if words else "answered")
+    confidence = _least_probability(reply) if logprobs else None
+    return Answer(clean_answer(raw), raw, "unknown" if words else "answered", confidence=confidence)
 
 
 def _least_probability(reply: Reply) -> float | None:

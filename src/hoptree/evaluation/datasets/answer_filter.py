@@ -33,9 +33,13 @@ async def filter_answers(
     """
     kept: list[Example] = []
     untouched: list[str] = []
+    normal: dict[str, str] = {}  # the same passages are found for many questions
     for example in data.examples:
         passages = await retriever.search(example.question, k=k)
-        said = " | ".join(f" {normalise(f'{passage.title} {passage.text}')} " for passage in passages)
+        for passage in passages:
+            if passage.id not in normal:
+                normal[passage.id] = f" {normalise(f'{passage.title} {passage.text}')} "
+        said = " | ".join(normal[passage.id] for passage in passages)
         answers = tuple(answer for answer in example.answers if _occurs(answer, said))
         if not answers:
             untouched.append(example.id)

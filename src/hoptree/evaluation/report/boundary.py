@@ -1,91 +1,189 @@
-"""Knowledge-boundary awareness, where a run's folder holds it (TAIKC, Table 4 and Figures 5 and 8 to 11).
+"""Knowledge-boundary awareness, where a run's folder holds it: its tables (TAIKC, Table 4 and Figure 7).
 
-`boundary.json` is what `BoundaryAwareness.as_dict` gives, or an object with one of these for each data set.
+`boundary.json` is what `hoptree boundary` writes there.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from hoptree.errors import InputError
-from hoptree.evaluation.report.runs import Run
-from hoptree.evaluation.report.tables import Number, Table, TableRow
+from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP
+from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
-__all__ = ["BOUNDARY", "DOMAINS", "Awareness", "boundary_table", "read_boundary"]
+__all__ = ["DOMAINS", "Awareness", "boundary_tables", "mean_over", "on_all", "read_boundary"]
 
-BOUNDARY = "boundary.json"
 DOMAINS = {"direct_f1": "Direct QA", "confident_f1": "Confident knowledge", "knowledge_gap_f1": "Knowledge gap"}
-_COLUMNS = {
-    "questions": "Questions",
-    "answered": "Answered",
-    "refused": "Refused",
+_COUNTS = {"questions": "Questions", "answered": "Answered", "refused": "Refused", "failed": "Failed"}
+_F1 = {
     **{name: f"{title} F1" for name, title in DOMAINS.items()},
-    **{name.replace("f1", "judged"): f"{title} judged" for name, title in DOMAINS.items()},
     "gap_f1": "Gap F1",
     "consistency_f1": "Consistency F1",
     "consistency_judged": "Consistency judged",
+    "precision": "Right when sure",
 }
-_COUNTS = ("questions", "answered", "refused")
+_MISTAKES = {"overconfident": "Sure and wrong", "underconfident": "Refused and right"}
+_OTHERS = {
+    **{name.replace("f1", "em"): f"{title} EM" for name, title in DOMAINS.items()},
+    **{name.replace("f1", "judged"): f"{title} judged" for name, title in DOMAINS.items()},
+    "kept_f1": "Direct QA F1 where confident",
+}
+_FLIPS = 5
+_FLIP_TEXTS = ("question", "direct", "confident")
 
 
 @dataclass(frozen=True, slots=True)
 class Awareness:
-    """The measures of one run on one data set, as shares of 1; None where one was not taken."""
+    """What one run came to: measures as shares of 1, None where one was not taken.
+
+    `curve` holds coverage and precision at every confidence, from the highest down; `flips` are the answers that
+    changed between the two settings.
+    """
 
     run: Run
     data: str
     measures: Mapping[str, float | None]
+    ece: float | None
+    curve: tuple[tuple[float, float], ...]
+    flips: tuple[Mapping[str, Any], ...]
 
     @property
     def label(self) -> str:
-        return f"{self.run.label}, {self.data}" if self.data else self.run.label
+        return f"{self.run.label} ({self.data})"
 
 
-def read_boundary(runs: Iterable[Run]) -> list[Awareness]:
+def read_boundary(groups: Iterable[DataGroup]) -> list[Awareness]:
     """The measures of all runs that have them."""
     found = []
-    for run in runs:
-        path = run.folder / BOUNDARY
-        if path.exists():
-            data = _load(path)
-            parts = {"": data} if "direct_f1" in data else data
-            found += [Awareness(run, str(name), _measures(part, path)) for name, part in parts.items()]
+    for group in groups:
+        for run in group.runs:
+            if (run.folder / BOUNDARY).exists():
+                found.append(_read(run, group.name))
     return found
 
 
-def boundary_table(runs: Iterable[Run]) -> Table | None:
-    known = read_boundary(runs)
-    if not known:
-        return None
-    rows = [
-        TableRow(one.label, one.run.id, tuple(_cell(name, one.measures[name]) for name in _COLUMNS)) for one in known
-    ]
-    return Table("Knowledge-boundary awareness", tuple(_COLUMNS.values()), tuple(rows))
+def _read(run: Run, data: str) -> Awareness:
+    path = run.folder / BOUNDARY
+    wrong = InputError(f"{path} is no measurement.", "Measure it again: hoptree boundary")
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+        measures = {name: _number(said.get(name)) for name in (*_COUNTS, *_F1, *_MISTAKES, *_OTHERS)}
+        by = said.get("probability") or {}
+        curve = [(_number(point["coverage"]), _number(point["precision"])) for point in by.get("curve") or ()]
+        flips = [
+            {name: str(flip[name]) for name in _FLIP_TEXTS}
+            | {name: bool(flip[name]) for name in ("direct_correct", "confident_correct")}
+            for flip in said.get("flips") or ()
+        ]
+        ece = _number(by.get("ece"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Make it readable.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise wrong from error
+    if measures["direct_f1"] is None and measures["questions"] != 0:
+        raise wrong
+    known = tuple((x, y) for x, y in curve if x is not None and y is not None)
+    return Awareness(run, data, measures, ece, known, tuple(flips))
 
 
-def _cell(name: str, value: float | None) -> Number | None:
+def _number(value: object) -> float | None:
     if value is None:
         return None
-    return Number(value, digits=0) if name in _COUNTS else Number(100 * value)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("no number")
+    return value
 
 
-def _load(path: Path) -> dict[str, object]:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {error}.", "Measure it again: hoptree boundary") from error
-    if not isinstance(data, dict):
-        raise InputError(f"{path} is no measurement.", "Measure it again: hoptree boundary")
-    return data
+def on_all(known: Sequence[Awareness]) -> dict[str, list[Awareness]]:
+    """The measurements of every model that was measured on all of several data sets, by its label."""
+    sets = list(dict.fromkeys(one.data for one in known))
+    if len(sets) < 2:
+        return {}
+    by_model: dict[str, list[Awareness]] = {}
+    for one in known:
+        by_model.setdefault(one.run.label, []).append(one)
+    return {label: some for label, some in by_model.items() if {one.data for one in some} == set(sets)}
 
 
-def _measures(part: object, path: Path) -> dict[str, float | None]:
-    values = {name: part.get(name) for name in _COLUMNS} if isinstance(part, dict) else {}
-    good = all(value is None or (isinstance(value, int | float) and math.isfinite(value)) for value in values.values())
-    if values.get("direct_f1") is None or not good:
-        raise InputError(f"{path} is no measurement.", "Measure it again: hoptree boundary")
-    return values
+def mean_over(some: Sequence[Awareness], name: str) -> float | None:
+    """The mean of data sets, each counting the same; None where one of them has no figure."""
+    values = [value for one in some if (value := one.measures[name]) is not None]
+    return math.fsum(values) / len(values) if values and len(values) == len(some) else None
+
+
+def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
+    known = read_boundary(groups)
+    if not known:
+        return []
+    models = on_all(known)
+    rows = [TableRow(one.label, one.run.id, _cells([one])) for one in known]
+    rows += [TableRow(_mean_label(some), _ids(some), _cells(some)) for some in models.values()]
+    others = [TableRow(one.label, one.run.id, _points([one], _OTHERS)) for one in known]
+    others += [TableRow(_mean_label(some), _ids(some), _points(some, _OTHERS)) for some in models.values()]
+    notes = (
+        "Direct QA asks for an answer, Confident QA lets the model refuse; the knowledge gap are the questions it "
+        "refused, with their direct answers. Points of 100; a failed question counts as wrong. ECE: expected "
+        "calibration error of the least token probability.",
+        f"Usable: at least {100 * LEAST_GAP:.0f} points of F1 lie between confident knowledge and knowledge gap. "
+        "TAIKC's source=unified rests on that; with a model whose boundary is not usable, use source=external.",
+    )
+    columns = (*_COUNTS.values(), *_F1.values(), *_MISTAKES.values(), "ECE", "Usable")
+    tables = [
+        Table("Knowledge-boundary awareness", columns, tuple(rows), notes),
+        Table("Knowledge-boundary awareness: other scores", tuple(_OTHERS.values()), tuple(others)),
+        _flips(known),
+    ]
+    return [table for table in tables if table is not None]
+
+
+def _mean_label(some: Sequence[Awareness]) -> str:
+    return f"{some[0].run.label} (mean of {len(some)})"
+
+
+def _ids(some: Sequence[Awareness]) -> str:
+    return " ".join(one.run.id for one in some)
+
+
+def _cells(some: Sequence[Awareness]) -> tuple[Cell, ...]:
+    """The figures of one data set; of several, the sums of counts and the means of shares."""
+    gap = mean_over(some, "gap_f1")
+    ece = some[0].ece if len(some) == 1 else None
+    return (
+        *(_count(some, name) for name in _COUNTS),
+        *_points(some, _F1),
+        *(_count(some, name) for name in _MISTAKES),
+        None if ece is None else Number(ece, digits=3),
+        "yes" if gap is not None and gap >= LEAST_GAP else "no",
+    )
+
+
+def _count(some: Sequence[Awareness], name: str) -> Number | None:
+    mean = mean_over(some, name)
+    return None if mean is None else Number(round(mean * len(some)), digits=0)
+
+
+def _points(some: Sequence[Awareness], names: Iterable[str]) -> tuple[Number | None, ...]:
+    means = [mean_over(some, name) for name in names]
+    return tuple(None if mean is None else Number(100 * mean) for mean in means)
+
+
+def _flips(known: Sequence[Awareness]) -> Table | None:
+    """TAIKC's Figure 7, with all there is."""
+    rows = [
+        TableRow(one.label, one.run.id, (*(flip[name] for name in _FLIP_TEXTS), _which(flip)))
+        for one in known
+        for flip in one.flips[:_FLIPS]
+    ]
+    left_out = sum(max(0, len(one.flips) - _FLIPS) for one in known)
+    notes = (f"{left_out:,} more are in the runs' folders.",) if left_out else ()
+    columns = ("Question", "Direct QA", "Confident QA", "Right")
+    return Table("Answers that changed with the setting", columns, tuple(rows), notes) if rows else None
+
+
+def _which(flip: Mapping[str, Any]) -> str:
+    return "Direct QA" if flip["direct_correct"] else "Confident QA" if flip["confident_correct"] else "neither"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hoptree.evaluation.report.boundary import boundary_table
+from hoptree.evaluation.report.boundary import boundary_tables
+from hoptree.evaluation.report.judges import judges_table
 from hoptree.evaluation.report.measures import COSTS, SCORES, best_of, marked, mean_cost, mean_score
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
@@ -14,6 +15,8 @@ __all__ = ["PARTS", "group_tables", "groups_by", "mean_of", "overall_table", "ru
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
+_OVERALL = ("em", "f1", "judge")
+"""TAIKC's Table 2 averages these."""
 _NOTES = (
     "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
     "currency of the prices given). A failed question counts as wrong.",
@@ -26,8 +29,7 @@ def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
     """All tables, in the order they are printed."""
     found = [table for group in groups for table in group_tables(group)]
     overall = overall_table(groups)
-    bounds = boundary_table([run for group in groups for run in group.runs])
-    return [*found, *filter(None, (overall, bounds)), runs_table(groups)]
+    return [*found, *filter(None, (overall,)), *boundary_tables(groups), runs_table(groups)]
 
 
 def group_tables(group: DataGroup) -> list[Table]:
@@ -37,8 +39,7 @@ def group_tables(group: DataGroup) -> list[Table]:
         members = groups_by(group, part)
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
-    failures = _failures(group)
-    return [*tables, failures] if failures else tables
+    return [*tables, *filter(None, (judges_table(group), _failures(group)))]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
@@ -104,19 +105,25 @@ def overall_table(groups: Sequence[DataGroup]) -> Table | None:
     everywhere = runs_on_all(groups)
     if not everywhere:
         return None
+    scores = [score for score in SCORES if score.name in _OVERALL and _known(everywhere, score.name)]
     rows = []
     for label, runs in everywhere.items():
-        cells = [mean_score(run, metric) for metric in _SPLIT for run in runs]
-        means = [mean_of(cells[: len(runs)]), mean_of(cells[len(runs) :])]
+        cells = [[mean_score(run, score.name) for run in runs] for score in scores]
+        means = [mean_of(some) for some in cells]
         name = label if all(run.finished for run in runs) else f"{label} (not finished)"
-        rows.append(TableRow(name, " ".join(run.id for run in runs), (*means, *cells)))
-    columns = tuple(f"{group.name} {title}" for title in ("EM", "F1") for group in groups)
+        flat = [cell for some in cells for cell in some]
+        rows.append(TableRow(name, " ".join(run.id for run in runs), (mean_of(flat), *means, *flat)))
+    columns = [f"{group.name} {score.title}" for score in scores for group in groups]
     return Table(
         f"All {len(groups)} data sets",
-        ("Mean EM", "Mean F1", *columns),
+        ("Average", *(f"Mean {score.title}" for score in scores), *columns),
         tuple(rows),
-        ("Each data set counts the same in the mean.",),
+        ("Each data set counts the same in the means. Average: of all the scores to the right of the means.",),
     )
+
+
+def _known(everywhere: Mapping[str, Sequence[Run]], metric: str) -> bool:
+    return any(mean_score(run, metric) is not None for runs in everywhere.values() for run in runs)
 
 
 def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:

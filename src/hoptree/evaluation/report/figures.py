@@ -1,17 +1,16 @@
-"""The plots of a report: score against cost, by type and hops, where answers come from, boundary awareness."""
+"""The plots of a report: score against cost, by type and hops, where answers come from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hoptree.evaluation.report.boundary import DOMAINS, read_boundary
 from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, runs_on_all
 from hoptree.evaluation.report.measures import COSTS, Cost, mean_cost, mean_score
 from hoptree.evaluation.report.plots import Bars, Dot, bars, distribution, dots, shares
 from hoptree.evaluation.report.runs import DataGroup, Run
 
-__all__ = ["Figure", "boundary_figures", "group_figures", "overall_figures"]
+__all__ = ["Figure", "group_figures", "overall_figures"]
 
 _FROM_MEMORY = ("internal", "fallback")
 _ITERATIONS = {1: "first attempt", 2: "second attempt", 3: "third attempt"}
@@ -70,29 +69,6 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
             ids = _ids([run for runs in everywhere.values() for run in runs])
             found.append(Figure(title, caption, plot, tuple(enumerate(names)), ids, shaped=True))
     return found
-
-
-def boundary_figures(runs: Sequence[Run]) -> list[Figure]:
-    """Figures 5, 9 and 10 (accuracy where the model is sure and where it is not), 8 and 11 (consistency)."""
-    known = read_boundary(runs)
-    if not known:
-        return []
-    found = []
-    consistency = {"consistency_f1": "F1 of the two answers", "consistency_judged": "judged to mean the same"}
-    for title, measures in (("Accuracy by the model's own word", DOMAINS), ("Consistency", consistency)):
-        rows = [(one.label, [_bar(one.measures[name]) for name in measures]) for one in known]
-        plot = bars(f"boundary-{title[:4].lower()}", title, "points of 100", list(measures.values()), rows)
-        caption = (
-            "Direct QA asks for an answer, Confident QA lets the model refuse; the knowledge gap are the questions it "
-            "refused."
-        )
-        ids = tuple(dict.fromkeys(one.run.id for one in known))
-        found.append(Figure(title, caption, plot, tuple(enumerate(measures.values())), ids))
-    return found
-
-
-def _bar(value: float | None) -> Bars:
-    return None if value is None else (100 * value, None, None)
 
 
 def _legend(runs: Sequence[Run]) -> tuple[tuple[int, str], ...]:

@@ -12,10 +12,11 @@ from string import Template
 
 from hoptree import __version__
 from hoptree.errors import InputError
-from hoptree.evaluation.report.boundary import boundary_table
+from hoptree.evaluation.report.boundary import boundary_tables
+from hoptree.evaluation.report.boundary_figures import boundary_figures
 from hoptree.evaluation.report.browser import Room, browser_data, script_json
 from hoptree.evaluation.report.contents import group_tables, overall_table, runs_table
-from hoptree.evaluation.report.figures import Figure, boundary_figures, group_figures, overall_figures
+from hoptree.evaluation.report.figures import Figure, group_figures, overall_figures
 from hoptree.evaluation.report.runs import DataGroup
 from hoptree.evaluation.report.svg import key
 from hoptree.evaluation.report.tables import Table, as_html, plain
@@ -109,9 +110,9 @@ def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunT
         found.append((group.name, _tables(group_tables(group)) + _figures(figures)))
     if overall := overall_table(groups):
         found.append((overall.title, _tables([overall]) + _figures(overall_figures(groups))))
-    runs = [run for group in groups for run in group.runs]
-    if bounds := boundary_table(runs):
-        found.append((bounds.title, _tables([bounds]) + _figures(boundary_figures(runs))))
+    if bounds := boundary_tables(groups):
+        figures, (first, *others) = boundary_figures(groups), bounds
+        found.append((first.title, _tables([first]) + _figures(figures) + _tables(others)))
     return found
 
 

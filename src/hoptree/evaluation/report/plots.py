@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hoptree.evaluation.report.svg import HEIGHT, WIDTH, Scale, bar, line, marker, picture, shortened, text
+from hoptree.evaluation.report.svg import HEIGHT, WIDTH, Scale, bar, colour, line, marker, picture, shortened, text
 
-__all__ = ["Bars", "Dot", "bars", "density", "distribution", "dots", "shares"]
+__all__ = ["Bars", "Dot", "Line", "bars", "density", "distribution", "dots", "lines", "shares"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
 _NAMES = 158
@@ -52,6 +52,32 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
         if point.low is not None and point.high is not None:
             parts.append(line([(x(point.x), y(point.low)), (x(point.x), y(point.high))], "whisker"))
     parts += [marker(x(one.x), y(one.y), one.series, said) for one, said in zip(points, told, strict=True)]
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line through points in percent, and a mark of its own beside it."""
+
+    series: int
+    name: str
+    points: Sequence[tuple[float, float]]
+    mark: tuple[float, float] | None
+
+
+def lines(name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Line]) -> str:
+    """Lines from 0 to 100 both ways; the words tell where each begins and ends."""
+    x, y = Scale(0, 100, _LEFT, WIDTH - _RIGHT), Scale(0, 100, HEIGHT - _BOTTOM, _TOP)
+    parts = _axes(x, y, x_label, y_label)
+    told = []
+    for one in drawn:
+        (first, high), (last, low) = one.points[0], one.points[-1]
+        told.append(f"{one.name}: {high:.1f} at {first:.1f}, {low:.1f} at {last:.1f}")
+        parts.append(line([(x(across), y(up)) for across, up in one.points], f"series {colour(one.series)}"))
+        if one.mark is not None:
+            said = f"{one.name}: {one.mark[1]:.1f} at {one.mark[0]:.1f}"
+            parts.append(marker(x(one.mark[0]), y(one.mark[1]), one.series, said))
+            told.append(f"its own word {one.mark[1]:.1f} at {one.mark[0]:.1f}")
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
 
 

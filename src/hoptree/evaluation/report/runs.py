@@ -119,7 +119,7 @@ def _group(runs: Sequence[Run]) -> DataGroup:
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
     else:
-        name, labels = _file_name(runs[0]), [run.label for run in runs]
+        name, labels = _data_name(runs[0]), [run.label for run in runs]
     labels = _unlike(_unlike(labels, [run.folder.name for run in runs]), [run.id for run in runs])
     named = tuple(
         Run(run.folder, run.id, label, run.about, run.rows, run.total) for run, label in zip(runs, labels, strict=True)
@@ -127,7 +127,9 @@ def _group(runs: Sequence[Run]) -> DataGroup:
     return DataGroup(name, runs[0].total, named)
 
 
-def _file_name(run: Run) -> str:
+def _data_name(run: Run) -> str:
+    if name := run.about.get("data_name"):
+        return str(name)
     path = Path(str(run.about["experiment"].get("data", "questions")))
     return "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
 

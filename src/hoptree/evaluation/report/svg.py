@@ -9,7 +9,20 @@ from dataclasses import dataclass
 
 from hoptree.evaluation.report.tables import plain
 
-__all__ = ["HEIGHT", "SERIES", "WIDTH", "Scale", "bar", "key", "line", "marker", "picture", "shortened", "text"]
+__all__ = [
+    "HEIGHT",
+    "SERIES",
+    "WIDTH",
+    "Scale",
+    "bar",
+    "colour",
+    "key",
+    "line",
+    "marker",
+    "picture",
+    "shortened",
+    "text",
+]
 
 WIDTH, HEIGHT = 460, 300
 SERIES = 8
@@ -81,14 +94,14 @@ def line(points: Sequence[tuple[float, float]], kind: str) -> str:
 def bar(x: float, y: float, width: float, height: float, series: int, said: str) -> str:
     """A bar; pointing at it shows what it stands for."""
     return (
-        f'<rect class="{_colour(series)}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
+        f'<rect class="{colour(series)}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
         f'height="{max(height, 0):.1f}"><title>{_safe(said)}</title></rect>'
     )
 
 
 def marker(x: float, y: float, series: int, said: str) -> str:
     return (
-        f'<path class="{_colour(series)}" transform="translate({x:.1f} {y:.1f})" d="{_SHAPES[series % len(_SHAPES)]}">'
+        f'<path class="{colour(series)}" transform="translate({x:.1f} {y:.1f})" d="{_SHAPES[series % len(_SHAPES)]}">'
         f"<title>{_safe(said)}</title></path>"
     )
 
@@ -97,11 +110,12 @@ def key(series: int, *, shaped: bool) -> str:
     """The mark of a series in a legend."""
     drawn = _SHAPES[series % len(_SHAPES)] if shaped else "M-6,-6h12v12h-12Z"
     return (
-        f'<svg class="key" viewBox="-8 -8 16 16" aria-hidden="true"><path class="{_colour(series)}" d="{drawn}"/></svg>'
+        f'<svg class="key" viewBox="-8 -8 16 16" aria-hidden="true"><path class="{colour(series)}" d="{drawn}"/></svg>'
     )
 
 
-def _colour(series: int) -> str:
+def colour(series: int) -> str:
+    """The class that gives a series its colour."""
     return f"c{series % SERIES}{' again' if series // SERIES % 2 else ''}"
 
 

@@ -24,6 +24,8 @@ PADDING_PART = 8
 FREE_PADDING = 2048
 # A beginning that prompts share is read once if it has this many tokens.
 SHARED_TOKENS = 64
+# A pass of its own must save an accelerator this many tokens: a small pass takes it as long as a larger one.
+WORTH_A_PASS = 4096
 # New rows are compared with so many of the running ones, those that joined last.
 COMPARED_ROWS = 64
 # Beginnings that are remembered may take this part of the batch's tokens.
@@ -42,6 +44,7 @@ class Passes:
         self._device = device
         self._prefixes: OrderedDict[tuple[int, ...], Prefix] = OrderedDict()
         self._free_padding = 0 if str(device) == "cpu" else FREE_PADDING
+        self._worth_a_pass = 0 if str(device) == "cpu" else WORTH_A_PASS
         self.read_tokens = READ_TOKENS
         self.memory = Memory()
 
@@ -58,20 +61,28 @@ class Passes:
         everyone = [*prompts, *(tuple(row.prompt[:-1]) for row in beside)]
         fresh: set[tuple[int, ...]] = set()
         for group in groups(everyone):
-            if min(group.members) < len(rows) and group.length >= SHARED_TOKENS:
+            worth = group.length >= SHARED_TOKENS and len(group.members) * group.length >= self._worth_a_pass
+            if min(group.members) < len(rows) and worth:
                 older = [beside[member - len(rows)] for member in group.members if member >= len(rows)]
                 fresh.add(self._begin(everyone[group.members[0]][: group.length], older))
-        by_prefix: dict[tuple[int, ...], list[Row]] = {}
-        for row, prompt in zip(rows, prompts, strict=True):
-            shared = self._longest_known(prompt)
-            by_prefix.setdefault(shared, []).append(row)
-            if not row.output:
-                row.cached = 0 if shared in fresh else len(shared)
-            fresh.discard(shared)  # whoever comes first has read it, the others found it
-        for shared, same in by_prefix.items():
+        for shared, same in self._by_prefix(rows, prompts).items():
+            for row in same:
+                if not row.output:
+                    row.cached = 0 if shared in fresh else len(shared)
+                fresh.discard(shared)  # whoever comes first has read it, the others found it
             for part in self._portions(same, len(shared)):
                 self._read(part, self._prefixes.get(shared))
         self._forget(max_batch_tokens // REMEMBERED_PART)
+
+    def _by_prefix(self, rows: Sequence[Row], prompts: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[Row]]:
+        """The rows by the beginning they need not read; those of too small a gain have none."""
+        found: dict[tuple[int, ...], list[Row]] = {}
+        for row, prompt in zip(rows, prompts, strict=True):
+            found.setdefault(self._longest_known(prompt), []).append(row)
+        for shared in [shared for shared, same in found.items() if len(shared) * len(same) < self._worth_a_pass]:
+            if shared and len(found) > 1:
+                found.setdefault((), []).extend(found.pop(shared))
+        return found
 
     def write(self, rows: Sequence[Row]) -> Any:
         """The scores of every row's next token, in the order of the rows."""

@@ -1,8 +1,9 @@
 """The link pass: after the passages of a change are in the text index, find out who mentions whom.
 
 Fresh passages are searched for all names, and passages that were there before for the names that are new; what stays as
-it was is not looked at. Memory is bounded whatever the size of the corpus: names are searched for in rounds (title
-shards), as many at a time as the budget holds.
+it was is not looked at. A new name of very common words is not looked for among older passages: those that write it
+with capitals are known to mention it, the others come with the next compaction. Memory is bounded whatever the size of
+the corpus: names are searched for in rounds (title shards), as many at a time as the budget holds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, LinkWriter
-from hoptree.retrieval.index.mentions import NameFinder, capitalised, folded, names_of
+from hoptree.retrieval.index.mentions import NameFinder, capitalised, folded, mentions, names_of
 from hoptree.retrieval.index.texts import Texts
 from hoptree.values import Passage
 
@@ -26,8 +27,8 @@ _BYTES_A_LETTER = 48
 _WRITER_BYTES = 64 * 2**20
 _FEW = 50_000
 """Passages whose words are worth collecting to leave out names that cannot occur in them."""
-_CANDIDATES = 2_000
-"""Passages with all words of a name that are read to see whether they mention it."""
+_CANDIDATES = 300
+"""Passages with all words of a name that are read to see whether they mention it; a name with more is too common."""
 _WORD = re.compile(r"\w+")
 
 
@@ -55,7 +56,7 @@ def link_passages(
                 on_passage(count)
     writer.commit()
     if first and fresh:
-        _link_older(texts, ledger.names(since=first), Links(change.part / "links"), writer, first, memory)
+        _link_older(texts, ledger.names(since=first), Links(change.part / "links"), writer, first)
         writer.commit()
     writer.close()
     ledger.commit()
@@ -88,7 +89,7 @@ def _words(texts: Texts, first: int) -> set[str] | None:
 
 
 def _all_in(name: str, words: set[str]) -> bool:
-    return all(word in words for word in _WORD.findall(name.lower()))
+    return words.issuperset(_WORD.findall(name.lower()))
 
 
 def _finders(names: Iterable[str], memory: int) -> Iterator[NameFinder]:
@@ -105,27 +106,10 @@ def _finders(names: Iterable[str], memory: int) -> Iterator[NameFinder]:
         yield NameFinder(some)
 
 
-def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWriter, first: int, memory: int) -> None:
-    """Find fresh names in the passages that were there before: with the help of the text index where words are rare.
-
-    Names of which too many passages hold all words are looked for in all passages, in one go.
-    """
-    common: list[str] = []
+def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWriter, first: int) -> None:
+    """Find fresh names in the passages that were there before, with the help of the text index."""
     for name in names:
-        candidates = texts.containing(name, before=first, most=_CANDIDATES)
-        if candidates is None:
-            common.append(name)
-        elif candidates:
-            _mention(writer, links, candidates, NameFinder([name]))
-    for finder in _finders(common, memory) if common else ():
-        _mention(writer, links, ((key, passage) for _, key, passage in texts.scan(0, first)), finder)
-
-
-def _mention(writer: LinkWriter, links: Links, passages: Iterable[tuple[int, Passage]], finder: NameFinder) -> None:
-    """Add the names that passages mention and did not mention before."""
-    for key, passage in passages:
-        found = {folded(name) for name in finder(passage.text)}
-        if found:
-            found -= {folded(name) for name in names_of(passage)}
-        if found and (fresh := found.difference(links.mentions(key))):
-            writer.add(key, _document(passage), mentions=sorted(fresh))
+        known = links.mentioning(folded(name), _CANDIDATES)
+        for key, passage in texts.containing(name, before=first, most=_CANDIDATES, without=known):
+            if mentions(passage.text, name) and folded(name) not in {folded(own) for own in names_of(passage)}:
+                writer.add(key, _document(passage), mentions=[folded(name)])

@@ -13,7 +13,7 @@ import ahocorasick_rs
 
 from hoptree.values import Passage
 
-__all__ = ["NameFinder", "capitalised", "folded", "names_of"]
+__all__ = ["NameFinder", "capitalised", "folded", "mentions", "names_of"]
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
 _SHORTEST, _LONGEST = 3, 120
@@ -90,6 +90,11 @@ class NameFinder:
             name, written = self._names[index], text[start : end - 2]
             if written == name or (" " in name and written[1:] == name[1:]):
                 yield name
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a text mentions one name; to look for many, a finder is quicker."""
+    return name[1:] in text and any(True for _ in NameFinder([name])(text))
 
 
 def _lowered(text: str) -> str:

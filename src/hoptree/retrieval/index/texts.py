@@ -7,7 +7,7 @@ every collection that was tried. k1 1.2 and b 0.75 are tantivy's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import log
 from operator import itemgetter
@@ -42,8 +42,8 @@ _AT_ONCE = 1_000
 _SCORED = 100_000
 """Times a passage has a word of the query: so many are scored in two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
-_CANDIDATES, _RESERVE = 60, 4
-"""Passages that are scored by all words: so many at least, one more for every 400,000 passages, or so many times those
+_CANDIDATES, _RESERVE = 45, 4
+"""Passages that are scored by all words: so many at least, one more for every 300,000 passages, or so many times those
 that are asked for."""
 Word = tuple[str, str]
 """A field and a term in it."""
@@ -215,21 +215,28 @@ class Texts:
         with tantivy_errors("The index is damaged"):
             return {key: round(score, _DECIMALS) for key, score in self._scores(words, keys).items()}
 
-    def containing(self, text: str, *, before: int, most: int) -> list[tuple[int, Passage]] | None:
-        """Key and passage of those numbered below `before` that hold all words of a text; None if too many do."""
+    def containing(
+        self, text: str, *, before: int, most: int, without: Collection[int] = ()
+    ) -> Iterator[tuple[int, Passage]]:
+        """Key and passage of those numbered below `before` that hold all words of a text; none if more than `most` do.
+
+        Passages with the keys `without` are passed over.
+        """
         words = self.terms(text)
-        if not words:
-            return []
+        counts = [int(self._searcher.doc_freq("body", word)) for word in words]
+        if not words or min(counts) == 0 or (len(words) == 1 and counts[0] > most):
+            return
         needed = [(tantivy.Occur.Must, self._only("body", word)) for word in words]
         with tantivy_errors("The index is damaged"):
             hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(needed), most + 1, count=False).hits
             if len(hits) > most:
-                return None
+                return
             places = [address for _, address in hits]
             numbers = self._searcher.fast_field_values("number", places)
-            older = [place for place, number in zip(places, numbers, strict=True) if int(number or 0) < before]
-            keys = self._searcher.fast_field_values("key", older)
-            return [(int(key or 0), self._passage(place, 0.0)) for key, place in zip(keys, older, strict=True)]
+            keys = self._searcher.fast_field_values("key", places)
+            for place, number, key in zip(places, numbers, keys, strict=True):
+                if int(number or 0) < before and int(key or 0) not in without:
+                    yield int(key or 0), self._passage(place, 0.0)
 
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """The passages with these keys; a key that no passage has is left out."""
@@ -290,7 +297,7 @@ class Texts:
 
     def _found_by(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
         """The best by all words among the best by the sought ones, which become more until they find enough."""
-        wanted = max(_CANDIDATES + len(self) // 400_000, _RESERVE * k)
+        wanted = max(_CANDIDATES + len(self) // 300_000, _RESERVE * k)
         while frequent and len(candidates := self._best(self._any(sought), wanted, rounded=False)) < wanted:
             sought, frequent = [*sought, frequent[0]], frequent[1:]
         if not frequent:

@@ -1,0 +1,113 @@
+"""`hoptree judge`: a language model decides which answers of a run are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.ask import BaseURL, NoCache
+from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import run as run_to_end
+from hoptree.cli.run import describe_judge, shown
+
+if TYPE_CHECKING:
+    from hoptree.models.model import Model as OpenModel
+
+__all__ = ["judge"]
+
+
+def judge(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="The model that judges: openai/NAME, local/NAME, hf/NAME or scripted/FILE.",
+            show_default=False,
+        ),
+    ],
+    base_url: BaseURL = "",
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
+    ] = None,
+    no_cache: NoCache = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Have the answers of runs judged: does each imply an accepted answer?
+
+    Verdicts are kept in the run's folder; the same command goes on where it was ended, and what is judged costs
+    nothing. Failed questions and blank answers are wrong without asking, and so is an answer whose verdict cannot be
+    read. hoptree compare and hoptree report know the score as 'judge' (of the judge that was asked last), and as
+    'judge:NAME'.
+
+    \b
+    hoptree judge runs/oner runs/taikc --model openai/NAME
+    hoptree compare runs/oner runs/taikc --metric judge
+    """
+    from hoptree.evaluation.report import find_runs
+
+    found = run_to_end(_judge_all(find_runs(runs), model, base_url, concurrency, cache=not no_cache, quiet=as_json))
+    if as_json:
+        print_json({"runs": found})
+    else:
+        for one in found:
+            _report(one)
+
+
+async def _judge_all(
+    folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cache: bool, quiet: bool
+) -> list[dict[str, Any]]:
+    from hoptree.models import open_model
+
+    model = open_model(spec, base_url=base_url)
+    kept = "default" if cache else None
+    try:
+        return [await _judge_one(folder, model, kept, concurrency, quiet=quiet) for folder in folders]
+    finally:
+        await model.aclose()
+
+
+async def _judge_one(
+    folder: Path, model: OpenModel, cache: str | None, concurrency: int | None, *, quiet: bool
+) -> dict[str, Any]:
+    from hoptree.evaluation.judging import judge_run
+
+    with shown(quiet) as show:
+        return await judge_run(
+            folder,
+            model,
+            cache=cache,
+            concurrency=concurrency,
+            on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
+        )
+
+
+def _report(told: dict[str, Any]) -> None:
+    figures = told["judge"]
+    judged, asked = figures["questions"], figures["asked"]
+    typer.echo(clean(f"{told['name']}: {judged:,} answers judged by {figures['model']}, in {told['folder']}"))
+    if judged < told["questions"]:
+        typer.echo(f"  the run is not finished: {told['questions'] - judged:,} questions have no answer yet")
+    typer.echo(
+        f"  accuracy  {_percent(figures['accuracy'])}: {asked:,} asked about, {judged - asked:,} blank or failed"
+    )
+    typer.echo(
+        f"  unparsed  {_percent(figures['unparsed_rate'])} of the replies were neither Yes nor No: they are a No"
+    )
+    typer.echo(
+        f"  with EM   {_percent(figures['agreement_with_em'])} the same; {figures['judge_only']:,} only the judge "
+        f"finds right, {figures['em_only']:,} only exact match"
+    )
+    if figures["errors"]:
+        typer.echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")
+    for other, both in told["agreement"].items():
+        kappa = "n/a" if both["kappa"] is None else f"{both['kappa']:.2f}"
+        said = f"{_percent(both['rate'])} the same verdicts, kappa {kappa} ({both['questions']:,} answers)"
+        typer.echo(clean(f"  with {other}: {said}"))
+
+
+def _percent(share: float | None) -> str:
+    return "n/a" if share is None else f"{100 * share:.1f} %"

@@ -1,0 +1,216 @@
+"""Knowledge-boundary awareness of a model, measured: TAIKC's appendices C and D (Table 4, Figures 5 and 7 to 11).
+
+FOLDER/DATA/…                the run of one data set, as of `hoptree run`
+FOLDER/DATA/…/boundary.json  what it came to
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import InputError
+from hoptree.evaluation.boundary_asking import EVENT
+from hoptree.evaluation.calibration import (
+    Attempt,
+    BoundaryAwareness,
+    Decision,
+    average,
+    boundary,
+    calibrate,
+    decisions_of,
+    score_attempt,
+)
+from hoptree.evaluation.judge import JudgeItem, JudgeReport, judge_all
+from hoptree.evaluation.run_folder import TRACES, read_rows
+from hoptree.evaluation.summary import half_width
+from hoptree.models.model import Model
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.trace import Event, read_traces
+
+__all__ = ["BOUNDARY", "LEAST_GAP", "Judgement", "Pair", "judge_pairs", "measure", "measure_several", "read_pairs"]
+
+BOUNDARY = "boundary.json"
+LEAST_GAP = 0.15
+"""F1 by which confident knowledge must exceed the knowledge gap before a model is left to decide what to look up."""
+_ANSWERED_ABOVE = 0.5
+"""Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A question with both answers: `confident` is None where the model refused.
+
+    A question that failed has two blank answers, so that it is wrong wherever it is counted.
+    """
+
+    id: str
+    question: str
+    golds: tuple[str, ...]
+    direct: str
+    confident: str | None
+    confidence: float | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A judge's word on direct answers, on confident answers, and on whether the two mean the same."""
+
+    direct: JudgeReport
+    confident: JudgeReport
+    same: JudgeReport
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"direct": self.direct.as_dict(), "confident": self.confident.as_dict(), "same": self.same.as_dict()}
+
+
+def read_pairs(folder: Path) -> list[Pair]:
+    """Both answers to every question of a run that has an outcome."""
+    said = _events(folder / TRACES)
+    pairs = []
+    for row in read_rows(folder):
+        if row.error or row.stopped_by:
+            pairs.append(Pair(row.id, row.question, row.answers, "", "", failed=True))
+            continue
+        event = said.get(row.trace)
+        try:
+            if event is None:
+                raise KeyError(row.trace)
+            confident = None if event["refused"] else str(event["confident"])
+            confidence = None if event["confidence"] is None else float(event["confidence"])
+            pair = Pair(row.id, row.question, row.answers, str(event["direct"]), confident, confidence)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{folder / TRACES} does not tell both answers to question {row.id}.", "Measure it into a new folder."
+            ) from error
+        pairs.append(pair)
+    return pairs
+
+
+def _events(path: Path) -> dict[str, Event]:
+    if not path.exists() or not path.stat().st_size:
+        return {}
+    return {event["run"]: event for events in read_traces(path) for event in events if event["event"] == EVENT}
+
+
+async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
+    """Have all answers judged, and all pairs of them; what the model said to a failed question is judged unasked."""
+    kept = [(pair, pair.confident) for pair in pairs if pair.confident is not None]
+    direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
+    confident = [JudgeItem(pair.id, pair.question, said, pair.golds) for pair, said in kept]
+    # Nothing means the same as a blank answer: such a pair is a No without asking.
+    same = [
+        JudgeItem(pair.id, pair.question, said if pair.direct.strip() else "", (pair.direct,)) for pair, said in kept
+    ]
+    return Judgement(
+        await judge_all(direct, model, calls),
+        await judge_all(confident, model, calls),
+        await judge_all(same, model, calls),
+    )
+
+
+def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
+    """Everything that is known of a model from these questions, as `boundary.json` has it; shares are of 1."""
+    direct, confident = _attempts(pairs, judged)
+    found = _awareness(pairs, judged)
+    decided = calibrate(decisions_of(direct, confident))
+    gap, around = found.figures()["gap_f1"], _around(direct, confident)
+    by_id = {pair.id: pair for pair in pairs}
+    flips = [
+        {**asdict(flip), "question": by_id[flip.id].question, "answers": list(by_id[flip.id].golds[:5])}
+        for flip in found.flips
+    ]
+    return {
+        **found.as_dict(),
+        "failed": sum(pair.failed for pair in pairs),
+        "refused_share": found.gap.questions / len(pairs) if pairs else None,
+        "gap_f1_plus_minus": around,
+        "precision": decided.precision,
+        "overconfident": decided.overconfident,
+        "underconfident": decided.underconfident,
+        "probability": _probability(pairs, direct),
+        "judge": judged.as_dict() if judged else None,
+        "usable": gap is not None and around is not None and gap - around >= LEAST_GAP,
+        "verdict": _verdict(found, gap, around),
+        "flips": flips,
+    }
+
+
+def measure_several(
+    sets: Mapping[str, Sequence[Pair]], judged: Mapping[str, Judgement] | None = None
+) -> tuple[dict[str, Any], dict[str, float | None]]:
+    """All questions of several data sets together, and the mean of the data sets, each counting the same."""
+    parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
+    pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
+    together = _merged(judged) if judged else None
+    return measure(pooled, together), average(parts)
+
+
+def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
+    same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
+    return boundary(*_attempts(pairs, judged), same)
+
+
+def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str, Attempt], dict[str, Attempt | None]]:
+    plain = {verdict.id: verdict.correct for verdict in judged.direct.verdicts} if judged else {}
+    sure = {verdict.id: verdict.correct for verdict in judged.confident.verdicts} if judged else {}
+    direct = {pair.id: score_attempt(pair.direct, pair.golds, judged=plain.get(pair.id)) for pair in pairs}
+    confident = {
+        pair.id: None if pair.confident is None else score_attempt(pair.confident, pair.golds, judged=sure.get(pair.id))
+        for pair in pairs
+    }
+    return direct, confident
+
+
+def _merged(judged: Mapping[str, Judgement]) -> Judgement:
+    """Several judgements as one, under the ids of the questions taken together."""
+    kinds = []
+    for kind in ("direct", "confident", "same"):
+        reports = [(name, getattr(one, kind)) for name, one in judged.items()]
+        verdicts = [replace(found, id=f"{name}/{found.id}") for name, report in reports for found in report.verdicts]
+        kinds.append(replace(reports[0][1], verdicts=tuple(verdicts)))
+    return Judgement(*kinds)
+
+
+def _around(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> float | None:
+    """Half of the 95 % interval of the gap in F1; None where one side has fewer than two questions."""
+    kept = [sure.f1 for sure in confident.values() if sure is not None]
+    refused = [direct[name].f1 for name, sure in confident.items() if sure is None]
+    if min(len(kept), len(refused)) < 2:
+        return None
+    return math.hypot(half_width(kept), half_width(refused))
+
+
+def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
+    """The same decision by the least token probability of the direct answer; None where the model tells none."""
+    if all(pair.confidence is None for pair in pairs):
+        return None
+    decisions = [
+        Decision((pair.confidence or 0.0) >= _ANSWERED_ABOVE, direct[pair.id].correct, pair.confidence)
+        for pair in pairs
+    ]
+    return calibrate(decisions).as_dict() | {"threshold": _ANSWERED_ABOVE}
+
+
+def _verdict(found: BoundaryAwareness, gap: float | None, around: float | None) -> str:
+    """What follows for TAIKC, whose default (source=unified) rests on the model's own word."""
+    if not found.direct.questions:
+        return "No question has an outcome yet."
+    if not found.gap.questions:
+        return "It refused nothing: this model shows no usable boundary; use source=external."
+    if gap is None:
+        return "It answered nothing: with source=unified it would look up everything, as with source=external."
+    said = f"Between what it was sure of and what it refused lie {100 * gap:.1f} points of F1"
+    said += f" (± {100 * around:.1f})" if around is not None else ""
+    if around is None or abs(gap - LEAST_GAP) < around:
+        sure = found.direct.questions - found.gap.questions
+        few = f"and it was sure of {sure:,} of {found.direct.questions:,} questions"
+        return f"{said}, {few}: too few to tell whether it knows what it knows. Ask more, or use source=external."
+    if gap < LEAST_GAP:
+        wanted = f"{100 * LEAST_GAP:.0f} are wanted"
+        return f"{said}, and {wanted}: this model shows no usable boundary; use source=external."
+    return f"{said}: this model knows what it knows; source=unified can rest on it."

@@ -1,0 +1,121 @@
+"""Measuring boundary awareness: run what has no outcome yet, have it judged, and write down what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import CacheError, ConfigError, InputError
+from hoptree.evaluation.boundary import BOUNDARY, Judgement, Pair, judge_pairs, measure, measure_several, read_pairs
+from hoptree.evaluation.boundary_asking import METHOD, BoundaryExperiment
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.plan import Planned
+from hoptree.evaluation.run_folder import write_json
+from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.models import open_model
+from hoptree.models.model import Model
+from hoptree.runtime.cache import Cache, default_cache_path
+from hoptree.runtime.calls import Calls
+
+__all__ = ["measure_all", "planned_for"]
+
+Listener = Callable[[Planned, Progress], None]
+
+
+def planned_for(files: Sequence[Path], wanted: BoundaryExperiment) -> list[Planned]:
+    """The runs of one model over several files of questions, each under its data set's name."""
+    names = [replace(wanted, data=path).read_data().name for path in files]
+    told = [
+        name if names.count(name) == 1 else f"{path.resolve().parent.name} {path.name.partition('.')[0]}"
+        for name, path in zip(names, files, strict=True)
+    ]
+    if len(set(told)) < len(told):
+        raise InputError("A file of questions was given twice.", "Name each --data once.")
+    return [
+        Planned(name, "", None, replace(wanted, data=path, name=f"{wanted.model} on {name}"))
+        for name, path in zip(told, files, strict=True)
+    ]
+
+
+async def measure_all(
+    planned: Sequence[Planned],
+    out: Path,
+    ways: Ways,
+    *,
+    on_progress: Listener = lambda planned, progress: None,
+) -> list[dict[str, Any]]:
+    """What each model of the runs knows of what it knows: every data set, all together, and the mean of them.
+
+    Judges are opened when all is asked, so that no two models are in memory at once.
+    """
+    by_model: dict[str, dict[str, Planned]] = {}
+    for one in planned:
+        if not isinstance(one.experiment, BoundaryExperiment):
+            raise ConfigError(
+                f"'{one.run_name}' is a run of {one.experiment.method}.",
+                f"hoptree run makes it; hoptree boundary is for runs with method: {METHOD}.",
+            )
+        label = one.experiment.name.removesuffix(f" on {one.data_name}")
+        by_model.setdefault(label, {})[one.data_name] = one
+    asked = {label: await _ask(sets, out, ways, on_progress) for label, sets in by_model.items()}
+    found = []
+    for label, sets in by_model.items():
+        async with AsyncExitStack() as opened:
+            judging = await _open_judge(next(iter(sets.values())).experiment, ways, opened)
+            found.append(await _measured(label, asked[label], judging))
+    return found
+
+
+async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: Listener) -> dict[str, Path]:
+    """Run what has no outcome yet, with one model that is loaded once; the folder of each data set."""
+    first = next(iter(sets.values())).experiment
+    model = open_model(first.model, base_url=first.base_url)
+    folders = {}
+    try:
+        for name, one in sets.items():
+            folders[name] = out / one.folder
+
+            def show(progress: Progress, one: Planned = one) -> None:
+                on_progress(one, progress)
+
+            # Both answers are judged together, in the end: the run itself has no judge.
+            wanted = replace(one.experiment, judge="", judge_base_url="")
+            await run_experiment(wanted, folders[name], ways, model=model, on_progress=show)
+    finally:
+        await model.aclose()
+    return folders
+
+
+async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) -> tuple[Model, Calls] | None:
+    """The judge, if there is to be one, with the cache of replies."""
+    if not wanted.judge:
+        return None
+    model = wanted.open_judge()
+    opened.push_async_callback(model.aclose)
+    cache: Cache | None = None
+    if ways.cache is not None:
+        try:
+            cache = Cache(default_cache_path() if ways.cache == "default" else Path(ways.cache))
+            opened.callback(cache.close)
+        except CacheError:
+            cache = None  # what was judged is judged again, which changes nothing but the bill
+    return model, Calls(cache, concurrency=ways.concurrency)
+
+
+async def _measured(label: str, folders: Mapping[str, Path], judging: tuple[Model, Calls] | None) -> dict[str, Any]:
+    pairs: dict[str, list[Pair]] = {name: read_pairs(folder) for name, folder in folders.items()}
+    judged: dict[str, Judgement] | None = None
+    if judging:
+        judged = {name: await judge_pairs(some, *judging) for name, some in pairs.items()}
+    sets = {}
+    for name, some in pairs.items():
+        sets[name] = {"model": label, "data": name, **measure(some, judged[name] if judged else None)}
+        write_json(folders[name] / BOUNDARY, sets[name])
+    found: dict[str, Any] = {"model": label, "folders": {name: str(folder) for name, folder in folders.items()}}
+    found |= {"sets": sets, "all": None, "mean": None}
+    if len(sets) > 1:
+        found["all"], found["mean"] = measure_several(pairs, judged)
+    return found

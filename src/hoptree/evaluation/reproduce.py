@@ -1,0 +1,245 @@
+"""Running a run again: what is not the same any more, whether the answers are, and whether the scores differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import HoptreeError, InputError
+from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
+from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.evaluation.datasets import DataSet, read_examples
+from hoptree.evaluation.experiment import Experiment, experiment_of
+from hoptree.evaluation.run_folder import Row, read_rows, read_run
+from hoptree.evaluation.running import Progress, Ways, run_experiment
+from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
+
+__all__ = ["METRICS", "TOLERANCE", "Elsewhere", "Reproduction", "differences", "reproduce"]
+
+METRICS = ("em", "f1")
+TOLERANCE = 0.05
+"""The share of the answers of a model on this machine that may differ: where two words are almost equally likely, a
+greedy reply depends on how sums were rounded."""
+
+_SIGNIFICANCE = 0.05
+_HERE = ("local", "hf", "scripted")
+_ENVIRONMENT = ("python", "platform", "packages")
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where things are now that were somewhere else when the run was made; what is empty is where it was."""
+
+    data: Path | None = None
+    corpus: str = ""
+    model: str = ""
+    base_url: str = ""
+
+    def apply(self, experiment: Experiment) -> Experiment:
+        named = {"corpus": self.corpus, "model": self.model, "base_url": self.base_url}
+        moved = {name: value for name, value in named.items() if value}
+        return replace(experiment, data=self.data or experiment.data, judge="", **moved)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """A run beside its repetition; `compared` has the repetition as run a.
+
+    `not_the_same` tells for each thing that changed what it was and what it is. `tolerance` is the share of the
+    answers that may differ, None where it is not asked for.
+    """
+
+    run: str
+    name: str
+    folder: Path
+    again: Path
+    not_the_same: Mapping[str, tuple[Any, Any]]
+    questions: int
+    unlike: tuple[str, ...]
+    failed: tuple[int, int]
+    compared: Mapping[str, PairedComparison]
+    tolerance: float | None
+
+    @property
+    def identical(self) -> int:
+        return self.questions - len(self.unlike)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the run is not reproduced; none if it is."""
+        told = [
+            f"{name.upper()} differs by more than chance"
+            for name, pair in self.compared.items()
+            if pair.adjusted_p < _SIGNIFICANCE
+        ]
+        share = len(self.unlike) / self.questions
+        if self.tolerance is not None and share > self.tolerance:
+            told.append(f"{share:.1%} of the answers differ, and {self.tolerance:.1%} may")
+        return tuple(told)
+
+    @property
+    def verdict(self) -> str:
+        f1 = self.compared["f1"]
+        said = (
+            f"{self.identical:,} of {self.questions:,} answers identical, "
+            f"F1 {100 * f1.mean_a:.1f} against {100 * f1.mean_b:.1f}"
+        )
+        return f"not reproduced: {said}; {'; '.join(self.reasons)}" if self.reasons else f"reproduced: {said}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "run": self.run,
+            "name": self.name,
+            "folder": str(self.folder),
+            "again": str(self.again),
+            "not_the_same": {name: {"was": was, "is": now} for name, (was, now) in self.not_the_same.items()},
+            "questions": self.questions,
+            "identical": self.identical,
+            "unlike": list(self.unlike),
+            "failed": {"was": self.failed[0], "is": self.failed[1]},
+            "metrics": {name: pair.as_dict() for name, pair in self.compared.items()},
+            "tolerance": self.tolerance,
+            "reproduced": not self.reasons,
+            "reasons": list(self.reasons),
+            "verdict": self.verdict,
+        }
+
+
+async def reproduce(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    elsewhere: Elsewhere | None = None,
+    tolerance: float | None = None,
+    on_begin: Callable[[Mapping[str, tuple[Any, Any]], Path], None] = lambda changed, out: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Reproduction:
+    """Ask what a run has asked once more, without remembered replies, and compare.
+
+    `on_begin` hears what is not the same any more before the first question. `tolerance` is the share of the answers
+    that may differ: of a model on this machine 5 %, of one at an endpoint any, unless it is given.
+    """
+    run, before = read_run(folder), read_rows(folder)
+    if not before:
+        raise InputError(f"The run in {folder} has no answers to compare with.", "Finish it first.")
+    kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
+    experiment = (elsewhere or Elsewhere()).apply(experiment_of(run, kind))
+    data = _same_questions(experiment, [row.id for row in before])
+    _check_corpus(experiment)
+    out = out or _fresh(folder, run["id"])
+    changed: dict[str, tuple[Any, Any]] = {}
+
+    def begun(again: Mapping[str, Any]) -> None:
+        changed.update(differences(run, again))
+        on_begin(changed, out)
+
+    await run_experiment(
+        replace(experiment, name=f"{run['name']}, again"),
+        out,
+        Ways(cache=None, reproduces=run["id"]),
+        data=data,
+        on_begin=begun,
+        on_progress=on_progress,
+    )
+    if tolerance is None and experiment.model.partition("/")[0] in _HERE:
+        tolerance = TOLERANCE
+    return _compared(run, folder, before, out, changed, tolerance)
+
+
+def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What two runs do not both rest on: the first's and the second's, by name; the environment is part of it."""
+    old, new = run["rests_on"], again["rests_on"]
+    found = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
+    if len(run["questions"]) != len(again["questions"]):
+        found.pop("questions", None)  # a run that did not come to its end is repeated as far as it came
+    was, now = (_flat(one.get("environment") or {}) for one in (run, again))
+    return found | {
+        name: (was.get(name), now.get(name)) for name in sorted({**was, **now}) if was.get(name) != now.get(name)
+    }
+
+
+def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
+    packages = environment.get("packages")
+    named = {name: environment.get(name) for name in _ENVIRONMENT if name != "packages"}
+    return named | (dict(packages) if isinstance(packages, dict) else {})
+
+
+def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
+    """The questions that were asked, whatever else the file holds by now."""
+    try:
+        return read_examples(experiment.data).select(ids)
+    except InputError as error:
+        raise InputError(
+            f"The questions of the run cannot be asked again: {error.cause}",
+            "Give the command where the run was made, or say where its questions are now: --data FILE",
+        ) from error
+
+
+def _check_corpus(experiment: Experiment) -> None:
+    corpus = experiment.corpus
+    if corpus is not None and corpus != "sample" and "://" not in corpus and not Path(corpus).exists():
+        raise InputError(
+            f"The index of the run, {corpus}, is not there.",
+            "Give the command where the run was made, or say where the index is now: --corpus FOLDER",
+        )
+
+
+def _fresh(folder: Path, run: str) -> Path:
+    """A folder beside the run's for its repetition: a new one, or that of a repetition that was broken off."""
+    place, number = folder.resolve(), 1
+    while True:
+        out = place.with_name(f"{place.name}-again{'' if number == 1 else f'-{number}'}")
+        if not out.exists() or _broken_off(out, run):
+            return out
+        number += 1
+
+
+def _broken_off(out: Path, run: str) -> bool:
+    try:
+        again = read_run(out)
+        return again.get("reproduces") == run and len(read_rows(out)) < len(again["questions"])
+    except InputError:
+        return False
+
+
+def _compared(
+    run: Mapping[str, Any],
+    folder: Path,
+    before: Sequence[Row],
+    out: Path,
+    changed: Mapping[str, tuple[Any, Any]],
+    tolerance: float | None,
+) -> Reproduction:
+    after = {row.id: row for row in read_rows(out)}
+    failed = sum(bool(row.error) for row in before), sum(bool(row.error) for row in after.values())
+    if failed[1] == len(after) > failed[0]:
+        first = next(iter(after.values()))
+        raise HoptreeError(
+            f"Every question failed when it was asked again; the first: {first.error_message}",
+            "Nothing was compared. If the endpoint moved, give --base-url.",
+        )
+    pairs = {
+        name: compare_pair(
+            {key: row.scores.get(name) for key, row in after.items()}, {row.id: row.scores.get(name) for row in before}
+        )
+        for name in METRICS
+    }
+    adjusted = holm([pair.p_value for pair in pairs.values()])
+    return Reproduction(
+        run=run["id"],
+        name=run["name"],
+        folder=folder,
+        again=out,
+        not_the_same=changed,
+        questions=len(before),
+        unlike=tuple(row.id for row in before if not _alike(row, after[row.id])),
+        failed=failed,
+        compared={name: replace(pair, adjusted_p=p) for (name, pair), p in zip(pairs.items(), adjusted, strict=True)},
+        tolerance=tolerance,
+    )
+
+
+def _alike(row: Row, again: Row) -> bool:
+    return (row.answer, bool(row.error)) == (again.answer, bool(again.error))

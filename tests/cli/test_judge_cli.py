@@ -1,0 +1,120 @@
+"""Judging and repeating runs from the command line: what is printed, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COUNT = 12
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with questions, a model that knows half of the answers, two judges, and a run."""
+    folder = tmp_path_factory.mktemp("made")
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [f"answer {n}"]} for n in range(COUNT)]
+    (folder / "numbers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    known = [{"contains": f"number {n}?", "reply": f"answer {n}"} for n in range(6)]
+    script(folder, "model.json", *known, {"reply": "\u001b[31mnonsense"})
+    right = [{"contains": f"Predicted answer: answer {n}\n", "reply": "Yes"} for n in range(6)]
+    script(folder, "judge.json", *right, {"contains": "number 11?", "reply": "Perhaps"}, {"reply": "No"})
+    script(folder, "kind.json", {"reply": "Yes"})
+    done = hoptree(folder, *RUN, "--out", "run")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "home")
+
+
+RUN = ("run", "--data", "numbers.jsonl", "--method", "direct", "-m", "scripted/model.json", "--no-cache")
+
+
+def script(folder: Path, name: str, *replies: dict[str, Any]) -> None:
+    (folder / name).write_text(json.dumps({"replies": replies}), encoding="utf-8")
+
+
+def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "hoptree", *arguments],
+        cwd=home,
+        env=kept | {"XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_judges_their_agreement_and_what_compare_makes_of_them(home: Path) -> None:
+    first = hoptree(home, "judge", "run", "-m", "scripted/judge.json")
+    assert first.returncode == 0, first.stderr
+    assert "12 answers judged by scripted/judge.json" in first.stdout
+    assert "accuracy  50.0 %" in first.stdout and "unparsed  8.3 %" in first.stdout
+    second = hoptree(home, "judge", ".", "-m", "scripted/kind.json", "--json")
+    (told,) = json.loads(second.stdout)["runs"]
+    assert told["judge"]["accuracy"] == 1.0
+    assert told["agreement"] == {"scripted/judge.json": {"questions": 12, "rate": 0.5, "kappa": 0.0}}
+    assert hoptree(home, *RUN, "--out", "other", "--judge", "scripted/judge.json").returncode == 0
+    done = hoptree(home, "compare", "run", "other", "--metric", "judge:scripted/judge.json", "--json")
+    assert json.loads(done.stdout)["metrics"]["judge:scripted/judge.json"][0]["difference"] == 0
+    refused(hoptree(home, "compare", "run", "other", "--metric", "judge"), "different models", "--metric judge:NAME")
+
+
+def test_an_experiment_file_can_name_a_judge(home: Path) -> None:
+    plan = (
+        "data: {numbers: {questions: numbers.jsonl}}\n"
+        "every: {model: scripted/model.json, judge: scripted/judge.json}\n"
+        "runs:\n  strict: {method: direct}\n  kind: {method: direct, judge: scripted/kind.json}\n"
+    )
+    (home / "plan.yaml").write_text(plan, encoding="utf-8")
+    done = hoptree(home, "run", "plan.yaml", "--out", "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [one["metrics"]["judge"]["mean"] for one in json.loads(done.stdout)] == [0.5, 1.0]
+
+
+def test_what_cannot_be_judged_is_refused(home: Path) -> None:
+    refused(hoptree(home, "judge", "run"), "--model")
+    refused(hoptree(home, "judge", "nowhere", "-m", "scripted/kind.json"), "holds no run")
+    refused(hoptree(home, "judge", "run", "-m", "nonsense"), "names no model")
+
+
+def test_a_run_comes_out_again(home: Path) -> None:
+    done = hoptree(home, "reproduce", "run")
+    assert done.returncode == 0, done.stderr
+    assert "everything it rests on is the same" in done.stdout
+    assert done.stdout.splitlines()[-1] == "reproduced: 12 of 12 answers identical, F1 50.0 against 50.0"
+    assert (home / "run-again" / "run.json").exists()
+
+
+def test_a_run_that_does_not_come_out_again_leaves_with_1(home: Path) -> None:
+    script(home, "model.json", {"reply": "nothing"})
+    done = hoptree(home, "reproduce", "run", "--out", "again")
+    assert done.returncode == 1 and not done.stderr
+    assert "not the same any more: model was scripted:" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("not reproduced: 0 of 12 answers identical, F1 0.0 against 50.0")
+    told = json.loads(hoptree(home, "reproduce", "run", "--out", "again", "--json").stdout)
+    assert not told["reproduced"] and len(told["unlike"]) == 12 and told["failed"] == {"was": 0, "is": 0}
+
+
+def test_a_run_that_cannot_be_made_again_leaves_with_2(home: Path) -> None:
+    (home / "numbers.jsonl").unlink()
+    refused(hoptree(home, "reproduce", "run"), "--data FILE")
+    refused(hoptree(home, "reproduce", "nowhere"), "holds no run")

@@ -1,0 +1,116 @@
+"""Experiment files: every run with every data set and every model, and nothing that is misspelt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.plan import Planned, read_plan
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.context import Prices
+
+DATA = "data: {one: {questions: one/dev.jsonl, corpus: one/corpus.jsonl}, two: {questions: two.jsonl}}\n"
+TWO_RUNS = "runs: {direct: {method: direct}, wide: {method: oner, options: {k: 9}}}\n"
+TWO_MODELS = "models: {big: openai/big, small: {model: hf/small, prices: [1, 2]}}\n"
+
+
+def plan(folder: Path, text: str, **overrides: Any) -> list[Planned]:
+    path = folder / "plan.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_plan(path, Path("root"), overrides)
+
+
+def names(planned: list[Planned]) -> list[str]:
+    return [one.run_name for one in planned if one.data_name == planned[0].data_name]
+
+
+def test_every_run_is_made_with_every_data_set(tmp_path: Path) -> None:
+    found = plan(tmp_path, DATA + "every: {limit: 5, budget: calls=3}\n" + TWO_RUNS, seed=7)
+    assert [(one.data_name, one.run_name, str(one.folder)) for one in found] == [
+        ("one", "direct", "one/direct"),
+        ("one", "wide", "one/wide"),
+        ("two", "direct", "two/direct"),
+        ("two", "wide", "two/wide"),
+    ]
+    assert found[1].experiment == Experiment(
+        Path("root/one/dev.jsonl"),
+        method="oner",
+        corpus="root/one/corpus.jsonl",
+        options={"k": 9},
+        limit=5,
+        seed=7,
+        budget=Budget(calls=3),
+        name="wide on one",
+    )
+    assert found[1].corpus == Path("root/one/corpus.jsonl") and found[3].corpus is None
+
+
+def test_a_data_set_may_have_a_limit_of_its_own_which_the_command_line_overrides(tmp_path: Path) -> None:
+    text = "data: {one: {questions: a, limit: 2}, two: {questions: b}}\nevery: {limit: 5}\n" + TWO_RUNS
+    assert [one.experiment.limit for one in plan(tmp_path, text)] == [2, 2, 5, 5]
+    assert [one.experiment.limit for one in plan(tmp_path, text, limit=1)] == [1] * 4
+
+
+def test_every_run_is_made_with_every_model(tmp_path: Path) -> None:
+    found = plan(tmp_path, DATA + TWO_MODELS + TWO_RUNS)
+    assert names(found) == ["direct, big", "direct, small", "wide, big", "wide, small"]
+    assert [one.experiment.model for one in found[:4]] == ["openai/big", "hf/small"] * 2
+    assert found[1].experiment.prices == Prices(1, 2) and found[0].experiment.prices is None
+    assert str(found[0].folder) == "one/direct--big"
+
+
+def test_a_model_told_takes_the_place_of_all_that_the_file_names(tmp_path: Path) -> None:
+    found = plan(tmp_path, DATA + TWO_MODELS + TWO_RUNS, model="local/mine", base_url="")
+    assert names(found) == ["direct", "wide"], "one model is no difference"
+    assert {one.experiment.model for one in found} == {"local/mine"}
+    assert {one.experiment.prices for one in found} == {None}, "what was said of another model does not hold for it"
+
+
+def test_one_run_with_several_models_is_called_by_the_model(tmp_path: Path) -> None:
+    text = DATA + TWO_MODELS + "runs: {anything: {method: direct}}\n"
+    assert names(plan(tmp_path, text)) == ["big", "small"]
+    assert names(plan(tmp_path, text, model="local/mine")) == ["local/mine"]
+
+
+def test_boundary_is_measured_without_documents(tmp_path: Path) -> None:
+    found = plan(tmp_path, DATA + "runs: {boundary: {method: boundary, limit: 3}}\n")
+    assert all(isinstance(one.experiment, BoundaryExperiment) for one in found)
+    assert [(one.corpus, one.experiment.corpus, one.experiment.limit) for one in found] == [(None, None, 3)] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (DATA + "runs: {a: {methd: direct}}\n", "no 'methd' here. Did you mean method"),
+        (DATA + TWO_RUNS + "model: {a: b}\n", "Did you mean models"),
+        (DATA + TWO_RUNS + "models: {}\n", "models is empty"),
+        (DATA + TWO_RUNS + "models: [openai/a]\n", "models is no list of names"),
+        (DATA + TWO_RUNS + "models: {a: {method: direct}}\n", "no 'method' here"),
+        (DATA + TWO_MODELS + "runs: {a: {model: openai/b}}\n", "a has a model of its own"),
+        (DATA + "runs: {a: {limit: many}}\n", "limit is no number"),
+        ("data: {one: {corpus: x}}\n" + TWO_RUNS, "one has no questions"),
+        ("data: {one: {questions: x}}\n", "runs is no list of names"),
+        ("data: [\n", "is no YAML"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plan(tmp_path, text)
+
+
+def test_text_from_a_file_never_becomes_a_path(tmp_path: Path) -> None:
+    found = plan(tmp_path, "data: {../up: {questions: q}}\nruns: {'/etc/x': {}}\n")
+    assert str(found[0].folder) == "up/etc-x"
+    with pytest.raises(InputError, match="cannot name a folder"):
+        _ = plan(tmp_path, "data: {..: {questions: q}}\nruns: {a: {}}\n")[0].folder
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_plan(tmp_path / "none.yaml", tmp_path)
+    assert issubclass(ConfigError, InputError)
