@@ -216,7 +216,7 @@ def citing() -> Iterator[None]:
             ctx.decide("cited_sentences", ["Tosca, 0"])
         return Answer("Puccini", support=("p1",))
 
-    method("cite", title="Cites")(cite)
+    method("cite", title="Cites", needs=("corpus",))(cite)
     yield
     registry._registered.clear()
     registry._registered.update(before)
@@ -256,6 +256,15 @@ def test_a_method_that_cites_no_sentences_has_no_support_score(tmp_path: Path) -
     summary = supported(tmp_path, "oner")
     assert "support_f1" not in summary["metrics"] and "passage_support_f1" in summary["metrics"]
     assert read_rows(tmp_path / "oner")[0].scores["joint_f1"] is None
+
+
+def test_a_method_that_never_searches_has_no_scores_of_searching(tmp_path: Path) -> None:
+    """Documents are at hand, but none of them is wanted: 0 would look like a bad search."""
+    assert "retrieval_recall" in supported(tmp_path, "oner")["metrics"]
+    assert (
+        not {"retrieval_recall", "citation_recall", "passage_support_f1"}
+        & supported(tmp_path, "direct")["metrics"].keys()
+    )
 
 
 def test_without_documents_nothing_can_be_cited(tmp_path: Path) -> None:

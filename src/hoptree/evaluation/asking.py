@@ -24,7 +24,7 @@ from hoptree.runtime.result import Result
 from hoptree.runtime.trace import Event
 from hoptree.values import Usage
 
-__all__ = ["Asked", "Asker", "EngineAsker", "at_once", "cited_sentences", "failed_row"]
+__all__ = ["Asked", "Asker", "EngineAsker", "at_once", "cited_sentences", "failed_row", "searches"]
 
 _AT_ONCE = 512
 """Questions under way together, at most: more would only wait for the model, with all they found in memory."""
@@ -62,8 +62,13 @@ class EngineAsker:
         result = await self._engine.ask(example.as_question(), listeners=(events.append,))
         failure = result.failure
         must_change = failure is not None and failure.exit_code == HoptreeError.exit_code + 1
-        row = _row(example, result, events, searchable=self._engine.retriever is not None)
+        row = _row(example, result, events, searchable=searches(self._engine))
         return Asked(row, failure if must_change else None)
+
+
+def searches(engine: Engine) -> bool:
+    """Whether there is anything its method could be scored on as a search."""
+    return engine.retriever is not None and "corpus" in engine.method.needs
 
 
 def at_once(slots: int) -> int:

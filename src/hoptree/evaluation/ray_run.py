@@ -23,7 +23,7 @@ from typing import Any
 
 from hoptree.engine import Engine
 from hoptree.errors import HoptreeError, InputError, MissingExtra
-from hoptree.evaluation.asking import Asked, at_once, failed_row
+from hoptree.evaluation.asking import Asked, at_once, failed_row, searches
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.ray_parts import SharedReplies, Worker
@@ -89,7 +89,7 @@ class RayAsker:
                 self._hear(event)
             return Asked(Row.read(reply["row"]), _error(reply["hopeless"]) if reply["hopeless"] else None)
         lost = WorkerLost(f"{_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
-        return Asked(failed_row(example, lost, searchable=self._engine.retriever is not None))
+        return Asked(failed_row(example, lost, searchable=searches(self._engine)))
 
     async def ready(self) -> None:
         """Wait until every worker has opened its engine, and check that it rests on the same as the one here."""
