@@ -15,7 +15,7 @@ from typing import Any, ParamSpec
 
 from hoptree import __version__
 from hoptree.errors import BudgetSpent, CacheError, ConfigError, HoptreeError, InputError, InternalError
-from hoptree.methods.registry import find_method, read_options
+from hoptree.methods.registry import check_role, find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.retriever import Retriever
@@ -38,6 +38,7 @@ MAX_QUESTION = 8_000
 class Engine:
     """A method, a model and a corpus, ready to answer any number of questions at once.
 
+    `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
     `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
     remembers nothing. Use it as an async context manager: it closes what it opened, not a model or retriever that was
     handed to it.
@@ -58,6 +59,7 @@ class Engine:
         base_url: str = "",
         concurrency: int | None = None,
         listeners: Sequence[Listener] = (),
+        roles: Mapping[str, str | Model] | None = None,
     ) -> None:
         if budget and budget.cost is not None and prices is None:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
@@ -65,11 +67,12 @@ class Engine:
         self.options = read_options(self.method, options or {})
         self.retriever = _open_corpus(corpus, retriever, rerank)
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
-        self._opened = [
+        self._opened: list[Model | Retriever] = [
             part
             for part, given in ((self.model, model), (self.retriever, corpus))
             if isinstance(given, str | Path) and part is not None
         ]
+        self.roles = self._open_roles(roles or {}, base_url)
         self._budget = budget
         self._prices = prices
         self._listeners = tuple(listeners)
@@ -77,6 +80,27 @@ class Engine:
         self._cache = self._open_cache(cache)
         self._calls = Calls(self._cache, concurrency=concurrency)
         self._calls.cache_failure = self._cache_failure
+
+    def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
+        """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
+        opened: dict[str, Model] = {}
+        found: dict[str, Model] = {}
+        for role, given in roles.items():
+            check_role(self.method, role)
+            if not isinstance(given, str):
+                found[role] = given
+                continue
+            if given not in opened:
+                opened[given] = open_model(given, base_url=base_url if given.startswith("openai/") else "")
+                self._opened.append(opened[given])
+            found[role] = opened[given]
+        return found
+
+    @property
+    def models_identity(self) -> str:
+        """What all replies depend on: the model, and those that play roles."""
+        others = (f"{role}={model.identity}" for role, model in sorted(self.roles.items()))
+        return " ".join((self.model.identity, *others))
 
     def _open_cache(self, path: str | Path | Store | None) -> Store | None:
         if path is None or not isinstance(path, str | Path):
@@ -113,6 +137,7 @@ class Engine:
             retriever=self.retriever,
             budget=self._budget,
             prices=self._prices,
+            roles=self.roles,
         )
         trace.add(
             "start",
@@ -123,6 +148,7 @@ class Engine:
             method=self.method.name,
             options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
             model=self.model.name,
+            roles={role: model.name for role, model in self.roles.items()},
             corpus=self.retriever.identity if self.retriever else None,
             fidelity=self.method.fidelity(self.options),
             version=__version__,
@@ -179,6 +205,7 @@ async def aask(
     cache: str | Path | None = "default",
     trace: str | Path | None = None,
     listeners: Sequence[Listener] = (),
+    roles: Mapping[str, str | Model] | None = None,
 ) -> Result:
     """Answer one question; a failure is raised."""
     writer = TraceFile(Path(trace)) if trace else None
@@ -196,6 +223,7 @@ async def aask(
             concurrency=concurrency,
             cache=cache,
             listeners=(*listeners, writer) if writer else listeners,
+            roles=roles,
         ) as engine:
             result = await engine.ask(question)
     finally:

@@ -460,6 +460,23 @@ def test_an_endpoint_that_refuses_a_parameter_is_asked_without_it(
     assert sum(parameter in seen.body for seen in endpoint.requests) == 1
 
 
+@pytest.mark.parametrize("said", ["logprobs are not supported", "Unknown field: 'top_logprobs'."])
+def test_an_endpoint_without_log_probabilities_is_asked_without_them_from_then_on(
+    said: str, endpoint: Endpoint, corpus: Path
+) -> None:
+    endpoint.before = lambda seen: refused(400, said) if "logprobs" in seen.body else None
+    endpoint.on("taikc/direct", "1948")
+
+    async def ask() -> Result:
+        options = {"source": "probability"}
+        async with Engine(model="openai/test", base_url=endpoint.url, corpus=corpus, options=options) as engine:
+            return await engine.ask(QUESTION)
+
+    result = asyncio.run(ask())
+    assert result.answer == "1948" and any("no log-probabilities" in warning for warning in result.warnings)
+    assert sum("logprobs" in seen.body for seen in endpoint.requests) == 1
+
+
 def test_a_400_that_no_parameter_explains_is_told_and_not_tried_again(endpoint: Endpoint, corpus: Path) -> None:
     endpoint.on("", refused(400, "This model's maximum context length is 4096 tokens"))
     result = run(endpoint, corpus)

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from hoptree.runtime.context import Prices
     from hoptree.runtime.result import Result
 
-__all__ = ["BaseURL", "Model", "NoCache", "Settings", "ask", "ask_and_show", "read_prices", "read_settings", "show"]
+__all__ = [
+    "BaseURL",
+    "Model",
+    "NoCache",
+    "Roles",
+    "Settings",
+    "ask",
+    "ask_and_show",
+    "read_prices",
+    "read_roles",
+    "read_settings",
+    "show",
+]
 
 _FILE_WIDTH = 200
 
@@ -33,6 +45,12 @@ Model = Annotated[
 ]
 Settings = Annotated[
     list[str], typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods lists them.")
+]
+Roles = Annotated[
+    list[str],
+    typer.Option(
+        "--role", metavar="ROLE=MODEL", help="A model for a part of the method; hoptree methods NAME lists its roles."
+    ),
 ]
 BaseURL = Annotated[
     str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
@@ -53,6 +71,7 @@ def ask(
     retriever: RetrieverKind = "bm25",
     rerank: Rerank = "",
     model: Model = "",
+    roles: Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
     settings: Settings = [],  # noqa: B006 - typer copies it
     budget: Annotated[
@@ -104,6 +123,7 @@ def ask(
             base_url=base_url,
             concurrency=concurrency,
             listeners=(writer,) if writer else (),
+            roles=read_roles(roles),
         )
         result = run(ask_and_show(engine, text, as_json=as_json))
     finally:
@@ -178,6 +198,19 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
             raise InputError(f"--set {setting} is not possible.", "Write --set KEY=VALUE, for example --set k=3.")
         options[key.strip()] = value.strip()
     return options
+
+
+def read_roles(roles: list[str]) -> dict[str, str]:
+    """ROLE=MODEL texts as a mapping."""
+    found = {}
+    for said in roles:
+        role, sign, spec = said.partition("=")
+        if not sign or not role.strip() or not spec.strip():
+            raise InputError(
+                f"--role {said} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
+            )
+        found[role.strip()] = spec.strip()
+    return found
 
 
 def read_prices(text: str) -> Prices | None:

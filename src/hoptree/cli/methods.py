@@ -15,7 +15,7 @@ def methods(
     name: Annotated[str | None, typer.Argument(help="Only this one.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """List the methods, what they need, and their options."""
+    """List the methods, what they need, their options, and the roles that can have models of their own."""
     import inspect
 
     from hoptree.methods.registry import find_method, list_methods
@@ -32,3 +32,5 @@ def methods(
         for option in method.options:
             default = ("on" if option.default else "off") if isinstance(option.default, bool) else option.default
             typer.echo(f"      --set {option.name}={default}    {option.describe()}")
+        if len(method.roles) > 1:
+            typer.echo(f"      --role ROLE=MODEL    {'|'.join(method.roles)}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Model, NoCache, Settings, read_prices, read_settings
+from hoptree.cli.ask import BaseURL, Model, NoCache, Roles, Settings, read_prices, read_roles, read_settings
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.search import Rerank
@@ -53,6 +53,7 @@ def run(
     ] = "",
     rerank: Rerank = "",
     model: Model = "",
+    roles: Roles = [],  # noqa: B006 - typer copies it
     method: Annotated[str, typer.Option(help="hoptree methods lists them.  [default: taikc]", show_default=False)] = "",
     settings: Settings = [],  # noqa: B006 - typer copies it
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
@@ -130,6 +131,7 @@ def run(
     given: dict[str, Any] = {
         **({"method": method} if method else {}),
         **({"model": model} if model else {}),
+        **({"roles": read_roles(roles)} if roles else {}),
         **({"retriever": retriever} if retriever else {}),
         **({"rerank": rerank} if rerank else {}),
         **({"options": read_settings(settings)} if settings else {}),
@@ -178,12 +180,15 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
             wanted = one.experiment
             if one.corpus is not None:
                 wanted = replace(wanted, corpus=str(index_for(one.corpus, out / "indexes")))
-            key = (wanted.model, wanted.base_url)
-            if key not in models:
-                models[key] = open_model(wanted.model, base_url=wanted.base_url)
+            found = {}
+            for role, spec in {"": wanted.model, **wanted.roles}.items():
+                key = (spec, wanted.base_url if not role or spec.startswith("openai/") else "")
+                if key not in models:
+                    models[key] = open_model(spec, base_url=key[1])
+                found[role] = models[key]
             began = time.monotonic()
             folder = out / one.folder if one.run_name else out
-            summary = await _run_one(wanted, folder, ways, models[key], quiet=quiet)
+            summary = await _run_one(wanted, folder, ways, found, quiet=quiet)
             if ways.only is not None:
                 summary["estimate"] = _estimate(summary, time.monotonic() - began)
             summaries.append(summary)
@@ -193,7 +198,10 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
     return summaries
 
 
-async def _run_one(wanted: Experiment, folder: Path, ways: Ways, model: OpenModel, *, quiet: bool) -> dict[str, Any]:
+async def _run_one(
+    wanted: Experiment, folder: Path, ways: Ways, models: dict[str, OpenModel], *, quiet: bool
+) -> dict[str, Any]:
+    """One run with models that are open: the one for all, under no name, and those that play roles."""
     from hoptree.evaluation.running import run_experiment
 
     with shown(quiet) as show:
@@ -201,7 +209,8 @@ async def _run_one(wanted: Experiment, folder: Path, ways: Ways, model: OpenMode
             wanted,
             folder,
             ways,
-            model=model,
+            model=models[""],
+            roles={role: model for role, model in models.items() if role},
             on_progress=lambda now: show(len(now.rows), now.total, lambda: describe(now, ways.max_cost)),
             on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
         )

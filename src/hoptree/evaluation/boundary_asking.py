@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.engine import Engine
-from hoptree.errors import EndpointError
 from hoptree.evaluation.experiment import Experiment
 from hoptree.methods.registry import Method, Option, read_options
 from hoptree.runtime.context import Context
@@ -44,7 +43,7 @@ def _ask_twice_method() -> Method:
     prompt = prompt_for(_STEPS_OF, "confident")
     template = f"{prompt.name}@{prompt.digest}"
     options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
-    return Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC")
+    return Method(_STEPS_OF, "Direct and Confident QA", _ask_twice, options, paper="TAIKC", roles=("know", "answer"))
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
@@ -64,11 +63,4 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, 
 
 async def _direct(ctx: Context, question: str) -> Answer:
     """The direct answer, with the probability of its least likely token where the model tells it."""
-    if "logprobs" not in ctx.model.capabilities:
-        return await direct_answer(ctx, question)
-    try:
-        return await direct_answer(ctx, question, logprobs=True)
-    except EndpointError as error:
-        if error.status != 400:  # some endpoints refuse to be asked for log-probabilities
-            raise
-        return await direct_answer(ctx, question)
+    return await direct_answer(ctx, question, logprobs="logprobs" in ctx.model_for("answer").capabilities)

@@ -36,9 +36,9 @@ class Experiment:
     """Everything that decides what a run's numbers mean.
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
-    `budget` holds for each question. With `filter_answers`, accepted answers that are not in that many passages of the
-    corpus are left out, as RA-ISF does for TriviaQA. `judge` names the model that judges the answers in the end, at
-    `judge_base_url` or else at the model's own.
+    `roles` gives parts of the method models of their own. `budget` holds for each question. With `filter_answers`,
+    accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
+    names the model that judges the answers in the end, at `judge_base_url` or else at the model's own.
     """
 
     data: Path
@@ -48,6 +48,7 @@ class Experiment:
     retriever: str = "bm25"
     rerank: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    roles: Mapping[str, str] = field(default_factory=dict)
     base_url: str = ""
     limit: int | None = None
     seed: int | None = None
@@ -67,6 +68,8 @@ class Experiment:
         wanted = self.filter_answers
         if wanted is not None and (type(wanted) is not int or wanted < 1):
             raise ConfigError(f"Answers cannot be looked for in {wanted!r} passages.", "Write filter_answers: 1000.")
+        if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
+            raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
         if not isinstance(self.judge, str):
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
@@ -99,8 +102,9 @@ class Experiment:
         cache: str | Path | Store | None,
         concurrency: int | None,
         model: Model | None = None,
+        roles: Mapping[str, Model] | None = None,
     ) -> Engine:
-        """The engine that answers them; a `model` that is open already is used, and stays open."""
+        """The engine that answers them; models that are open already are used, and stay open."""
         return Engine(
             method=self.method,
             model=model or self.model,
@@ -111,7 +115,8 @@ class Experiment:
             budget=self.budget,
             prices=self.prices,
             cache=cache,
-            base_url="" if model else self.base_url,
+            base_url=self.base_url,
+            roles={**self.roles, **(roles or {})},
             concurrency=concurrency,
             listeners=listeners,
         )
@@ -130,7 +135,7 @@ def described(
         "method": experiment.method,
         "options": options,
         "prompts": prompts_digest(experiment.method),
-        "model": engine.model.identity,
+        "model": engine.models_identity,
         "budget": asdict(experiment.budget),
         "version": __version__,
         **({"answer_filter": answer_filter["looked_in"]} if answer_filter else {}),

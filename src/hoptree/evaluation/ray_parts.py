@@ -133,7 +133,7 @@ class Worker:
             return json.dumps({"failure": told(error)})
         found = self._engine.retriever
         return json.dumps(
-            {"pid": os.getpid(), "model": self._engine.model.identity, "corpus": found.identity if found else None}
+            {"pid": os.getpid(), "model": self._engine.models_identity, "corpus": found.identity if found else None}
         )
 
     async def ask(self, question: str) -> str:

@@ -100,10 +100,10 @@ class RayAsker:
         if failure := said.get("failure"):
             raise _error(failure)
         corpus = self._engine.retriever.identity if self._engine.retriever else None
-        if (said["model"], said["corpus"]) != (self._engine.model.identity, corpus):
+        if (said["model"], said["corpus"]) != (self._engine.models_identity, corpus):
             raise InputError(
                 f"A worker has another model or index: {said['model']} and {said['corpus']}, not "
-                f"{self._engine.model.identity} and {corpus}.",
+                f"{self._engine.models_identity} and {corpus}.",
                 "Put the same index at the same place on every machine of the cluster.",
             )
         seat.pid = said["pid"]

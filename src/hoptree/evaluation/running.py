@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +73,7 @@ async def run_experiment(
     ways: Ways | None = None,
     *,
     model: Model | None = None,
+    roles: Mapping[str, Model] | None = None,
     data: DataSet | None = None,
     on_begin: Callable[[dict[str, Any]], None] = lambda run: None,
     on_progress: Listener = lambda progress: None,
@@ -94,7 +95,9 @@ async def run_experiment(
 
     async with (
         _judge(experiment) as judge,
-        experiment.open(listeners=(hear,), cache=ways.cache, concurrency=ways.concurrency, model=model) as engine,
+        experiment.open(
+            listeners=(hear,), cache=ways.cache, concurrency=ways.concurrency, model=model, roles=roles
+        ) as engine,
     ):
         try:
             repeated = {"reproduces": ways.reproduces} if ways.reproduces else {}

@@ -15,7 +15,7 @@ from typing import Any, Literal, Union
 from hoptree.errors import ConfigError
 from hoptree.values import Answer
 
-__all__ = ["Method", "Option", "find_method", "list_methods", "method", "read_options"]
+__all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "method", "read_options"]
 
 Run = Callable[..., Awaitable[Answer]]
 _BUILT_IN = ("hoptree.methods.taikc", "hoptree.methods.baselines.direct", "hoptree.methods.baselines.oner")
@@ -45,6 +45,7 @@ class Method:
     """A registered method.
 
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
+    `roles` are the parts that can each be played by a model of their own.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Method:
     strategy: str = ""
     query: str = ""
     beyond: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ("answer",)
 
     def fidelity(self, options: Mapping[str, Any]) -> str:
         """How close to its paper a run's signals are: `exact`, or `approx` with an option that goes beyond it."""
@@ -78,6 +80,7 @@ class Method:
             "dynamic": self.dynamic,
             "strategy": self.strategy,
             "query": self.query,
+            "roles": list(self.roles),
             "options": [{"name": o.name, "type": o.describe(), "default": o.default} for o in self.options],
         }
 
@@ -104,6 +107,14 @@ def list_methods() -> tuple[Method, ...]:
     for announced in entry_points(group="hoptree.methods"):
         announced.load()
     return tuple(_registered.values())
+
+
+def check_role(chosen: Method, role: str) -> None:
+    """Refuse a role that a method does not have."""
+    if role not in chosen.roles:
+        close = difflib.get_close_matches(role, chosen.roles, 1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"It has {', '.join(chosen.roles)}."
+        raise ConfigError(f"{chosen.name} has no role '{role}'.", hint)
 
 
 def find_method(name: str) -> Method:

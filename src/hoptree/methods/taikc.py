@@ -51,6 +51,7 @@ class _Broken(Exception):
     strategy="Model's knowledge boundary awareness",
     query="Sub-questions decomposed from complex questions",
     beyond=("robust",),
+    roles=("decompose", "know", "answer", "summarise"),
 )
 async def taikc(
     question: Question,
@@ -124,7 +125,7 @@ class _Careful:
     def __init__(self, question: str, ctx: Context, recall: Attempt, *, k: int, read: bool, guess: bool) -> None:
         self._question, self._ctx, self._recall = question, ctx, recall
         self._k, self._read, self._guess = k, read, guess
-        self._sure = "logprobs" in ctx.model.capabilities
+        self._sure = "logprobs" in ctx.model_for("answer").capabilities
         self._own: tuple[Passage, ...] = ()
         self._seen: dict[str, Passage] = {}
 

@@ -17,6 +17,7 @@ __all__ = ["OpenAIModel"]
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop")
+_LOGPROBS = ("logprobs", "top_logprobs")
 
 
 class OpenAIModel:
@@ -57,8 +58,8 @@ class OpenAIModel:
             )
             if status == 200:
                 return self._read(body)
-            if status == 400 and (parameter := _complained_of(body, sent)):
-                self._refused.add(parameter)
+            if status == 400 and (parameters := _complained_of(body, sent)):
+                self._refused.update(parameters)
                 continue
             raise self._failure(status, headers, body)
 
@@ -123,10 +124,15 @@ class OpenAIModel:
         await self._http.aclose()
 
 
-def _complained_of(body: bytes, sent: Mapping[str, Any]) -> str:
-    """The parameter of the request that a 400 complains of, if leaving it out or renaming it may help."""
+def _complained_of(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parameters of the request that a 400 complains of, if leaving them out or renaming them may help.
+
+    A reply without log-probabilities is a reply all the same: whoever cannot do without finds none in it.
+    """
     said = error_text(body)
-    return next((name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent), "")
+    if "logprobs" in sent and "logprob" in said:
+        return _LOGPROBS
+    return tuple(name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent)[:1]
 
 
 def _read_choice(data: dict[str, Any]) -> Choice:

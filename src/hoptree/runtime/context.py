@@ -45,9 +45,11 @@ class Context:
         retriever: Retriever | None = None,
         budget: Budget | None = None,
         prices: Prices | None = None,
+        roles: Mapping[str, Model] | None = None,
     ) -> None:
         self.method = method
         self.model = model
+        self._roles = roles or {}
         self.trace = trace
         self.best: Answer | None = None
         self._best_order = 0
@@ -59,11 +61,16 @@ class Context:
         self._prices = prices or Prices()
         self._cache_lost = False
 
-    def require(self, capability: Capability) -> None:
+    def model_for(self, role: str) -> Model:
+        """The model that plays a role: its own, or the one for all."""
+        return self._roles.get(role, self.model)
+
+    def require(self, capability: Capability, role: str = "answer") -> None:
         """Refuse to start without a signal the method cannot do without."""
-        if capability not in self.model.capabilities:
+        model = self.model_for(role)
+        if capability not in model.capabilities:
             raise ConfigError(
-                f"{self.method} with these options needs {capability}, which {self.model.name} does not give.",
+                f"{self.method} with these options needs {capability}, which {model.name} does not give.",
                 "Choose another model or other options: hoptree methods lists what each needs.",
             )
 
@@ -81,6 +88,7 @@ class Context:
         prompt: Filled,
         *,
         max_tokens: int,
+        role: str = "answer",
         node: Node | None = None,
         top_logprobs: int = 0,
         temperature: float = 0.0,
@@ -90,13 +98,13 @@ class Context:
         json_schema: str = "",
         prefix: str = "",
     ) -> Reply:
-        """Ask the model once, within the budget."""
+        """Ask the model of a role once, within the budget."""
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
         request = Request(prompt.messages, max_tokens, temperature, seed, stop, n, top_logprobs, json_schema, prefix)
         issued = self.trace.now()
         call = await self._calls.generate(
-            self.model, request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
+            self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
         )
         self._note_cache()
         usage = call.reply.usage
@@ -107,6 +115,7 @@ class Context:
             "llm",
             step=step,
             template=prompt.template,
+            role=role,
             **_where(node),
             reply=call.reply.text,
             finish=call.reply.finish,

@@ -28,7 +28,7 @@ async def confident_answer(ctx: Context, question: str, *, node: Node | None = N
     With `strict`, only the identifier counts as a refusal, as in the paper; otherwise "I don't know" does too.
     """
     prompt = prompt_for(ctx.method, "confident").fill(question=question)
-    raw = (await ctx.generate("confident", prompt, max_tokens=MAX_TOKENS, node=node)).text
+    raw = (await ctx.generate("confident", prompt, role="know", max_tokens=MAX_TOKENS, node=node)).text
     trigger = retrieval_trigger(raw)
     if trigger == "soft" and strict:
         trigger = ""
@@ -47,7 +47,10 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     status = "answered" if text and not refused else "unknown"
     confidence = _least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
-        ctx.warn("no_logprobs", f"{ctx.model.name} gave no log-probabilities; its own answers could not be trusted.")
+        ctx.warn(
+            "no_logprobs",
+            f"{ctx.model_for('answer').name} gave no log-probabilities; its own answers could not be trusted.",
+        )
     return Answer(text, reply.text, status, "internal", confidence=confidence)  # type: ignore[arg-type]
 
 

@@ -26,11 +26,11 @@ async def decompose_tree(
     """
     shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
     prompt = prompt_for(ctx.method, "decompose").fill(shots=shots, question=question)
-    reply = (await ctx.generate("decompose", prompt, max_tokens=MAX_TOKENS)).text
+    reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS)).text
     reading, plan = _read(ctx, reply, question, mend_leaks)
     if complaint := _complaint(reading, plan):
         again = prompt.follow_up(reply, f"That cannot be used: {complaint}. Write the whole JSON again, corrected.")
-        second = (await ctx.generate("decompose", again, max_tokens=MAX_TOKENS)).text
+        second = (await ctx.generate("decompose", again, role="decompose", max_tokens=MAX_TOKENS)).text
         _, retried = _read(ctx, second, question, mend_leaks)
         plan = retried if retried.nodes else plan
     if not plan.nodes:

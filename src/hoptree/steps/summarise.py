@@ -22,5 +22,5 @@ async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) ->
             entry["children"] = nested
         nested = {f"query{node_id}": entry}
     prompt = prompt_for(ctx.method, "summarise").fill(pairs=json.dumps(nested, ensure_ascii=False))
-    reply = (await ctx.generate("summarise", prompt, max_tokens=MAX_TOKENS)).text
+    reply = (await ctx.generate("summarise", prompt, role="summarise", max_tokens=MAX_TOKENS)).text
     return " ".join(reply.split())
