@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from hoptree.cli.demo import _options as demo_options
+
 PLAN = {
     "query1": {
         "question": "Who directed the film Red Kite?",
@@ -183,6 +185,13 @@ def test_demo_scores_every_question(home: Path) -> None:
     score = json.loads(hoptree(home, *arguments, "--json").stdout)
     assert (score["questions"], score["right"], score["exact"]) == (20, 1, 1)
     assert "1 of 20 right" in hoptree(home, *arguments).stdout
+
+
+def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
+    assert demo_options("taikc", {}) == {"robust": "on", "continuation": "off", "k": "3"}
+    assert demo_options("taikc", {"robust": "off"}) == {"robust": "off", "k": "3"}, "as in its paper, with continuation"
+    assert demo_options("taikc", {"k": "5"})["continuation"] == "off"
+    assert demo_options("oner", {}) == {}
 
 
 @pytest.mark.parametrize(

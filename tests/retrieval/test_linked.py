@@ -15,7 +15,7 @@ from hoptree.indexing import index_passages, remove_from_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.retrieval.linked import Linked
+from hoptree.retrieval.linked import Linked, _keep
 from hoptree.retrieval.opening import open_retriever
 from hoptree.values import Passage
 
@@ -124,6 +124,23 @@ def test_without_titles_names_that_are_shared_lead_on(tmp_path: Path) -> None:
     assert Linked(index).search_now(QUESTION, 5)[0].id == "kite"
     assert "ada" not in names(BM25(index).search_now(QUESTION, 30))
     assert "ada" in names(Linked(index).search_now(QUESTION, 30))
+
+
+def test_what_words_find_best_keeps_its_place_and_its_order() -> None:
+    total = {1: 0.5, 2: 0.4, 3: 9.0, 4: 8.0, 5: 7.0, 6: 6.0, 7: 5.0}
+    _keep(total, [1, 2])
+    assert sorted(total, key=lambda key: -total[key])[:5] == [3, 4, 5, 1, 2]
+    few = {1: 0.5, 3: 9.0}
+    _keep(few, [1])
+    assert few == {1: 0.5, 3: 9.0}, "nothing is raised where there is room"
+
+
+def test_passages_without_words_are_in_nobody_s_way(tmp_path: Path) -> None:
+    index_passages([Passage("dots", "…", "… !!! …"), Passage("kite", "Red Kite", "A film.")], tmp_path / "idx")
+    for kind in ("bm25", "linked"):
+        retriever = open_retriever(tmp_path / "idx", kind)
+        assert names(asyncio.run(retriever.search("Red Kite", k=5))) == ["kite"]
+        assert asyncio.run(retriever.search("… !!!", k=5)) == ()
 
 
 def test_a_name_that_many_bear_leads_nowhere(tmp_path: Path) -> None:

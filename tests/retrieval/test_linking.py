@@ -256,6 +256,29 @@ def test_names_of_common_words_are_found_in_older_passages_too(tmp_path: Path, m
     assert counts == [20, 20]
 
 
+def test_what_common_names_lack_comes_with_the_next_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a name begins a sentence or stands in a longer one, it is no name of its own until somebody bears it."""
+    monkeypatch.setattr("hoptree.retrieval.index.linking._CANDIDATES", 5)
+    older = [{"id": f"o{n}", "title": "", "text": f"Kite {n} flies. It saw Kite Street."} for n in range(20)]
+    write_rows(tmp_path / "a.jsonl", older)
+    write_rows(tmp_path / "b.jsonl", [{"id": "kite", "title": "Kite", "text": "A toy."}])
+    build_index(tmp_path / "a.jsonl", tmp_path / "idx")
+    add_to_index([tmp_path / "b.jsonl"], tmp_path / "idx")
+    assert Links(Index(tmp_path / "idx").links).mentioning("kite", 50) == []
+    compact_index(tmp_path / "idx")
+    assert len(Links(Index(tmp_path / "idx").links).mentioning("kite", 50)) == 20
+
+
+def test_a_passage_that_is_gone_mentions_nobody(tmp_path: Path) -> None:
+    rows = [{"id": f"o{n}", "title": f"Page {n}", "text": "It was said of Red Kite."} for n in range(4)]
+    write_rows(tmp_path / "a.jsonl", [*rows, {"id": "kite", "title": "Red Kite", "text": "A film."}])
+    build_index(tmp_path / "a.jsonl", tmp_path / "idx")
+    remove_from_index(tmp_path / "idx", ids=["o1", "kite"])
+    links = Links(Index(tmp_path / "idx").links)
+    assert links.mentioning("red kite", 9) == sorted(key_of(f"o{n}") for n in (0, 2, 3))
+    assert not links.borne("red kite") and links.bearing("red kite", 9) == []
+
+
 def test_a_passage_may_mention_any_number_of_names(tmp_path: Path) -> None:
     lowered = [f"item number{n} of lists" for n in range(1_100)]
     page = {"id": "page", "title": "", "text": ", ".join(lowered)}
