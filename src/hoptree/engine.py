@@ -183,6 +183,7 @@ class Engine:
             answer=answer.text,
             raw=answer.raw,
             source=answer.source,
+            support=list(answer.support),
             abstained=not failure and not answer.text,
             stopped_by=stopped_by,
             **outcome,

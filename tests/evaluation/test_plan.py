@@ -56,6 +56,13 @@ def test_a_data_set_may_have_a_limit_of_its_own_which_the_command_line_overrides
     assert [one.experiment.limit for one in plan(tmp_path, text, limit=1)] == [1] * 4
 
 
+def test_options_for_all_runs_hold_beside_those_of_one(tmp_path: Path) -> None:
+    text = DATA + "every: {options: {k: 7, titles: true}}\n" + TWO_RUNS
+    found = {one.run_name: one.experiment.options for one in plan(tmp_path, text)}
+    assert found == {"direct": {"k": 7, "titles": True}, "wide": {"k": 9, "titles": True}}
+    assert plan(tmp_path, text, options={"k": 1})[1].experiment.options == {"k": 1}
+
+
 def test_every_run_is_made_with_every_model(tmp_path: Path) -> None:
     found = plan(tmp_path, DATA + TWO_MODELS + TWO_RUNS)
     assert names(found) == ["direct, big", "direct, small", "wide, big", "wide, small"]

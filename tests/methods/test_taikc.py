@@ -626,3 +626,63 @@ def test_a_search_that_finds_nothing_leaves_nothing_to_read() -> None:
     run = Run(rules(read="The documents do not provide it."), shelf=Shelf())
     assert run.node(1)["passages"] == []
     assert run.node(1)["source"] == "fallback"
+
+
+class ByQuery(Shelf):
+    """A retriever that finds something else for each query."""
+
+    def __init__(self, found: Mapping[str, tuple[Passage, ...]]) -> None:
+        super().__init__()
+        self.found = found
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return self.found.get(query, ())[:k]
+
+
+def test_the_evidence_is_that_of_the_reading_that_was_taken() -> None:
+    own = Passage("own", "Boston film", "Boston is where the director was born.")
+    asked = ("Who directed the film Whiplash?", "Where was Damien Chazelle born?")
+    shelf = ByQuery({ROOT: (own,), **dict.fromkeys(asked, (FOUND,))})
+    first, last = (Run(two_readings(*sure), robust=True, shelf=shelf) for sure in ((-0.1, -0.5), (-0.5, -0.1)))
+    assert (first.result.answer, [passage.id for passage in first.result.evidence]) == ("Boston", ["own"])
+    assert (last.result.answer, [passage.id for passage in last.result.evidence]) == ("Providence", ["p1"])
+
+
+def test_what_no_passage_holds_is_called_a_guess() -> None:
+    run = Run(rules(read="Denis Villeneuve"), robust=True)
+    assert (run.node(1)["source"], run.node(1)["evidence"]) == ("fallback", [])
+
+
+def test_the_last_reading_always_sees_some_of_what_the_question_finds() -> None:
+    raw = {f"query{n}": {"question": f"Who is Person {n}?"} for n in range(1, 6)}
+    question = "Which place links them all?"
+    found = {
+        f"Who is Person {n}?": tuple(Passage(f"{x}{n}", f"Person {n}", f"Person {n} is Zed.") for x in "ab")
+        for n in range(1, 6)
+    }
+    shelf = ByQuery({**found, question: (Passage("own", "Own", "The own passage."),)})
+    run = Run(rules(raw, read="Zed"), question=question, robust=True, shelf=shelf)
+    [(_, said)] = [asked for asked in run.model.requests if asked[0] == "taikc/final"]
+    assert "The own passage." in said
+
+
+@pytest.mark.parametrize(
+    ("question", "node", "fact"),
+    [
+        (
+            "Are Anna Bell and Carl Dorn of the same nationality?",
+            "What are the nationalities of Anna Bell and Carl Dorn?",
+            "American and German",
+        ),
+        (
+            "Were Anna Bell and Carl Dorn both born in France?",
+            "Were Anna Bell and Carl Dorn both born in France?",
+            "no",
+        ),
+        ("Who was born first, Anna Bell or Carl Dorn?", "When were Anna Bell and Carl Dorn born?", "1950"),
+    ],
+)
+def test_one_fact_about_both_is_nothing_to_compare(question: str, node: str, fact: str) -> None:
+    shelf = Shelf(Passage("a", "Anna Bell", f"Anna Bell and Carl Dorn: {fact}"))
+    run = Run(rules({"query1": node}, read=fact, final="read"), question=question, robust=True, shelf=shelf)
+    assert run.of("decision", kind="compared")[0]["value"] is False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -267,6 +268,15 @@ def test_what_common_names_lack_comes_with_the_next_compaction(tmp_path: Path, m
     assert Links(Index(tmp_path / "idx").links).mentioning("kite", 50) == []
     compact_index(tmp_path / "idx")
     assert len(Links(Index(tmp_path / "idx").links).mentioning("kite", 50)) == 20
+
+
+def test_accents_written_apart_are_the_same_name(tmp_path: Path) -> None:
+    """As file systems have them that keep a letter and its accent as two characters."""
+    city = unicodedata.normalize("NFD", "Besançon")
+    index_passages(
+        [Passage("a", city, "A city."), Passage("b", "Hugo", "Born in Besançon, he left.")], tmp_path / "idx"
+    )
+    assert Links(Index(tmp_path / "idx").links).bearing("besançon", 2) == [[key_of("a")]]
 
 
 def test_a_passage_that_is_gone_mentions_nobody(tmp_path: Path) -> None:

@@ -46,12 +46,15 @@ def compare(
         raise InputError("One run has nothing to be compared with.", "Give two or more folders.")
     if by and by not in _GROUPS:
         raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
-    names = _names(runs, [read_run(path)["name"] for path in runs])
+    told = [read_run(path) for path in runs]
+    _same_data(runs, [run["rests_on"]["data"] for run in told])
+    names = _names(runs, [run["name"] for run in told])
     rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
-    groups = {row.id: str(getattr(row, by)) for some in rows.values() for row in some} if by else {}
+    groups = {row.id: str(getattr(row, by) or "none") for some in rows.values() for row in some} if by else {}
     found: dict[str, Any] = {}
-    if "judge" in metric:
-        _same_judge(runs)
+    for one in metric:
+        if one.partition(":")[0] == "judge":
+            _same_judge(runs, one.partition(":")[2])
     for one in metric:
         scores = {name: _scores(some, one) for name, some in rows.items()}
         pairs = compare_runs(scores, common_only=common_only)
@@ -86,14 +89,29 @@ def _names(paths: list[Path], names: list[str]) -> list[str]:
     return folders
 
 
-def _same_judge(runs: list[Path]) -> None:
+def _same_data(runs: list[Path], digests: list[str]) -> None:
+    """Ids alone do not tell: many sets number their questions from 0."""
+    if len(set(digests)) > 1:
+        said = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
+        raise InputError(
+            f"The runs are over different data ({said}).",
+            "Compare runs over the same file of questions, with the same accepted answers.",
+        )
+
+
+def _same_judge(runs: list[Path], name: str) -> None:
+    """The last judge of each run, or the one of this name, must be one and the same model with one prompt."""
     from hoptree.evaluation.judgements import read_judgements
 
-    judges = {path: judged[-1].judge.name for path in runs if (judged := read_judgements(path))}
-    if len(set(judges.values())) > 1:
-        said = "; ".join(f"{path}: {judge}" for path, judge in judges.items())
+    judges = {}
+    for path in runs:
+        found = [judged.judge for judged in read_judgements(path) if name in ("", judged.judge.name)]
+        if found:
+            judges[path] = found[-1]
+    if len({judge.digest for judge in judges.values()}) > 1:
+        said = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
         raise InputError(
-            f"The runs were last judged by different models ({said}).",
+            f"The runs were judged by different models ({said}).",
             "Have one judge them all: hoptree judge RUN… --model SPEC, or compare --metric judge:NAME.",
         )
 
@@ -118,7 +136,7 @@ def _show(
         for group, part in all_of_it["groups"].items():
             typer.echo(
                 clean(
-                    f"  {group or '(none)':22} {part['questions']:5,} questions  {100 * part['difference']:+6.1f}  "
+                    f"  {group:22} {part['questions']:5,} questions  {100 * part['difference']:+6.1f}  "
                     f"{chance(part['adjusted_p'])}"
                 )
             )

@@ -95,9 +95,15 @@ def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Pat
             )
         for model_name, chosen in models.items():
             said = {**every, **own, **chosen, **overrides}
+            if "options" in every and "options" in own and "options" not in overrides:
+                said["options"] = {**_options(every, path), **_options(own, path)}
             _known(said, _SETTINGS, path)
             named[_run_name(run_name, model_name, len(runs), len(models))] = said
     return named
+
+
+def _options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    return _mapping(settings["options"], "options", path)
 
 
 def _run_name(run: str, model: str, runs: int, models: int) -> str:

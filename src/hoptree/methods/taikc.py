@@ -9,7 +9,7 @@ from typing import Literal
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, in_order, together
-from hoptree.steps.answer import answer_from, confident_answer, direct_answer, synthesise
+from hoptree.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
 from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
@@ -128,6 +128,7 @@ class _Careful:
         self._sure = "logprobs" in ctx.model_for("answer").capabilities
         self._own: tuple[Passage, ...] = ()
         self._seen: dict[str, Passage] = {}
+        self._read_from: dict[int, tuple[str, ...]] = {}
 
     async def answer(self, *, parallel: bool) -> Answer:
         ctx, question = self._ctx, self._question
@@ -145,7 +146,7 @@ class _Careful:
         if not (self._guess and self._read):
             answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
             return answer if answer.known else replace(answer, text="")
-        return self._surer(first, await self._read_all(chains, [answers[node.id] for node in plan.nodes]))
+        return self._surer(first, await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes}))
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
         passages = await self._ctx.search(asked, k=self._k, node=node)
@@ -167,17 +168,21 @@ class _Careful:
             said = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
             answer = grounded(said, asked, passages) if said.known else said
             self._ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
+            self._read_from[node.id] = answer.support or said.support
             if answer.known:
                 return answer
-        return said if self._guess else answer
+        return replace(said, source="fallback", support=()) if self._guess else answer
 
-    async def _read_all(self, chains: Sequence[str], answers: Iterable[Answer]) -> Answer:
-        """The answer in the chains, what they cite, and what the question itself finds."""
-        cited = [name for answer in answers for name in answer.support[:_CITED] if name in self._seen]
-        shown = list(dict.fromkeys([*cited, *(passage.id for passage in self._own)]))[: self._k + _FURTHER]
-        documents = show_passages(self._ctx, [self._seen[name] for name in shown], titles=True)
+    async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
+        """The answer in the chains, in what they were read from, and in what the question itself finds."""
+        cited = dict.fromkeys(name for node in answers for name in self._read_from.get(node, ())[:_CITED])
+        own = (passage.id for passage in self._own)
+        shown = list(dict.fromkeys([*list(cited)[: self._k], *own]))[: self._k + _FURTHER]
+        passages = [self._seen[name] for name in shown]
+        documents = show_passages(self._ctx, passages, titles=True)
         answer = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._sure)
-        return replace(answer, support=tuple(shown))
+        behind = (name for found in answers.values() for name in found.support)
+        return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
 
     def _surer(self, first: Answer, last: Answer) -> Answer:
         """Of two answers the one whose least likely token is likelier; the last where a model does not tell."""

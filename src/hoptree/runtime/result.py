@@ -15,7 +15,10 @@ __all__ = ["Result", "TreeNode", "read_result"]
 
 @dataclass(slots=True)
 class TreeNode:
-    """A sub-question as it was asked and answered, with what it was answered from."""
+    """A sub-question as it was asked and answered, with what it was answered from, and why so if the method tells.
+
+    Number 0 is the question itself, where a method counts it as a node.
+    """
 
     id: int
     question: str
@@ -24,6 +27,7 @@ class TreeNode:
     source: str = ""
     state: str = "waiting"
     evidence: tuple[str, ...] = ()
+    why: str = ""
     children: list[TreeNode] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -34,6 +38,7 @@ class TreeNode:
             "answer": self.answer,
             "source": self.source,
             "evidence": list(self.evidence),
+            **({"why": self.why} if self.why else {}),
             "children": [child.as_dict() for child in self.children],
         }
 
@@ -122,26 +127,30 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
 
 
 def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
-    """The last plan, with what became of each of its nodes."""
+    """The last plan with all that was hung under its nodes since, and what became of each of them."""
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
     for event in events:
         if event["event"] == "plan":
-            nodes, tops = {}, []
+            if event.get("under") is None:
+                nodes, tops = {}, []
             for written in event["nodes"]:
                 node = nodes[written["id"]] = TreeNode(written["id"], written["question"])
                 above = nodes.get(written["parent"])
                 (above.children if above else tops).append(node)
         elif event["event"] == "node" and event["id"] in nodes:
             node = nodes[event["id"]]
-            for name in ("resolved", "answer", "source", "state"):
+            for name in ("resolved", "answer", "source", "state", "why"):
                 setattr(node, name, event.get(name, getattr(node, name)))
             node.evidence = tuple(event.get("evidence", node.evidence))
     return tuple(tops)
 
 
 def _read_evidence(events: Sequence[Event], tree: Sequence[TreeNode]) -> tuple[Passage, ...]:
-    """The passages that answers rest on, each once, with its best score; all that was found where nothing is cited."""
+    """The passages that the answer rests on, each once, with its best score.
+
+    They are those the method says at the end, else those behind the answers in the tree, else all that was found.
+    """
     found: dict[str, Passage] = {}
     for event in events:
         if event["event"] == "retrieve":
@@ -154,7 +163,8 @@ def _read_evidence(events: Sequence[Event], tree: Sequence[TreeNode]) -> tuple[P
         node = open_nodes.pop()
         cited.extend(node.evidence)
         open_nodes.extend(reversed(node.children))
-    ids = dict.fromkeys(cited) if tree else found
+    said = [name for event in events if event["event"] == "final" for name in event.get("support", ())]
+    ids = dict.fromkeys(said or cited) if said or tree else found
     return tuple(found[name] for name in ids if name in found)
 
 

@@ -16,7 +16,7 @@ from hoptree.steps.parse import clean_answer, concluded, retrieval_trigger, why_
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
-__all__ = ["answer_from", "confident_answer", "direct_answer", "synthesise"]
+__all__ = ["answer_from", "confident_answer", "direct_answer", "holding", "least_probability", "synthesise"]
 
 MAX_TOKENS = 64
 REASONED_TOKENS = 128
@@ -45,7 +45,7 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     text = clean_answer(reply.text)
     refused = why_unanswered(reply.text) or retrieval_trigger(reply.text)
     status = "answered" if text and not refused else "unknown"
-    confidence = _least_probability(reply) if logprobs else None
+    confidence = least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
         ctx.warn(
             "no_logprobs",
@@ -73,7 +73,7 @@ async def answer_from(
         return Answer("", "", "unknown", "external")
     documents = show_passages(ctx, passages, titles=titles)
     answer = await _read(ctx, "read", prompt, question, documents, node, logprobs=logprobs)
-    return replace(answer, source="external", support=_cited(answer.text, passages) if answer.known else ())
+    return replace(answer, source="external", support=holding(answer.text, passages) if answer.known else ())
 
 
 async def synthesise(
@@ -111,16 +111,17 @@ async def _read(
     raw = reply.text
     words = why_unanswered(concluded(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
-    confidence = _least_probability(reply) if logprobs else None
+    confidence = least_probability(reply) if logprobs else None
     return Answer(clean_answer(raw), raw, "unknown" if words else "answered", confidence=confidence)
 
 
-def _least_probability(reply: Reply) -> float | None:
+def least_probability(reply: Reply) -> float | None:
+    """How sure a model was of what it said: the probability of its least likely token, where it tells."""
     tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
     return math.exp(min(token.logprob for token in tokens)) if tokens else None
 
 
-def _cited(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
+def holding(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:
     """The passages that hold the answer's words; all of them where none does, since any may have led to it."""
     wanted = _words(answer)
     holding = [p.id for p in passages if wanted and f" {wanted} " in f" {_words(p.title + ' ' + p.text)} "]

@@ -24,8 +24,9 @@ def compare_branches(
     if comparison is None:
         return None
     ends = {operand: _end_of(operand, plan, asked) for operand in comparison.operands}
+    apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
     facts = {operand: answers[end.id].text for operand, end in ends.items() if end and answers[end.id].known}
-    found = conclude(comparison, facts)
+    found = conclude(comparison, facts) if apart else None
     ctx.decide("compared", found is not None, kind_of=comparison.kind, facts=facts, why=found.why if found else "")
     if found is None:
         return None

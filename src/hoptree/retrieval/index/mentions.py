@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import ahocorasick_rs
 
+from hoptree.retrieval.index.analysis import composed
 from hoptree.values import Passage
 
 __all__ = ["NameFinder", "capitalised", "folded", "mentions", "names_of"]
@@ -41,7 +42,7 @@ def names_of(passage: Passage) -> tuple[str, ...]:
     """The names a passage is found by: its title without a qualifier in brackets, its last heading, its aliases."""
     found: dict[str, None] = {}
     for said in (passage.title, *passage.aliases):
-        parts = said.split(" › ")
+        parts = composed(said).split(" › ")
         for part in dict.fromkeys((parts[0], parts[-1])) if len(parts) > 1 else parts:
             part = part.strip()
             if len(part) > _TOO_LONG:

@@ -1,0 +1,45 @@
+"""`hoptree compare`: what it refuses to compare, and how it groups."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+from hoptree.errors import InputError
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.running import Ways, run_experiment
+
+
+def made(folder: Path, name: str, word: str, *, said: str, hops: int = 0) -> str:
+    """A run over ten questions whose answers hold a word, by a model that says one thing."""
+    rows = [
+        {"id": f"q{n}", "question": f"What {word} {n}?", "answers": [word], "hops": hops * (n % 2)} for n in range(10)
+    ]
+    data = folder / f"{word}.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    model = folder / f"{name}.json"
+    model.write_text(json.dumps({"replies": [{"reply": said}]}), encoding="utf-8")
+    wanted = Experiment(data, method="direct", model=f"scripted/{model}", name=name)
+    asyncio.run(run_experiment(wanted, folder / name, Ways(cache=None)))
+    return str(folder / name)
+
+
+def test_runs_over_different_questions_are_not_compared_though_their_ids_agree(tmp_path: Path) -> None:
+    one, two = made(tmp_path, "one", "red", said="red"), made(tmp_path, "two", "blue", said="red")
+    done = CliRunner().invoke(app, ["compare", one, two])
+    assert isinstance(done.exception, InputError) and "over different data" in str(done.exception)
+
+
+def test_questions_without_a_number_of_hops_are_a_group_of_their_own(tmp_path: Path) -> None:
+    one = made(tmp_path, "one", "red", said="red", hops=2)
+    two = made(tmp_path, "two", "red", said="blue", hops=2)
+    printed = CliRunner().invoke(app, ["compare", one, two, "--by", "hops", "--metric", "em"]).output
+    assert "none" in printed and "+100.0" in printed
+    found = json.loads(
+        CliRunner().invoke(app, ["compare", one, two, "--by", "hops", "--metric", "em", "--json"]).output
+    )
+    assert found["metrics"]["em"][0]["groups"].keys() == {"none", "2"}

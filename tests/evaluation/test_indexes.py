@@ -1,0 +1,47 @@
+"""Indexes for experiment files: made once, brought up to date, and never those of another corpus."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hoptree.errors import InputError
+from hoptree.evaluation.indexes import index_for
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.folder import Index
+
+
+def corpus(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"id": "p", "title": "Kite", "text": text}) + "\n", encoding="utf-8")
+    return path
+
+
+def held(index: Path) -> str:
+    return BM25(Index(index)).search_now("Kite", 1)[0].text
+
+
+def test_a_corpus_that_changed_is_indexed_again(tmp_path: Path) -> None:
+    path = corpus(tmp_path / "set" / "corpus.jsonl", "A film of 1950.")
+    first = index_for(path, tmp_path / "indexes")
+    assert held(first) == "A film of 1950."
+    digest = Index(first).manifest.digest
+    assert index_for(path, tmp_path / "indexes") == first and Index(first).manifest.digest == digest
+    corpus(path, "A film of 1951, rather.")
+    assert index_for(path, tmp_path / "indexes") == first
+    assert held(first) == "A film of 1951, rather." and Index(first).manifest.digest != digest
+
+
+def test_corpora_of_like_names_have_indexes_of_their_own(tmp_path: Path) -> None:
+    one, two = (corpus(tmp_path / version / "corpus.jsonl", f"Version {version}.") for version in ("v.1", "v.2"))
+    first, second = (index_for(path, tmp_path / "indexes") for path in (one, two))
+    assert first != second and (held(first), held(second)) == ("Version v.1.", "Version v.2.")
+
+
+def test_an_index_is_used_as_it_is_and_what_is_not_there_is_named(tmp_path: Path) -> None:
+    made = index_for(corpus(tmp_path / "corpus.jsonl", "x"), tmp_path / "indexes")
+    assert index_for(made, tmp_path / "others") == made
+    with pytest.raises(InputError, match="no corpus at"):
+        index_for(tmp_path / "none.jsonl", tmp_path / "indexes")
