@@ -84,9 +84,10 @@ class Usage:
     """What a question cost.
 
     `llm_calls` counts the calls the method made, `cached_calls` those of them that were not paid for again;
-    tokens are those of all calls, so that they do not depend on the cache; `cost` is what was paid, in the currency
-    of the prices given. `cached_tokens` are prompt tokens the server took from its prefix cache,
-    `reasoning_tokens` the part of the completion that was thought and not said.
+    tokens are those of all calls, so that they do not depend on the cache. `price` is what these would cost if nothing
+    were cached anywhere, `cost` what was paid, both in the currency of the prices given. `cached_tokens` are prompt
+    tokens the server took from its prefix cache, `reasoning_tokens` the part of the completion that was thought and not
+    said.
     """
 
     llm_calls: int = 0
@@ -96,6 +97,7 @@ class Usage:
     completion_tokens: int = 0
     reasoning_tokens: int = 0
     retrievals: int = 0
+    price: float = 0.0
     cost: float = 0.0
     seconds: float = 0.0
     critical_path_seconds: float = 0.0

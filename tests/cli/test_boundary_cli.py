@@ -47,7 +47,7 @@ def test_a_table_and_a_verdict(here: Path) -> None:
     assert [line.split()[0] for line in lines[2:6]] == ["nq", "popqa", "all", "mean"]
     assert lines[2].split()[1:4] == ["5", "3", "60.0"] and lines[4].split()[1:4] == ["10", "6", "60.0"]
     assert "n/a" in lines[5] and "judged" not in printed.output
-    assert "sure and wrong: 2; refused and right: 0; failed, and so wrong: 0" in printed.output
+    assert "sure and wrong: 2; refused and right: 0; failed, and so wrong if asked directly: 0" in printed.output
     assert "  What is number 1?  answer 0 (right) -> [31mMilan\n" in printed.output, "and no control sequence"
     assert "points of F1 (±" in lines[-1] and "too few to tell" in lines[-1]
 

@@ -214,6 +214,8 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
         (("ask", QUESTION, "--set", "k=0", "--corpus", "docs.idx", "-m", "scripted/script.json"), ("--set k=5",)),
         (("ask", QUESTION, "--budget", "calls=lots", "-m", "scripted/script.json"), ("budget",)),
         (("ask", QUESTION, "--budget", "cost=1", "-m", "scripted/script.json"), ("--prices",)),
+        (("ask", QUESTION, "--prices=-1/2", "-m", "scripted/script.json"), ("no prices", "IN/OUT")),
+        (("ask", QUESTION, "--prices", "nan/2", "-m", "scripted/script.json"), ("no prices", "IN/OUT")),
         (("index", "nowhere", "--out", "x.idx"), ("nowhere",)),
         (("index", "script.json", "--out", "x.idx"), ("no passage", "records without text")),
         (("index", "docs", "--out", "docs"), ("no index",)),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from hoptree.cli.main import app
 from hoptree.errors import InputError
 from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.report import find_runs
 from hoptree.evaluation.running import Ways, run_experiment
 
 
@@ -32,6 +33,20 @@ def test_runs_over_different_questions_are_not_compared_though_their_ids_agree(t
     one, two = made(tmp_path, "one", "red", said="red"), made(tmp_path, "two", "blue", said="red")
     done = CliRunner().invoke(app, ["compare", one, two])
     assert isinstance(done.exception, InputError) and "over different data" in str(done.exception)
+
+
+def test_what_flipped_goes_from_the_first_run_to_the_second(tmp_path: Path) -> None:
+    one, two = made(tmp_path, "one", "red", said="red"), made(tmp_path, "two", "red", said="blue")
+    printed = CliRunner().invoke(app, ["compare", one, two, "--metric", "em", "--flipped", "1"]).output
+    assert "100.0 against 0.0" in printed and "1.00 -> 0.00  q" in printed
+
+
+def test_a_repetition_is_no_run_among_others(tmp_path: Path) -> None:
+    one = made(tmp_path, "one", "red", said="red")
+    done = CliRunner().invoke(app, ["reproduce", one])
+    assert done.exit_code == 0 and "reproduced" in done.output
+    again = [path for path in tmp_path.iterdir() if path.name.startswith("one-")]
+    assert find_runs([tmp_path]) == [tmp_path / "one"] and find_runs(again) == again
 
 
 def test_questions_without_a_number_of_hops_are_a_group_of_their_own(tmp_path: Path) -> None:

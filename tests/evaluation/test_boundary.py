@@ -20,6 +20,7 @@ from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RESULTS, TRACES, read_run
 from hoptree.evaluation.running import Ways
 from hoptree.models.scripted import ScriptedModel
+from hoptree.runtime.budget import Budget
 
 # Of six: 0 right in both settings, 1 right and then wrong, 2 wrong in both, 3 wrong and refused, 4 right and refused,
 # 5 refused in other words.
@@ -83,13 +84,14 @@ def test_the_probability_is_that_of_the_direct_answer(tmp_path: Path) -> None:
     assert by["ece"] == pytest.approx((4 * (0.9048 - 0.75) + 2 * 0.0498) / 6, abs=1e-3)
 
 
-def test_a_failed_question_is_wrong_in_both_settings_and_asked_again(tmp_path: Path) -> None:
+def test_a_failed_question_is_wrong_if_asked_directly_and_neither_sure_nor_refused(tmp_path: Path) -> None:
     broken = [{"step": "taikc/confident", "contains": "number 0?", "fault": "401"}]
     before = measured(tmp_path, script(tmp_path / "m.json", [*broken, *REPLIES]))["sets"]["nq"]
-    assert (before["questions"], before["answered"], before["failed"]) == (6, 3, 1)
+    assert (before["questions"], before["answered"], before["refused"], before["failed"]) == (6, 2, 3, 1)
     assert before["direct_em"] == pytest.approx(2 / 6) and before["confident_em"] == 0
-    assert before["consistency_f1"] == pytest.approx(1 / 3), "nothing agrees with nothing"
-    assert len(before["flips"]) == 1
+    assert before["refused_share"] == pytest.approx(3 / 5) and before["overconfident"] == 2
+    assert before["consistency_f1"] == pytest.approx(1 / 2) and before["probability"]["questions"] == 5
+    assert len(before["flips"]) == 1 and before["verdict"] == "1 failed: --retry-failed first."
     model = script(tmp_path / "m.json", REPLIES)
     after = measured(tmp_path, model, ways={"retry_failed": True, "anyway": True})["sets"]["nq"]
     assert after["failed"] == 0 and after["direct_em"] == pytest.approx(3 / 6)
@@ -216,18 +218,51 @@ def pairs(kept: Sequence[bool], refused_ones: Sequence[bool]) -> list[Pair]:
     [
         ([True] * 90 + [False] * 10, [False] * 100, True, "lie 90.0 points of F1 (± 5.9): this model knows"),
         ([True] * 50 + [False] * 50, [True] * 50 + [False] * 50, False, "lie 0.0 points"),
-        ([True] * 14 + [False] * 86, [False] * 100, False, "too few to tell"),
-        ([True] * 3 + [False] * 7, [False] * 10, False, "too few to tell"),
-        ([True], [False], False, "lie 100.0 points of F1, and it was sure of 1 of 2 questions: too few to tell"),
+        ([True] * 14 + [False] * 86, [False] * 100, None, "too few to tell"),
+        ([True] * 3 + [False] * 7, [False] * 10, None, "too few to tell"),
+        ([True], [False], None, "lie 100.0 points of F1, and it was sure of 1 of 2 questions: too few to tell"),
+        ([True] * 9, [False] * 90, None, "sure of 9 of 99 questions: too few to tell"),
         ([True] * 4, [], False, "It refused nothing: this model shows no usable boundary; use source=external."),
         ([], [True] * 4, False, "It answered nothing"),
-        ([], [], False, "No question has an outcome yet."),
+        ([], [], None, "No question has an outcome yet."),
     ],
 )
-def test_verdicts(kept: list[bool], refused_ones: list[bool], usable: bool, words: str) -> None:
+def test_verdicts(kept: list[bool], refused_ones: list[bool], usable: bool | None, words: str) -> None:
     found = measure(pairs(kept, refused_ones))
     assert found["usable"] is usable and words in found["verdict"]
     json.dumps(found, allow_nan=False)
+
+
+def test_there_is_no_verdict_while_a_question_has_failed() -> None:
+    """A hundred failures looked like a hundred answers that the model was sure of."""
+    usable = pairs([True] * 20, [False] * 80)
+    failed = [Pair(f"f{n}", "?", ("x",), "", "", failed=True) for n in range(100)]
+    assert measure(usable)["usable"]
+    found = measure([*failed, *usable])
+    assert not found["usable"] and found["verdict"] == "100 failed: --retry-failed first."
+    assert (found["questions"], found["answered"], found["refused"], found["failed"]) == (200, 20, 80, 100)
+    assert found["gap_f1"] == measure(usable)["gap_f1"] == 1.0 and found["direct_f1"] == pytest.approx(0.1)
+    nothing = measure(failed)
+    assert (nothing["answered"], nothing["overconfident"], nothing["precision"]) == (0, 0, None)
+
+
+def test_a_failed_question_is_judged_only_as_a_direct_answer(tmp_path: Path) -> None:
+    broken = [{"step": "taikc/confident", "contains": "number 0?", "fault": "401"}]
+    judge = script(tmp_path / "j.json", [{"step": "evaluation/judge", "reply": "Yes"}])
+    model = script(tmp_path / "m.json", [*broken, *REPLIES])
+    found = measured(tmp_path, model, files=("nq", "popqa"), judge=judge)
+    one = found["sets"]["nq"]
+    assert one["judge"]["direct"]["questions"] == 6 and one["direct_judged"] == pytest.approx(5 / 6)
+    assert one["judge"]["confident"]["questions"] == 2 and one["confident_judged"] == 1.0
+    assert found["all"]["failed"] == 2 and found["all"]["answered"] == 4
+
+
+def test_a_question_that_its_budget_stopped_can_be_asked_again(tmp_path: Path) -> None:
+    model = script(tmp_path / "m.json", REPLIES)
+    stopped = measured(tmp_path, model, budget=Budget(calls=1))["sets"]["nq"]
+    assert stopped["verdict"] == "6 failed: --retry-failed first."
+    again: dict[str, Any] = {"ways": {"retry_failed": True, "anyway": True}, "budget": Budget(calls=2)}
+    assert measured(tmp_path, model, **again)["sets"]["nq"]["failed"] == 0
 
 
 def test_a_scripted_model_sees_the_steps_of_taikc(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hoptree.models.scripted import ScriptedModel
 
 def awareness(**more: Any) -> dict[str, Any]:
     flip = {"question": HOSTILE, "direct": "Rome", "confident": "Milan", "direct_correct": True}
-    counts = {"questions": 8, "answered": 6, "refused": 2, "failed": 1, "overconfident": 2, "underconfident": 1}
+    counts = {"questions": 8, "answered": 6, "refused": 2, "failed": 0, "overconfident": 2, "underconfident": 1}
     f1 = {"direct_f1": 0.5, "confident_f1": 0.75, "kept_f1": 0.7, "knowledge_gap_f1": 0.25, "gap_f1": 0.5}
     curve = [{"coverage": 0.5, "precision": 1.0}, {"coverage": 1.0, "precision": 0.5}]
     other: dict[str, Any] = {"consistency_f1": 0.9, "precision": 0.6, "judge": None}
@@ -42,8 +42,8 @@ def measured(folder: Path, called: str, count: int, **more: Any) -> Path:
 
 def test_boundary_awareness_of_several_models_on_several_data_sets(tmp_path: Path) -> None:
     nq, popqa = tmp_path / "nq", tmp_path / "popqa"
-    outs = [measured(nq, "big", 8), measured(nq, "small", 8, confident_f1=0.25, gap_f1=0)]
-    groups = read_groups([*outs, measured(popqa, "big", 7, confident_f1=1.0)])
+    outs = [measured(nq, "big", 8, usable=True), measured(nq, "small", 8, confident_f1=0.25, gap_f1=0, usable=False)]
+    groups = read_groups([*outs, measured(popqa, "big", 7, confident_f1=1.0, usable=None)])
     tables = tables_of(groups)
     bounds = table(tables, "Knowledge-boundary awareness")
     assert [row.name for row in bounds.rows] == ["big (nq)", "small (nq)", "big (popqa)", "big (mean of 2)"]
@@ -52,6 +52,7 @@ def test_boundary_awareness_of_several_models_on_several_data_sets(tmp_path: Pat
     assert mean["Confident knowledge F1"].value == 87.5 and mean["Questions"].value == 16
     assert mean["Consistency judged"] is None and cells(bounds, "small (nq)")["Sure and wrong"].value == 2
     assert (cells(bounds, "big (nq)")["Usable"], cells(bounds, "small (nq)")["Usable"]) == ("yes", "no")
+    assert cells(bounds, "big (popqa)")["Usable"] is None and mean["Usable"] is None, "nobody can tell"
     others = table(tables, "Knowledge-boundary awareness: other scores")
     assert cells(others, "big (mean of 2)")["Direct QA F1 where confident"].value == 70
     flips = table(tables, "Answers that changed with the setting")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from hoptree.errors import HoptreeError, InputError
+from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
@@ -157,6 +159,71 @@ def test_where_everything_fails_nothing_is_compared(tmp_path: Path) -> None:
     with pytest.raises(HoptreeError, match="Every question failed") as caught:
         again(run)
     assert caught.value.exit_code == 1
+
+
+def test_a_run_that_failed_altogether_is_not_asked_again(tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text(json.dumps({"replies": [{"fault": "401"}]}), encoding="utf-8")
+    run = make(tmp_path, model=f"scripted/{tmp_path / 'broken.json'}")
+    with pytest.raises(InputError, match="there is nothing to compare with"):
+        again(run)
+    assert not (tmp_path / "run-again").exists()
+
+
+def test_questions_that_failed_both_times_are_not_identical(tmp_path: Path) -> None:
+    replies = [{"regex": "number [0-9]\\?", "fault": "401"}, {"reply": "x"}]
+    (tmp_path / "half.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    found = again(make(tmp_path, model=f"scripted/{tmp_path / 'half.json'}"))
+    assert (found.identical, found.failed, found.failed_twice, found.unlike) == (30, (10, 10), 10, ())
+    assert found.verdict.startswith("reproduced: 30 of 40 answers identical")
+    assert found.as_dict()["failed"] == {"was": 10, "is": 10, "both": 10}
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong", "reproduced"), [(6, 6, None), (7, 7, False), (10, 4, None), (40, 2, True), (6, 0, True)]
+)
+def test_few_questions_cannot_tell(tmp_path: Path, asked: int, wrong: int, reproduced: bool | None) -> None:
+    """Six right answers that are all wrong the second time have a p-value of 0.0625 after Holm's correction."""
+    run = make(tmp_path, right=COUNT, limit=asked)
+    script(tmp_path, 0)
+    replies = [{"contains": f"number {n}?", "reply": f"answer {n}"} for n in range(wrong, COUNT)]
+    (tmp_path / "model.json").write_text(json.dumps({"replies": [*replies, {"reply": "nonsense"}]}), encoding="utf-8")
+    found = again(run, tolerance=1.0)
+    assert found.reproduced is reproduced and found.as_dict()["reproduced"] is reproduced
+    assert found.verdict.startswith(
+        {None: "cannot be told:", True: "reproduced:", False: "not reproduced:"}[reproduced]
+    )
+
+
+def test_what_was_said_in_the_confident_setting_counts_too(tmp_path: Path) -> None:
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": ["x"]} for n in range(8)]
+    (tmp_path / "numbers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def model(confident: str) -> str:
+        replies = [{"step": "taikc/confident", "reply": confident}, {"reply": "x"}]
+        (tmp_path / "model.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+        return f"scripted/{tmp_path / 'model.json'}"
+
+    wanted = BoundaryExperiment(tmp_path / "numbers.jsonl", model=model("RAG_REQUIRED"))
+    asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None)))
+    assert again(tmp_path / "run").verdict.startswith("reproduced: 8 of 8")
+    model("Milan")
+    found = again(tmp_path / "run")
+    assert len(found.unlike) == 8 and found.compared["f1"].difference == 0
+    assert found.verdict.startswith("not reproduced: 0 of 8 answers identical")
+
+
+def test_answers_that_are_there_already_are_no_repetition(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    shutil.copytree(run, tmp_path / "copy")
+    done = again(run).again
+    for out in (run, tmp_path / "copy", done, run / ".." / "run"):
+        asked: list[int] = []
+        with pytest.raises(InputError, match="holds a run already"):
+            again(run, out, on_progress=lambda now, asked=asked: asked.append(now.asked))
+        assert not asked
+    lines = (done / RESULTS).read_bytes().splitlines(keepends=True)
+    (done / RESULTS).write_bytes(b"".join(lines[:30]))
+    assert again(run, done).identical == COUNT, "one that was broken off goes on"
 
 
 def test_a_run_without_answers_cannot_be_compared_with(tmp_path: Path) -> None:

@@ -202,6 +202,36 @@ def test_a_beginning_that_prompts_share_is_read_once(opened: Callable[..., Any],
     assert later.usage.cached > 64 and later.text == expected[0]
 
 
+@pytest.mark.parametrize(("worth", "sizes"), [(0, [1, 2, 3]), (1_000, [3, 3]), (1_000_000, [6])])
+def test_rows_of_too_small_a_gain_are_read_together(opened: Callable[..., Any], worth: int, sizes: list[int]) -> None:
+    """Two rows need not read 122 tokens each, three 545, one must read all: put together or not, they say the same."""
+    model = opened()
+    requests = [asking(f"{RULES}{end}") for end in ("who wrote", "where is the hill")]
+    requests += [asking(f"{RULES[::-1]}{end}") for end in ("red", "blue", "green")] + [asking("the town")]
+    expected = by_transformers(model, requests)
+    ready = model._engine.ready()
+    passes = ready.batcher._passes
+    ask_all(model, requests)  # so that both beginnings are known
+    assert sorted(len(prefix) for prefix in passes._prefixes) == [122, 545]
+    passes._worth_a_pass = worth
+    found: list[list[int]] = []
+    by_prefix = passes._by_prefix
+
+    def listen(rows: Sequence[Any], prompts: Sequence[Any]) -> Any:
+        groups = by_prefix(rows, prompts)
+        found.append(sorted(map(len, groups.values())))
+        return groups
+
+    passes._by_prefix = listen
+    rows = [ready.text.rows(request)[0] for request in requests]
+    ready.batcher.submit(rows)
+    for row in rows:
+        row.future.result(30)
+    assert texts([ready.text.reply(requests[number], [row]) for number, row in enumerate(rows)]) == expected
+    assert found == [sizes]
+    assert sum(row.cached > 64 for row in rows) == {0: 5, 1_000: 3}.get(worth, 0)
+
+
 def test_a_beginning_is_taken_from_a_row_that_runs(opened: Callable[..., Any]) -> None:
     model = opened()
     request = asking(f"{RULES}where is the hill", max_tokens=8)

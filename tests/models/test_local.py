@@ -145,7 +145,7 @@ def test_a_cancelled_call_gives_its_slot_back(model: LocalModel) -> None:
         await model.generate(asking(max_tokens=1), step="s")
         return time.monotonic() - start
 
-    assert asyncio.run(cancelled()) < 3
+    assert asyncio.run(cancelled()) < 15, "three stories to their end would take several times as long"
 
 
 def test_identity_names_weights_and_not_speed(model: LocalModel) -> None:

@@ -872,3 +872,27 @@ def test_an_engine_leaves_open_what_was_handed_to_it() -> None:
 
     asyncio.run(run())
     assert closed == []
+
+
+class Loaded(ScriptedModel):
+    """A model that takes its time to load, by a clock of its own."""
+
+    def __init__(self, clock: list[float]) -> None:
+        super().__init__(rules=[Rule("yes")])
+        self.clock, self.is_loaded = clock, 0
+
+    async def load(self) -> None:
+        if not self.is_loaded:
+            self.clock[0] += 100.0
+        self.is_loaded += 1
+
+
+def test_loading_a_model_is_no_part_of_a_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("hoptree.runtime.calls.time.monotonic", lambda: clock[0])
+    model = Loaded(clock)
+    first, again = one_after_another(Calls(Cache(tmp_path / "c.sqlite")), model, REQUEST, REQUEST)
+    assert (first.seconds, again.cached, model.is_loaded) == (0.0, True, 1)
+    fresh = Loaded(clock)
+    one_after_another(Calls(Cache(tmp_path / "c.sqlite")), fresh, REQUEST)
+    assert fresh.is_loaded == 0, "what is remembered needs no model"

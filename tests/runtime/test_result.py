@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from hoptree.errors import TraceError
 from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event, Trace, TraceFile, read_traces
+from hoptree.runtime.trace import Event, Trace, TraceFile, read_events, read_traces
 from hoptree.values import Passage, Usage
 
 
@@ -133,6 +134,7 @@ def test_usage_adds_up_the_calls() -> None:
         completion_tokens=4,
         reasoning_tokens=2,
         retrievals=1,
+        price=0.1,
         cost=0.1,
         seconds=3.25,
         critical_path_seconds=2.5,
@@ -184,6 +186,18 @@ def test_runs_that_were_traced_at_once_are_told_apart(tmp_path: Path) -> None:
     second = [{**one, "run": "r2"} for one in RUN]
     mixed = [one for pair in zip(RUN, second, strict=True) for one in pair]
     assert list(read_traces(write(tmp_path / "trace.jsonl", mixed))) == [RUN, second]
+
+
+def test_events_are_read_one_at_a_time(tmp_path: Path) -> None:
+    """A trace of many questions is larger than memory: one event of it is not."""
+    path = tmp_path / "trace.jsonl"
+    text = "word " * 2_000
+    path.write_text("".join(json.dumps(event("llm", reply=text, run=f"r{n}")) + "\n" for n in range(1_000)))
+    tracemalloc.start()
+    count = sum(1 for _ in read_events(path))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert count == 1_000 and most < path.stat().st_size / 20
 
 
 @pytest.mark.parametrize("kept", [1, 10, 40])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _FILE_WIDTH = 200
+_HOW_PRICES = "Write IN/OUT, for example --prices 0.15/0.60."
 
 Model = Annotated[
     str,
@@ -222,5 +224,7 @@ def read_prices(text: str) -> Prices | None:
     try:
         prompt, completion = (float(part) for part in text.split("/"))
     except ValueError as error:
-        raise ConfigError(f"'{text}' are no prices.", "Write IN/OUT, for example --prices 0.15/0.60.") from error
+        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES) from error
+    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
+        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES)
     return Prices(prompt, completion)

@@ -78,8 +78,9 @@ def boundary(
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
     Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A model with a usable boundary is
-    right where it was sure and wrong where it refused. A question that fails counts as wrong. hoptree report draws the
-    folders of several models together.
+    right where it was sure and wrong where it refused. A question that fails is wrong if asked directly, and neither
+    sure nor refused: there is no verdict before it is asked again (--retry-failed). hoptree report draws the folders
+    of several models together.
 
     \b
     hoptree boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out boundary/NAME
@@ -148,7 +149,7 @@ def _report(found: Mapping[str, Any]) -> None:
     whole = found["all"] or next(iter(found["sets"].values()))
     typer.echo(
         f"  sure and wrong: {whole['overconfident']:,}; refused and right: {whole['underconfident']:,}; "
-        f"failed, and so wrong: {whole['failed']:,}"
+        f"failed, and so wrong if asked directly: {whole['failed']:,}"
     )
     if by := whole["probability"]:
         typer.echo(f"  expected calibration error of the least token probability: {by['ece']:.3f}")

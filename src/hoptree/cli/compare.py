@@ -143,7 +143,7 @@ def _show(
         typer.echo(f"  {pair.power_note(scale=100, unit=' points')}")
         texts = {row.id: row.question for row in rows[a]}
         for change in pair.changes[:flipped]:
-            typer.echo(clean(f"  {change.b:.2f} -> {change.a:.2f}  {change.id}: {texts.get(change.id, '')}"))
+            typer.echo(clean(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {texts.get(change.id, '')}"))
 
 
 def _line(pair: PairedComparison) -> str:

@@ -98,8 +98,8 @@ def _report(told: dict[str, Any]) -> None:
         f"  unparsed  {_percent(figures['unparsed_rate'])} of the replies were neither Yes nor No: they are a No"
     )
     typer.echo(
-        f"  with EM   {_percent(figures['agreement_with_em'])} the same; {figures['judge_only']:,} only the judge "
-        f"finds right, {figures['em_only']:,} only exact match"
+        f"  with EM   {_percent(figures['agreement_with_em'])} of {figures['clear']:,} clear verdicts the same; "
+        f"{figures['judge_only']:,} only the judge finds right, {figures['em_only']:,} only exact match"
     )
     if figures["errors"]:
         typer.echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")

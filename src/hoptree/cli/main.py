@@ -13,6 +13,7 @@ import typer
 
 from hoptree import __version__
 from hoptree.cli import (
+    align,
     ask,
     boundary,
     compare,
@@ -60,6 +61,7 @@ app.command("judge")(judge.judge)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.add_typer(align.app, name="align")
 app.command("methods")(methods.methods)
 app.add_typer(machine.models_app, name="models")
 app.command("doctor")(machine.doctor)

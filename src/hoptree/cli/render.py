@@ -21,10 +21,17 @@ from hoptree.runtime.trace import Event
 
 __all__ = ["GrowingTree", "draw_svg", "show_result"]
 
-_SOURCE_STYLE = {"internal": "cyan", "external": "green", "fallback": "yellow", "none": "red"}
+_SOURCE_STYLE = {
+    "internal": "cyan",
+    "external": "green",
+    "synthesis": "magenta",
+    "fallback": "yellow",
+    "none": "red",
+}
 _SOURCE_WORDS = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
+    "synthesis": "from its sub-questions",
     "fallback": "guessed: the documents do not say",
     "none": "no answer found",
 }
@@ -144,34 +151,47 @@ def _cost(result: Result) -> str:
 
 
 def _draw_tree(result: Result) -> Tree:
-    tree = Tree(Text(clean(result.question), style="bold"), guide_style="dim")
-    _add(tree, result.tree)
+    question, nodes = Text(clean(result.question), style="bold"), result.tree
+    if nodes and nodes[0].id == 0:  # the question itself is the first node
+        question.append_text(_outcome(nodes[0]))
+        nodes = tuple(nodes[0].children)
+    tree = Tree(question, guide_style="dim")
+    _add(tree, nodes)
     return tree
 
 
 def _add(branch: Tree, nodes: Sequence[TreeNode]) -> None:
     for node in nodes:
         label = Text.assemble((f"{node.id}. ", "dim"), clean(node.resolved or node.question))
-        if node.state == "asking":
-            label.append("  …", "yellow")
-        elif node.state in ("answered", "unanswered"):
-            style = _SOURCE_STYLE.get(node.source, "")
-            cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
-            label.append("  → ", "dim")
-            label.append(clean(node.answer) or "?", f"bold {style}")
-            label.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited)}]", f"dim {style}")
-        _add(branch.add(label), node.children)
+        _add(branch.add(label.append_text(_outcome(node))), node.children)
+
+
+def _outcome(node: TreeNode) -> Text:
+    """What became of a node: its answer, where that comes from, and why from there."""
+    said = Text()
+    if node.state == "asking":
+        said.append("  …", "yellow")
+    elif node.state in ("answered", "unanswered"):
+        style = _SOURCE_STYLE.get(node.source, "")
+        cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
+        why = f"; {node.why}" if node.why else ""
+        said.append("  → ", "not bold dim")
+        said.append(clean(node.answer) or "?", f"bold {style}")
+        said.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited + why)}]", f"not bold dim {style}")
+    return said
 
 
 def _line(event: Event) -> str:
     """An event in one line, for logs and pipes."""
     if event["event"] == "plan":
-        count = len(event["nodes"])
-        return f"plan: {count} sub-question{'s' if count > 1 else ''}"
+        count = sum(node["id"] > 0 for node in event["nodes"])
+        where = f"plan of {event['under']}" if event.get("under") else "plan"
+        return f"{where}: {count} sub-question{'s' if count > 1 else ''}" if count else ""
     if event["event"] == "node" and event["state"] == "asking":
         return clean(f"  {event['id']}. {event['resolved']}")
     if event["event"] == "node":
-        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event['source']}]")
+        why = f"; {event['why']}" if event.get("why") else ""
+        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event['source']}{why}]")
     if event["event"] == "retry":
         return clean(f"  waiting {event['wait']:g} s: {event['error']}")
     return ""

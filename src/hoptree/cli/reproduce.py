@@ -49,8 +49,8 @@ def reproduce(
     """Ask the same questions again, without remembered replies, and compare answers and scores.
 
     It says first what is not the same any more: data, index, prompts, model, versions. It leaves with 1 if a score
-    differs by more than chance, or more answers differ than may, and with 2 if the run cannot be made again. A run that
-    was broken off goes on with the same command.
+    differs by more than chance, or more answers differ than may, or so few were asked that it cannot be told, and with
+    2 if the run cannot be made again. A run that was broken off goes on with the same command.
 
     \b
     hoptree reproduce runs/taikc
@@ -64,7 +64,7 @@ def reproduce(
         print_json(found.as_dict())
     else:
         _report(found)
-    if found.reasons:
+    if not found.reproduced:
         raise typer.Exit(1)
 
 
@@ -104,7 +104,10 @@ def _report(found: Reproduction) -> None:
             f"{100 * pair.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.adjusted_p)} (Holm)"
         )
     if any(found.failed):
-        typer.echo(f"  {found.failed[1]:,} questions failed, {found.failed[0]:,} the first time; they count as wrong")
+        typer.echo(
+            f"  {found.failed[1]:,} questions failed, {found.failed[0]:,} the first time, {found.failed_twice:,} both "
+            "times; they count as wrong"
+        )
     for name in found.unlike[:_LISTED]:
         typer.echo(clean(f"  another answer: {name}"))
     if len(found.unlike) > _LISTED:

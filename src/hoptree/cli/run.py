@@ -70,7 +70,8 @@ def run(
         str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
     ] = "",
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="Begin no question once this much was spent.", show_default=False)
+        float | None,
+        typer.Option(min=0, help="Begin no question once this much was spent by all runs.", show_default=False),
     ] = None,
     judge: Annotated[
         str,
@@ -145,6 +146,8 @@ def run(
         **({"judge": judge} if judge else {}),
         **({"judge_base_url": judge_base_url} if judge_base_url else {}),
     }
+    if experiment is not None and (corpus or name):
+        raise InputError("An experiment file names its own corpora and runs.", "Leave out --corpus and --name.")
     if experiment is not None:
         planned = read_plan(experiment, data or experiment.parent, given)
     elif data is not None:
@@ -169,14 +172,17 @@ def run(
 
 
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
-    """All runs, one after another; a model that several use is loaded once."""
+    """All runs, one after another, under one limit of money; a model that several use is loaded once."""
     from hoptree.evaluation.indexes import index_for
+    from hoptree.evaluation.summary import money_spent
     from hoptree.models import open_model
 
     summaries = []
+    folders = [out / one.folder if one.run_name else out for one in planned]
+    spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     models: dict[tuple[str, str], OpenModel] = {}
     try:
-        for one in planned:
+        for one, folder in zip(planned, folders, strict=True):
             wanted = one.experiment
             if one.corpus is not None:
                 wanted = replace(wanted, corpus=str(index_for(one.corpus, out / "indexes")))
@@ -186,12 +192,10 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
                 if key not in models:
                     models[key] = open_model(spec, base_url=key[1])
                 found[role] = models[key]
-            began = time.monotonic()
-            folder = out / one.folder if one.run_name else out
-            summary = await _run_one(wanted, folder, ways, found, quiet=quiet)
-            if ways.only is not None:
-                summary["estimate"] = _estimate(summary, time.monotonic() - began)
-            summaries.append(summary)
+            others = sum(money for place, money in spent.items() if place != folder)
+            summaries.append(await _run_one(wanted, folder, replace(ways, spent=others), found, quiet=quiet))
+            if spent:
+                spent[folder] = money_spent(folder)
     finally:
         for model in models.values():
             await model.aclose()
@@ -204,28 +208,40 @@ async def _run_one(
     """One run with models that are open: the one for all, under no name, and those that play roles."""
     from hoptree.evaluation.running import run_experiment
 
+    reached: list[Progress] = []
+
+    def hear(now: Progress) -> None:
+        reached[:] = [now]
+        show(len(now.rows), now.total, lambda: describe(now, ways.max_cost))
+
     with shown(quiet) as show:
-        return await run_experiment(
+        summary = await run_experiment(
             wanted,
             folder,
             ways,
             model=models[""],
             roles={role: model for role, model in models.items() if role},
-            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe(now, ways.max_cost)),
+            on_progress=hear,
             on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
         )
+    if ways.only is not None:
+        summary["estimate"] = _estimate(summary, reached[0].asked, time.monotonic() - reached[0].began)
+    return summary
 
 
-def _estimate(summary: dict[str, Any], seconds: float) -> dict[str, float]:
-    """What all questions would take, from those that were asked."""
-    share = summary["questions"] / max(summary["finished"], 1)
-    usage = summary["usage"]
+def _estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
+    """What all questions would take, from those that have an outcome; `asked` of them took the seconds just now.
+
+    Nothing of it depends on what the cache held but the seconds that the sample took.
+    """
+    questions, usage = summary["questions"], summary["usage"]
+    share = questions / max(summary["finished"], 1)
     return {
         "llm_calls": round(usage["llm_calls"]["total"] * share),
-        "tokens": round((usage["prompt_tokens"]["total"] + usage["completion_tokens"]["total"]) * share),
-        "cost": usage["cost"]["total"] * share,
-        "seconds_one_by_one": round(usage["seconds"]["total"] * share),
-        "seconds_like_the_sample": round(seconds * share),
+        "tokens": round(usage["tokens"]["total"] * share),
+        "cost": usage["price"]["total"] * share,
+        "seconds_one_by_one": round(usage["critical_path_seconds"]["total"] * share, 1),
+        "seconds_like_the_sample": round(seconds * questions / asked, 1) if asked else None,
     }
 
 
@@ -288,7 +304,7 @@ def describe(progress: Progress, max_cost: float | None = None) -> str:
     if failed := sum(bool(row.error) for row in progress.rows):
         parts.append(f"{failed} failed")
     if max_cost is not None:
-        parts.append(f"spent {sum(row.usage.get('cost', 0.0) for row in progress.rows):.2f} of {max_cost:.2f}")
+        parts.append(f"spent {progress.spent:.2f} of {max_cost:.2f}")
     return ", ".join(parts)
 
 
@@ -297,7 +313,8 @@ def _report(summary: dict[str, Any]) -> None:
     typer.echo(clean(f"{summary['name']}: {finished:,} of {summary['questions']:,} questions, in {summary['folder']}"))
     for name in _SHOWN:
         if metric := summary["metrics"].get(name):
-            typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}")
+            fewer = f" (of {metric['questions']:,} questions)" if metric["questions"] < finished else ""
+            typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}{fewer}")
     if finished:
         typer.echo(
             f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
@@ -311,10 +328,25 @@ def _report(summary: dict[str, Any]) -> None:
         )
     for kind, count in summary["errors"].items():
         typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
+    if summary["stopped"]:
+        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with the best answer until then")
     if summary["abstained"]:
         typer.echo(f"  {summary['abstained']:,} without an answer")
+    if len(parts := summary["rests_on"]) > 1:
+        (first, count), *others = parts.items()
+        more = "".join(f", {count:,} on {other}" for other, count in others)
+        typer.echo(clean(f"  {count:,} questions rest on {first}{more}: this is a mixture of runs (--anyway)"))
+    for warning in summary["warnings"]:
+        typer.echo(clean(f"  {warning}"))
     if estimate := summary.get("estimate"):
-        typer.echo(
-            f"  all {summary['questions']:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} "
-            f"tokens, {estimate['cost']:.2f} in money, {estimate['seconds_like_the_sample']:,} seconds"
-        )
+        _report_estimate(summary["questions"], estimate)
+
+
+def _report_estimate(questions: int, estimate: dict[str, Any]) -> None:
+    seconds = estimate["seconds_like_the_sample"]
+    time_taken = f"{estimate['seconds_one_by_one']:,.0f} seconds one by one"
+    time_taken += f", {seconds:,.0f} like the sample" if seconds is not None else ""
+    typer.echo(
+        f"  all {questions:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} tokens, "
+        f"{estimate['cost']:.2f} in money, {time_taken}"
+    )

@@ -53,9 +53,9 @@ class Asker(Protocol):
 class EngineAsker:
     """Asks an engine in this process."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, at_once: int = 1) -> None:
         self._engine = engine
-        self.at_once = at_once(engine.model.slots)
+        self.at_once = at_once
 
     async def ask(self, example: Example) -> Asked:
         events: list[Event] = []
@@ -71,9 +71,13 @@ def searches(engine: Engine) -> bool:
     return engine.retriever is not None and "corpus" in engine.method.needs
 
 
-def at_once(slots: int) -> int:
-    """How many questions keep a model with so many slots busy."""
-    return max(1, min(_AT_ONCE, _A_SLOT * slots))
+def at_once(slots: int, *, timed: bool = False) -> int:
+    """How many questions keep a model with so many slots busy.
+
+    Where a budget limits their seconds (`timed`), each has a slot: a question that waits for others would be stopped
+    for their sake.
+    """
+    return max(1, min(_AT_ONCE, slots if timed else _A_SLOT * slots))
 
 
 def _row(example: Example, result: Result, events: Sequence[Event], *, searchable: bool) -> Row:

@@ -29,11 +29,23 @@ from hoptree.evaluation.run_folder import TRACES, read_rows
 from hoptree.evaluation.summary import half_width
 from hoptree.models.model import Model
 from hoptree.runtime.calls import Calls
-from hoptree.runtime.trace import Event, read_traces
+from hoptree.runtime.trace import Event, read_events
 
-__all__ = ["BOUNDARY", "LEAST_GAP", "Judgement", "Pair", "judge_pairs", "measure", "measure_several", "read_pairs"]
+__all__ = [
+    "BOUNDARY",
+    "FEWEST",
+    "LEAST_GAP",
+    "Judgement",
+    "Pair",
+    "judge_pairs",
+    "measure",
+    "measure_several",
+    "read_pairs",
+]
 
 BOUNDARY = "boundary.json"
+FEWEST = 10
+"""Questions a model must have been sure of, and refused, before anything is said of the difference."""
 LEAST_GAP = 0.15
 """F1 by which confident knowledge must exceed the knowledge gap before a model is left to decide what to look up."""
 _ANSWERED_ABOVE = 0.5
@@ -44,7 +56,8 @@ _ANSWERED_ABOVE = 0.5
 class Pair:
     """A question with both answers: `confident` is None where the model refused.
 
-    A question that failed has two blank answers, so that it is wrong wherever it is counted.
+    A question that `failed` has a blank direct answer, which is wrong. What it would have said in the other setting is
+    not known: it is neither among those the model was sure of nor among those it refused.
     """
 
     id: str
@@ -94,12 +107,12 @@ def read_pairs(folder: Path) -> list[Pair]:
 def _events(path: Path) -> dict[str, Event]:
     if not path.exists() or not path.stat().st_size:
         return {}
-    return {event["run"]: event for events in read_traces(path) for event in events if event["event"] == EVENT}
+    return {event["run"]: event for event in read_events(path) if event["event"] == EVENT}
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
-    """Have all answers judged, and all pairs of them; what the model said to a failed question is judged unasked."""
-    kept = [(pair, pair.confident) for pair in pairs if pair.confident is not None]
+    """Have all answers judged, and all pairs of them; the blank answer to a failed question is judged unasked."""
+    kept = [(pair, pair.confident) for pair in pairs if pair.confident is not None and not pair.failed]
     direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
     confident = [JudgeItem(pair.id, pair.question, said, pair.golds) for pair, said in kept]
     # Nothing means the same as a blank answer: such a pair is a No without asking.
@@ -114,8 +127,13 @@ async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judg
 
 
 def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
-    """Everything that is known of a model from these questions, as `boundary.json` has it; shares are of 1."""
-    direct, confident = _attempts(pairs, judged)
+    """Everything that is known of a model from these questions, as `boundary.json` has it; shares are of 1.
+
+    Failed questions are wrong in Direct QA and in no other figure; while there are any, there is no verdict.
+    """
+    asked = [pair for pair in pairs if not pair.failed]
+    failed = len(pairs) - len(asked)
+    direct, confident = _attempts(asked, judged)
     found = _awareness(pairs, judged)
     decided = calibrate(decisions_of(direct, confident))
     gap, around = found.figures()["gap_f1"], _around(direct, confident)
@@ -126,16 +144,16 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
     ]
     return {
         **found.as_dict(),
-        "failed": sum(pair.failed for pair in pairs),
-        "refused_share": found.gap.questions / len(pairs) if pairs else None,
+        "failed": failed,
+        "refused_share": found.gap.questions / len(asked) if asked else None,
         "gap_f1_plus_minus": around,
         "precision": decided.precision,
         "overconfident": decided.overconfident,
         "underconfident": decided.underconfident,
-        "probability": _probability(pairs, direct),
+        "probability": _probability(asked, direct),
         "judge": judged.as_dict() if judged else None,
-        "usable": gap is not None and around is not None and gap - around >= LEAST_GAP,
-        "verdict": _verdict(found, gap, around),
+        "usable": None if failed else _usable(found, gap, around),
+        "verdict": f"{failed:,} failed: --retry-failed first." if failed else _verdict(found, gap, around),
         "flips": flips,
     }
 
@@ -151,8 +169,11 @@ def measure_several(
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
+    """Both settings of what was asked, beside Direct QA of everything."""
     same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
-    return boundary(*_attempts(pairs, judged), same)
+    found = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
+    direct, _ = _attempts(pairs, judged)
+    return replace(found, direct=boundary(direct, dict.fromkeys(direct)).direct)
 
 
 def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str, Attempt], dict[str, Attempt | None]]:
@@ -196,6 +217,16 @@ def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[s
     return calibrate(decisions).as_dict() | {"threshold": _ANSWERED_ABOVE}
 
 
+def _usable(found: BoundaryAwareness, gap: float | None, around: float | None) -> bool | None:
+    """Whether the model's own word can be rested on; None where the questions are too few to tell."""
+    if gap is None:
+        return False if found.direct.questions else None
+    few = min(found.gap.questions, found.direct.questions - found.gap.questions) < FEWEST
+    if few or around is None or abs(gap - LEAST_GAP) < around:
+        return None
+    return gap >= LEAST_GAP
+
+
 def _verdict(found: BoundaryAwareness, gap: float | None, around: float | None) -> str:
     """What follows for TAIKC, whose default (source=unified) rests on the model's own word."""
     if not found.direct.questions:
@@ -206,11 +237,12 @@ def _verdict(found: BoundaryAwareness, gap: float | None, around: float | None) 
         return "It answered nothing: with source=unified it would look up everything, as with source=external."
     said = f"Between what it was sure of and what it refused lie {100 * gap:.1f} points of F1"
     said += f" (± {100 * around:.1f})" if around is not None else ""
-    if around is None or abs(gap - LEAST_GAP) < around:
+    usable = _usable(found, gap, around)
+    if usable is None:
         sure = found.direct.questions - found.gap.questions
         few = f"and it was sure of {sure:,} of {found.direct.questions:,} questions"
         return f"{said}, {few}: too few to tell whether it knows what it knows. Ask more, or use source=external."
-    if gap < LEAST_GAP:
+    if not usable:
         wanted = f"{100 * LEAST_GAP:.0f} are wanted"
         return f"{said}, and {wanted}: this model shows no usable boundary; use source=external."
     return f"{said}: this model knows what it knows; source=unified can rest on it."

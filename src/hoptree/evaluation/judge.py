@@ -109,6 +109,7 @@ class JudgeReport:
             "unparsed_rate": self.unparsed_rate,
             "errors": self.errors,
             "agreement_with_em": self.agreement_with_em,
+            "clear": len(clear),
             "judge_only": sum(verdict.correct and not verdict.em for verdict in clear),
             "em_only": sum(verdict.em and not verdict.correct for verdict in clear),
             "cached_calls": sum(verdict.cached for verdict in self.verdicts),
@@ -123,7 +124,7 @@ class JudgeReport:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How often two judges say the same, as TAIKC's Table 7 compares them, over the questions both were asked about.
+    """How often two judges say the same, as TAIKC's Table 7 compares them, where both said Yes or No.
 
     `kappa` is Cohen's: how far that is above what their numbers of Yes would give by chance (0), up to always (1). It
     is None where chance alone would make them agree always.
@@ -172,9 +173,9 @@ def read_verdict(reply: str) -> bool | None:
 
 
 def agreement(first: JudgeReport, second: JudgeReport) -> Agreement:
-    """Hold two judges of the same predictions against each other; blank ones and failed calls got no verdict."""
-    theirs = {verdict.id: verdict.correct for verdict in second.verdicts if verdict.asked and not verdict.error}
-    mine = {verdict.id: verdict.correct for verdict in first.verdicts if verdict.asked and not verdict.error}
+    """Hold two judges of the same predictions against each other, by the verdicts that could be read."""
+    theirs = {verdict.id: verdict.correct for verdict in second.verdicts if verdict.clear}
+    mine = {verdict.id: verdict.correct for verdict in first.verdicts if verdict.clear}
     pairs = [(said, theirs[name]) for name, said in mine.items() if name in theirs]
     if not pairs:
         return Agreement(0, None, None)

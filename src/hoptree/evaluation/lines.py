@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
+from hoptree.errors import HoptreeError, InputError
 
 __all__ = ["LineFile", "mend", "read_lines"]
 
@@ -19,6 +19,7 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         mend(path)
+        self._path = path
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._written = self._synced = 0
         self._disk = asyncio.Lock()
@@ -30,14 +31,22 @@ class LineFile:
         meanwhile share its next turn.
         """
         assert self._file is not None
-        os.write(self._file, (json.dumps(value) + "\n").encode())
-        self._written += 1
-        mine = self._written
-        async with self._disk:
-            if self._synced < mine:
-                written = self._written
-                await asyncio.to_thread(os.fsync, self._file)
-                self._synced = written
+        try:
+            left = memoryview((json.dumps(value) + "\n").encode())
+            while left:  # a disk that is almost full takes a part
+                left = left[os.write(self._file, left) :]
+            self._written += 1
+            mine = self._written
+            async with self._disk:
+                if self._synced < mine:
+                    written = self._written
+                    await asyncio.to_thread(os.fsync, self._file)
+                    self._synced = written
+        except OSError as error:
+            raise HoptreeError(
+                f"{self._path} could not be written: {error.strerror or error}.",
+                "What stands in it is kept: free some space, and give the same command again.",
+            ) from error
 
     def close(self) -> None:
         if self._file is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hoptree.engine import Engine
-from hoptree.errors import CacheError, HoptreeError
+from hoptree.errors import CacheError, EndpointError, HoptreeError
 from hoptree.evaluation.asking import EngineAsker
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.experiment import Experiment
@@ -27,7 +27,13 @@ T = TypeVar("T")
 
 def told(error: HoptreeError) -> dict[str, Any]:
     """An error as it can be sent: what its class is called, and what it says."""
-    return {"class": type(error).__name__, "cause": error.cause, "remedy": error.remedy, "exit_code": error.exit_code}
+    return {
+        "class": type(error).__name__,
+        "cause": error.cause,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+        "status": error.status if isinstance(error, EndpointError) else None,
+    }
 
 
 class SharedReplies:

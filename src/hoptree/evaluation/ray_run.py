@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from hoptree.engine import Engine
-from hoptree.errors import HoptreeError, InputError, MissingExtra
+from hoptree.errors import EndpointError, HoptreeError, InputError, MissingExtra
 from hoptree.evaluation.asking import Asked, at_once, failed_row, searches
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.experiment import Experiment
@@ -61,9 +61,9 @@ class RayAsker:
     """Puts each question to the worker with the fewest under way."""
 
     def __init__(
-        self, ray: ModuleType, seats: list[_Seat], shared: Any, hear: Listener, engine: Engine, slots: int
+        self, ray: ModuleType, seats: list[_Seat], shared: Any, hear: Listener, engine: Engine, at_once: int
     ) -> None:
-        self.at_once = at_once(slots)
+        self.at_once = at_once
         self._ray = ray
         self.seats = seats
         self._shared = shared
@@ -169,7 +169,8 @@ async def on_ray(
         worker = ray.remote(Worker).options(max_restarts=-1, max_concurrency=1000, **needs)
         opens = (experiment, math.ceil(slots / count), str(Path.cwd()), shared)
         seats = [_Seat(number, worker.remote(), opens) for number in range(count)]
-        asker = RayAsker(ray, seats, shared, hear, engine, slots)
+        together = at_once(slots, timed=experiment.budget.seconds is not None)
+        asker = RayAsker(ray, seats, shared, hear, engine, together)
         try:
             await asker.ready()
             yield asker
@@ -250,5 +251,7 @@ def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str
 
 def _error(told: dict[str, Any]) -> HoptreeError:
     error = HoptreeError(told["cause"], told["remedy"])
+    if told["status"] is not None:
+        error = EndpointError(told["cause"], told["remedy"], status=told["status"])
     error.exit_code = told["exit_code"]
     return error

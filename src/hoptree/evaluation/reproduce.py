@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import HoptreeError, InputError
+from hoptree.evaluation.boundary import read_pairs
 from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.datasets import DataSet, read_examples
 from hoptree.evaluation.experiment import Experiment, experiment_of
-from hoptree.evaluation.run_folder import Row, read_rows, read_run
+from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
 
@@ -47,8 +48,9 @@ class Elsewhere:
 class Reproduction:
     """A run beside its repetition; `compared` has the repetition as run a.
 
-    `not_the_same` tells for each thing that changed what it was and what it is. `tolerance` is the share of the
-    answers that may differ, None where it is not asked for.
+    `not_the_same` tells for each thing that changed what it was and what it is. `unlike` are the questions with another
+    answer, `failed_twice` counts those without any. `tolerance` is the share of the answers that may differ, None where
+    it is not asked for.
     """
 
     run: str
@@ -59,12 +61,30 @@ class Reproduction:
     questions: int
     unlike: tuple[str, ...]
     failed: tuple[int, int]
+    failed_twice: int
     compared: Mapping[str, PairedComparison]
     tolerance: float | None
 
     @property
     def identical(self) -> int:
-        return self.questions - len(self.unlike)
+        return self.questions - len(self.unlike) - self.failed_twice
+
+    @property
+    def share(self) -> float:
+        """Of the questions with an answer, those with another one."""
+        return len(self.unlike) / (self.questions - self.failed_twice)
+
+    @property
+    def reproduced(self) -> bool | None:
+        """Whether it came out the same; None where it cannot be told.
+
+        That is where more answers differ than roundings explain, but so few that no test could tell the scores from
+        chance even if all of them went the same way.
+        """
+        if self.reasons:
+            return False
+        least = len(METRICS) * 2.0 ** (1 - len(self.unlike))
+        return None if self.share > TOLERANCE and least >= _SIGNIFICANCE else True
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -74,9 +94,8 @@ class Reproduction:
             for name, pair in self.compared.items()
             if pair.adjusted_p < _SIGNIFICANCE
         ]
-        share = len(self.unlike) / self.questions
-        if self.tolerance is not None and share > self.tolerance:
-            told.append(f"{share:.1%} of the answers differ, and {self.tolerance:.1%} may")
+        if self.tolerance is not None and self.share > self.tolerance:
+            told.append(f"{self.share:.1%} of the answers differ, and {self.tolerance:.1%} may")
         return tuple(told)
 
     @property
@@ -86,7 +105,9 @@ class Reproduction:
             f"{self.identical:,} of {self.questions:,} answers identical, "
             f"F1 {100 * f1.mean_a:.1f} against {100 * f1.mean_b:.1f}"
         )
-        return f"not reproduced: {said}; {'; '.join(self.reasons)}" if self.reasons else f"reproduced: {said}"
+        if self.reproduced is None:
+            return f"cannot be told: {said}; {len(self.unlike)} that differ are too few for a test of the scores"
+        return f"reproduced: {said}" if self.reproduced else f"not reproduced: {said}; {'; '.join(self.reasons)}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -98,10 +119,10 @@ class Reproduction:
             "questions": self.questions,
             "identical": self.identical,
             "unlike": list(self.unlike),
-            "failed": {"was": self.failed[0], "is": self.failed[1]},
+            "failed": {"was": self.failed[0], "is": self.failed[1], "both": self.failed_twice},
             "metrics": {name: pair.as_dict() for name, pair in self.compared.items()},
             "tolerance": self.tolerance,
-            "reproduced": not self.reasons,
+            "reproduced": self.reproduced,
             "reasons": list(self.reasons),
             "verdict": self.verdict,
         }
@@ -119,16 +140,22 @@ async def reproduce(
     """Ask what a run has asked once more, without remembered replies, and compare.
 
     `on_begin` hears what is not the same any more before the first question. `tolerance` is the share of the answers
-    that may differ: of a model on this machine 5 %, of one at an endpoint any, unless it is given.
+    that may differ: of a model on this machine 5 %, of one at an endpoint any, unless it is given. `out` may hold a
+    repetition of this run that was broken off, but no other run: its answers would not be asked for again.
     """
     run, before = read_run(folder), read_rows(folder)
     if not before:
         raise InputError(f"The run in {folder} has no answers to compare with.", "Finish it first.")
+    if all(row.error for row in before):
+        raise InputError(
+            f"Every question of the run in {folder} failed: there is nothing to compare with.",
+            "Ask them again first: the same hoptree run with --retry-failed.",
+        )
     kind = BoundaryExperiment if run["rests_on"].get("method") == BOUNDARY_METHOD else Experiment
     experiment = (elsewhere or Elsewhere()).apply(experiment_of(run, kind))
     data = _same_questions(experiment, [row.id for row in before])
     _check_corpus(experiment)
-    out = out or _fresh(folder, run["id"])
+    out = _fresh(folder, run["id"]) if out is None else _checked(out, folder, run["id"])
     changed: dict[str, tuple[Any, Any]] = {}
 
     def begun(again: Mapping[str, Any]) -> None:
@@ -196,6 +223,15 @@ def _fresh(folder: Path, run: str) -> Path:
         number += 1
 
 
+def _checked(out: Path, folder: Path, run: str) -> Path:
+    if out.resolve() == folder.resolve() or ((out / RUN).exists() and not _broken_off(out, run)):
+        raise InputError(
+            f"{out} holds a run already, which is no repetition of this one that was broken off.",
+            "Choose an empty or new --out.",
+        )
+    return out
+
+
 def _broken_off(out: Path, run: str) -> bool:
     try:
         again = read_run(out)
@@ -214,7 +250,7 @@ def _compared(
 ) -> Reproduction:
     after = {row.id: row for row in read_rows(out)}
     failed = sum(bool(row.error) for row in before), sum(bool(row.error) for row in after.values())
-    if failed[1] == len(after) > failed[0]:
+    if failed[1] == len(after):
         first = next(iter(after.values()))
         raise HoptreeError(
             f"Every question failed when it was asked again; the first: {first.error_message}",
@@ -234,12 +270,22 @@ def _compared(
         again=out,
         not_the_same=changed,
         questions=len(before),
-        unlike=tuple(row.id for row in before if not _alike(row, after[row.id])),
+        unlike=_unlike(folder, before, out, after, confident=run["rests_on"].get("method") == BOUNDARY_METHOD),
         failed=failed,
+        failed_twice=sum(bool(row.error and after[row.id].error) for row in before),
         compared={name: replace(pair, adjusted_p=p) for (name, pair), p in zip(pairs.items(), adjusted, strict=True)},
         tolerance=tolerance,
     )
 
 
-def _alike(row: Row, again: Row) -> bool:
-    return (row.answer, bool(row.error)) == (again.answer, bool(again.error))
+def _unlike(
+    folder: Path, before: Sequence[Row], out: Path, after: Mapping[str, Row], *, confident: bool
+) -> tuple[str, ...]:
+    """The questions with another answer; where both settings were asked, in either of them."""
+    was, now = ({pair.id: pair.confident for pair in read_pairs(one)} if confident else {} for one in (folder, out))
+    return tuple(
+        row.id
+        for row in before
+        if (row.answer, bool(row.error), was.get(row.id))
+        != (after[row.id].answer, bool(after[row.id].error), now.get(row.id))
+    )

@@ -21,7 +21,8 @@ from hoptree.evaluation.judgements import read_judgements
 from hoptree.evaluation.lines import LineFile, mend, read_lines
 from hoptree.evaluation.support import SENTENCES
 from hoptree.retrieval.index.lock import WriteLock
-from hoptree.runtime.trace import Event, read_traces
+from hoptree.runtime.context import Prices
+from hoptree.runtime.trace import Event, read_events
 
 __all__ = ["METRICS", "RESULTS", "RUN", "TRACES", "Row", "RunFolder", "read_rows", "read_run", "trace_of", "write_json"]
 
@@ -35,7 +36,8 @@ class Row:
 
     `error` is the class of the failure, empty if there was none; a failed question has scores of 0. `retrieved` holds
     the passage ids of every search, in order, `cited` those the answer rests on, `sources` how many nodes of the tree
-    were answered from where, `gold` the passages that should have been found. `trace` names its events.
+    were answered from where, `gold` the passages that should have been found. `trace` names its events, `rests_on` what
+    it was made with, by the id that the run had then.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Row:
     cited: tuple[str, ...] = ()
     sources: dict[str, int] = field(default_factory=dict)
     trace: str = ""
+    rests_on: str = ""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Row:
@@ -73,22 +76,26 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = WriteLock(path)
+        self._id = ""
         self._results: LineFile | None = None
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
         """Take the folder for a run, or go on with one that rests on the same; what `run.json` says from now on.
 
-        `anyway` goes on although something it rests on has changed, and records both.
+        `anyway` goes on although something it rests on has changed: the run is the new one from now on, `changes` says
+        what it was before, and each row under which of them it was made.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / RUN).exists() and any(entry.name != WriteLock.NAME for entry in self.path.iterdir()):
+            begun = {WriteLock.NAME, _part(self.path / RUN).name}  # what a kill leaves before there is a run
+            if not (self.path / RUN).exists() and any(entry.name not in begun for entry in self.path.iterdir()):
                 raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
             self._lock.take()
             known = self._same(wanted, anyway) if (self.path / RUN).exists() else wanted
             if known != (read_run(self.path) if (self.path / RUN).exists() else None):
                 write_json(self.path / RUN, known)
             mend(self.path / TRACES)
+            self._id = str(known["id"])
             self._results = LineFile(self.path / RESULTS)
         except OSError as error:
             raise InputError(
@@ -102,28 +109,35 @@ class RunFolder:
         changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
         if not changed:
             return known
-        said = "; ".join(f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in changed)
+        if not read_rows(self.path):
+            return wanted  # nothing came of it yet that could be mixed
+        said = "; ".join(_difference(name, known, wanted) for name in changed)
         if not anyway:
             raise InputError(
                 f"The run in {self.path} rests on something else: {said}.",
                 "Choose another --out, or go on with --anyway (both will be recorded).",
             )
-        return {
-            **known,
-            "rests_on": new,
-            "changes": [*known.get("changes", []), {name: old.get(name) for name in changed}],
-        }
+        before = {name: known.get(name) for name in ("id", "name", "experiment", "rests_on", "questions")}
+        return {**wanted, "changes": [*known.get("changes", []), before]}
 
     async def add(self, row: Row) -> None:
         """Put a question's outcome on disk, for good."""
         assert self._results is not None
-        await self._results.add(asdict(row))
+        await self._results.add(asdict(replace(row, rests_on=self._id)))
 
     def close(self) -> None:
         if self._results is not None:
             self._results.close()
             self._results = None
         self._lock.give_back()
+
+
+def _difference(name: str, known: dict[str, Any], wanted: dict[str, Any]) -> str:
+    if name == "questions":  # digests tell nobody anything
+        return (
+            f"it asks {len(known['questions']):,} questions, now {len(wanted['questions']):,} (--limit, --seed, --ids)"
+        )
+    return f"{name} was {known['rests_on'].get(name)!r}, is {wanted['rests_on'].get(name)!r}"
 
 
 def read_run(path: Path) -> dict[str, Any]:
@@ -147,9 +161,11 @@ def read_rows(path: Path) -> list[Row]:
     """The outcome of every question that has one, in the order of the data set: the last word on each counts.
 
     The scores are those of the whole run: `judge` is the verdict of the judge that judged it last, `judge:NAME` that of
-    each judge. Where a method cites sentences for some questions, it has cited none for the others.
+    each judge. Where a method cites sentences for some questions, it has cited none for the others. Rows that lack
+    what older versions did not write get it from what the run says of itself.
     """
-    order: list[str] = read_run(path)["questions"]
+    run = read_run(path)
+    order: list[str] = run["questions"]
     rows: dict[str, Row] = {}
     for number, data in read_lines(path / RESULTS):
         try:
@@ -159,7 +175,21 @@ def read_rows(path: Path) -> list[Row]:
                 f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
             ) from error
         rows[row.id] = row
-    return _judged(path, _all_cited([rows[name] for name in order if name in rows]))
+    return _judged(path, _all_cited([_completed(rows[name], run) for name in order if name in rows]))
+
+
+def _completed(row: Row, run: Mapping[str, Any]) -> Row:
+    """A row that says what it rests on ("unknown" where the run changed under way) and the price of its tokens."""
+    rests_on = row.rests_on or ("unknown" if run.get("changes") else str(run.get("id", "")))
+    usage = row.usage
+    try:
+        if "price" not in usage:
+            prices = Prices(**run["experiment"].get("prices") or {})
+            price = prices.of(int(usage["prompt_tokens"]), 0, int(usage["completion_tokens"]))
+            usage = {**usage, "price": price}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        pass  # damaged: whoever needs the figure says so
+    return replace(row, usage=usage, rests_on=rests_on)
 
 
 def _all_cited(rows: Sequence[Row]) -> Sequence[Row]:
@@ -190,11 +220,16 @@ def _score(verdict: Verdict | None) -> float | None:
 
 def trace_of(path: Path, row: Row) -> list[Event]:
     """The events of one question."""
-    return next((events for events in read_traces(path / TRACES) if events[0]["run"] == row.trace), [])
+    return [event for event in read_events(path / TRACES) if event["run"] == row.trace]
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file so that it is either the old one or the new one, whatever happens."""
-    part = path.with_suffix(".part")
+    part = _part(path)
     part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
     part.replace(path)
+
+
+def _part(path: Path) -> Path:
+    """The file that is to become another, while it is written."""
+    return path.with_suffix(".part")

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.engine import Engine
-from hoptree.errors import HoptreeError
-from hoptree.evaluation.asking import Asked, Asker, EngineAsker
+from hoptree.errors import EndpointError, HoptreeError
+from hoptree.evaluation.asking import Asked, Asker, EngineAsker, at_once
+from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.datasets import DataSet, Example
 from hoptree.evaluation.experiment import Experiment, described
 from hoptree.evaluation.judging import JudgeProgress, judge_run
 from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
-from hoptree.evaluation.summary import summarise
+from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.models.model import Model
 from hoptree.runtime.trace import Event, TraceFile
 
@@ -27,10 +28,14 @@ __all__ = ["Progress", "Ways", "run_experiment"]
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run is; `rows` are the outcomes so far, those of earlier calls of the command included."""
+    """How far a run is; `rows` are the outcomes so far, those of earlier calls of the command included.
+
+    `asked` of them are new. `spent` is all the money that counts against the limit.
+    """
 
     total: int
     rows: list[Row]
+    spent: float = 0.0
     asked: int = 0
     tokens: int = 0
     calls: int = 0
@@ -41,10 +46,12 @@ class Progress:
 Listener = Callable[[Progress], None]
 
 _HOPELESS = 8
-"""Questions that fail for what no other could do without either, before any comes out, until it is believed.
+"""Questions in a row that fail for what no other could do without either, until it is believed.
 
 An endpoint refuses one prompt that is too long sooner than it answers all the others.
 """
+_SHUT_OUT = (401, 403, 404)
+"""What an endpoint says to everybody from then on, also after it has answered: the key or the model is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,8 @@ class Ways:
     """How a run is carried out; none of it changes what its numbers mean.
 
     `anyway` goes on although something it rests on has changed, `retry_failed` asks questions that failed again,
-    `only` asks that many and stops (which is how a cost is estimated), `max_cost` stops before more is spent in all.
+    `only` asks that many and stops (which is how a cost is estimated), `max_cost` stops before more is spent in all,
+    with what the run has cost already and what other runs under the same limit have `spent`.
     `ray` is the address of a Ray cluster that answers the questions, or "local" for one on this machine. `reproduces`
     is the id of the run that this one repeats.
     """
@@ -63,6 +71,7 @@ class Ways:
     cache: str | Path | None = "default"
     concurrency: int | None = None
     max_cost: float | None = None
+    spent: float = 0.0
     ray: str = ""
     reproduces: str = ""
 
@@ -82,7 +91,8 @@ async def run_experiment(
     """Ask every question that has no outcome yet, have the answers judged where the experiment says so, and sum up.
 
     `model` is one that is open already, `data` the questions where they are read already. `on_begin` hears what the run
-    rests on before anything is asked.
+    rests on before anything is asked. `warnings` of the summary tell of a trace that could not be written to its end;
+    where the outcomes are in the trace, as those of a boundary run, it is an error instead.
     """
     ways = ways or Ways()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
@@ -92,6 +102,8 @@ async def run_experiment(
     def hear(event: Event) -> None:
         assert writer is not None
         writer(event)
+        if writer.failure is not None and isinstance(experiment, BoundaryExperiment):
+            raise writer.failure
 
     async with (
         _judge(experiment) as judge,
@@ -105,7 +117,11 @@ async def run_experiment(
             on_begin(run)
             writer = TraceFile(out / TRACES)
             await _ask_missing(experiment, data, engine, folder, ways, hear, on_progress)
-            summary = summarise(out)
+            warnings = [str(writer.failure)] if writer.failure else []
+            summary = summarise(out) | {"warnings": warnings}
+            left = summary["questions"] - summary["finished"]
+            if left and ways.max_cost is not None and ways.only is None:
+                warnings.append(f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room.")
             write_json(out / METRICS, summary)
         finally:
             if writer:
@@ -113,7 +129,7 @@ async def run_experiment(
             folder.close()
         if judge is not None and ways.only is None and summary["finished"]:
             await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
-            summary = summarise(out)
+            summary = summarise(out) | {"warnings": warnings}
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
 
 
@@ -126,9 +142,13 @@ async def _ask_missing(
     hear: Callable[[Event], None],
     on_progress: Listener,
 ) -> None:
-    done = {row.id: row for row in read_rows(folder.path) if not (ways.retry_failed and row.error)}
+    rows = read_rows(folder.path)
+    # Stopped by its budget, a question of a boundary run has no outcome in both settings: it counts as failed there.
+    both = isinstance(experiment, BoundaryExperiment)
+    done = {row.id: row for row in rows if not (ways.retry_failed and (row.error or (both and row.stopped_by)))}
     waiting = [example for example in data.examples if example.id not in done][: ways.only]
-    progress = Progress(len(data.examples), list(done.values()), began=time.monotonic())
+    spent = ways.spent + (0.0 if ways.max_cost is None else money_spent(folder.path))
+    progress = Progress(len(data.examples), list(done.values()), spent, began=time.monotonic())
     on_progress(progress)
     if waiting:
         async with _asker(engine, experiment, ways, hear) as asker:
@@ -152,7 +172,8 @@ async def _asker(
 ) -> AsyncIterator[Asker]:
     """Whoever answers the questions: the engine itself, or engines like it on a cluster."""
     if not ways.ray:
-        yield EngineAsker(engine)
+        slots = min(engine.model.slots, ways.concurrency or engine.model.slots)
+        yield EngineAsker(engine, at_once(slots, timed=experiment.budget.seconds is not None))
         return
     from hoptree.evaluation.ray_run import on_ray
 
@@ -163,14 +184,16 @@ async def _asker(
 class _Waiting:
     """The questions that are still to be asked, given out one by one while the money lasts.
 
-    What a question under way will cost is not known: it is taken to cost what those before it did on average, and the
-    first one goes alone.
+    What a question under way will cost is not known: it is taken to cost the mean price of those before it, as if none
+    of its replies were remembered. Where no price is known yet, one question goes alone.
     """
 
-    def __init__(self, examples: Sequence[Example], costs: Sequence[float], limit: float | None) -> None:
+    def __init__(self, examples: Sequence[Example], progress: Progress, limit: float | None) -> None:
         self._left = iter(examples)
         self._limit = limit
-        self._spent, self._finished, self._under_way = math.fsum(costs), len(costs), 0
+        self._progress = progress
+        prices = [price for row in progress.rows if (price := _price(row))]  # what failed at once tells nothing
+        self._prices, self._finished, self._under_way = math.fsum(prices), len(prices), 0
         self._changed = asyncio.Condition()
 
     async def take(self) -> Example | None:
@@ -183,19 +206,65 @@ class _Waiting:
             self._under_way += example is not None
             return example
 
-    async def done(self, cost: float) -> None:
+    async def done(self, row: Row) -> None:
         async with self._changed:
             self._under_way -= 1
-            self._finished += 1
-            self._spent += cost
+            self._finished += bool(_price(row))
+            self._prices += _price(row)
+            self._progress.spent += row.usage.get("cost", 0.0)
             self._changed.notify_all()
 
     def _affordable(self) -> bool:
         if self._limit is None:
             return True
-        if not self._finished:
-            return not self._under_way and self._limit > 0
-        return self._spent + (self._under_way + 1) * self._spent / self._finished <= self._limit
+        if not self._prices:
+            return not self._under_way and self._progress.spent < self._limit
+        return self._progress.spent + (self._under_way + 1) * self._prices / self._finished <= self._limit
+
+
+def _price(row: Row) -> float:
+    return row.usage.get("price", 0.0)
+
+
+class _Keeper:
+    """Puts outcomes on disk; those that failed without hope wait until it is clear whether the others do too.
+
+    Before anything has come out, that is any failure of the command's own; later, only being shut out.
+    """
+
+    def __init__(self, folder: RunFolder, progress: Progress, on_progress: Listener) -> None:
+        self._folder = folder
+        self._progress = progress
+        self._on_progress = on_progress
+        self._came_out = bool(progress.rows)
+        self._held: list[Asked] = []
+
+    async def take(self, asked: Asked) -> None:
+        if asked.hopeless is not None and (not self._came_out or _shut_out(asked.hopeless)):
+            self._held.append(asked)
+            if len(self._held) == _HOPELESS:
+                raise asked.hopeless
+            return
+        self._came_out = True  # now, and not when it is on disk: others end meanwhile
+        held, self._held = self._held, []
+        for one in (*held, asked):
+            await self._keep(one.row)
+
+    async def end(self) -> None:
+        """All is asked: those that still wait have failed, unless nothing else came out."""
+        for one in self._held:
+            if one.hopeless is not None and not self._came_out:
+                raise one.hopeless
+            await self._keep(one.row)
+
+    async def _keep(self, row: Row) -> None:
+        await self._folder.add(row)
+        _count(self._progress, row)
+        self._on_progress(self._progress)
+
+
+def _shut_out(error: HoptreeError) -> bool:
+    return isinstance(error, EndpointError) and error.status in _SHUT_OUT
 
 
 async def _ask_all(
@@ -206,26 +275,14 @@ async def _ask_all(
     max_cost: float | None,
     on_progress: Listener,
 ) -> None:
-    waiting = _Waiting(examples, [row.usage.get("cost", 0.0) for row in progress.rows], max_cost)
-    hopeless: list[Asked] = []
-
-    async def keep(row: Row) -> None:
-        await folder.add(row)
-        _count(progress, row)
-        on_progress(progress)
+    waiting = _Waiting(examples, progress, max_cost)
+    keeper = _Keeper(folder, progress, on_progress)
 
     async def work() -> None:
         while (example := await waiting.take()) is not None:
             asked = await asker.ask(example)
-            await waiting.done(asked.row.usage.get("cost", 0.0))
-            if asked.hopeless is not None and not progress.rows:
-                hopeless.append(asked)
-                if len(hopeless) == _HOPELESS:
-                    raise asked.hopeless
-                continue
-            before, hopeless[:] = hopeless[:], []
-            for one in (*before, asked):
-                await keep(one.row)
+            await waiting.done(asked.row)
+            await keeper.take(asked)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -233,8 +290,7 @@ async def _ask_all(
                 group.create_task(work())
     except* HoptreeError as errors:
         raise errors.exceptions[0] from None
-    if hopeless and hopeless[0].hopeless is not None:
-        raise hopeless[0].hopeless
+    await keeper.end()
 
 
 def _count(progress: Progress, row: Row) -> None:

@@ -253,7 +253,7 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
         raise InputError(
             f"{len(left_out):,} of {len(keys):,} questions {'has' if len(left_out) == 1 else 'have'} a score in some "
             f"of the runs only (the first: {left_out[0]}).",
-            "Finish the runs, or compare only the questions they have in common.",
+            "Finish the runs, choose a score that all have, or compare what they have in common: --common-only.",
         )
     if not shared:
         raise InputError("The runs have no question with a score in common.", "Name runs over the same questions.")

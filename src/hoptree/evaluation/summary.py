@@ -12,14 +12,17 @@ from typing import Any
 from hoptree.errors import TraceError
 from hoptree.evaluation.cost import summarise_usage
 from hoptree.evaluation.judgements import read_judgements
-from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
-from hoptree.runtime.trace import read_traces
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
+from hoptree.runtime.trace import read_events
 
-__all__ = ["half_width", "summarise"]
+__all__ = ["half_width", "money_spent", "summarise"]
 
 
 def summarise(folder: Path) -> dict[str, Any]:
-    """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored."""
+    """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored.
+
+    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
+    """
     run, rows = read_run(folder), read_rows(folder)
     left_out = {"answer_filter": run["answer_filter"]} if "answer_filter" in run else {}
     return {
@@ -30,6 +33,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "stopped": sum(bool(row.stopped_by) for row in rows),
         "errors": dict(Counter(row.error for row in rows if row.error)),
         **left_out,
+        "rests_on": dict(Counter(row.rests_on for row in rows)),
         "metrics": _means(rows),
         "by_type": _by(rows, lambda row: row.type),
         "by_hops": _by(rows, lambda row: str(row.hops or "")),
@@ -38,6 +42,15 @@ def summarise(folder: Path) -> dict[str, Any]:
         "usage": {name: found.as_dict() for name, found in summarise_usage([row.usage for row in rows]).items()},
         "unfinished_usage": _unfinished(folder, {row.trace for row in rows}),
     }
+
+
+def money_spent(folder: Path) -> float:
+    """The money that a run has cost so far, also for what was cut off or asked again; 0 where there is no run."""
+    if not (folder / RUN).exists():
+        return 0.0
+    rows = read_rows(folder)
+    paid = math.fsum(row.usage.get("cost", 0.0) for row in rows)
+    return paid + _unfinished(folder, {row.trace for row in rows})["cost"]
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -71,14 +84,11 @@ def _unfinished(folder: Path, finished: set[str]) -> dict[str, float]:
     """What was spent on questions that were cut off by a kill, or asked again: the bill counts it too."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     try:
-        for events in read_traces(folder / TRACES):
-            if events[0]["run"] in finished:
-                continue
-            for event in events:
-                if event["event"] == "llm" and not event["cached"]:
-                    spent["calls"] += 1
-                    for name in ("prompt_tokens", "completion_tokens", "cost"):
-                        spent[name] += event[name]
+        for event in read_events(folder / TRACES):
+            if event["event"] == "llm" and not event["cached"] and event["run"] not in finished:
+                spent["calls"] += 1
+                for name in ("prompt_tokens", "completion_tokens", "cost"):
+                    spent[name] += event[name]
     except TraceError:
         return spent
     return spent

@@ -18,7 +18,12 @@ from hoptree.values import Answer
 __all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "method", "read_options"]
 
 Run = Callable[..., Awaitable[Answer]]
-_BUILT_IN = ("hoptree.methods.taikc", "hoptree.methods.baselines.direct", "hoptree.methods.baselines.oner")
+_BUILT_IN = (
+    "hoptree.methods.taikc",
+    "hoptree.methods.ra_isf",
+    "hoptree.methods.baselines.direct",
+    "hoptree.methods.baselines.oner",
+)
 _registered: dict[str, Method] = {}
 
 

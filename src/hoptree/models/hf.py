@@ -106,6 +106,10 @@ class HFModel:
         """The tokenizer and the model themselves, loaded now unless they were."""
         return self._open().ready().loaded
 
+    async def load(self) -> None:
+        engine = self._open()
+        await asyncio.get_running_loop().run_in_executor(engine.pool, engine.ready)
+
     async def generate(self, request: Request, *, step: str) -> Reply:
         """Answer one request; its samples are rows of their own with seeds counted up from the request's."""
         engine = self._open()

@@ -105,6 +105,10 @@ class LocalModel:
     def capabilities(self) -> frozenset[Capability]:
         return frozenset({"logprobs", "prefix", "n_samples", "json_schema"})
 
+    async def load(self) -> None:
+        if self._engine is not None:
+            await asyncio.get_running_loop().run_in_executor(self._engine.pool, self._engine.loaded)
+
     async def generate(self, request: Request, *, step: str) -> Reply:
         """Answer one request; its samples are separate completions with seeds counted up from the request's."""
         engine = self._engine
@@ -166,7 +170,7 @@ class _Engine:
         """Run one completion in the calling thread until it ends or `stop` is set."""
         if stop.is_set():
             return Completion()
-        server = self._loaded()
+        server = self.loaded()
         lane = self._lanes.take(step, "\0".join(message["content"] for message in body["messages"]))
         chunks: list[dict[str, Any]] = []
 
@@ -182,7 +186,7 @@ class _Engine:
             self._lanes.give_back(lane)
         return Completion() if stop.is_set() else assembled(chunks)
 
-    def _loaded(self) -> Any:
+    def loaded(self) -> Any:
         with self._loading:
             if self._server is None:
                 self._server = _load(self._settings)

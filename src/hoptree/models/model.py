@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Capability", "Choice", "Message", "Model", "Reply", "Request", "Token", "TokenUsage"]
+__all__ = ["Capability", "Choice", "Loads", "Message", "Model", "Reply", "Request", "Token", "TokenUsage"]
 
 Capability = Literal["logprobs", "attention", "hidden_states", "prefix", "n_samples", "json_schema"]
 
@@ -74,6 +74,14 @@ class Reply:
     @property
     def finish(self) -> str:
         return self.choices[0].finish
+
+
+@runtime_checkable
+class Loads(Protocol):
+    """A model inside this process, which has to be loaded before its first call."""
+
+    async def load(self) -> None:
+        """Load it, unless it is: what that takes is no part of any reply."""
 
 
 class Model(Protocol):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
-from hoptree.models.model import Model, Reply, Request, TokenUsage
+from hoptree.models.model import Loads, Model, Reply, Request, TokenUsage
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.cache import PASSAGES, REPLY, Form, Store
 from hoptree.runtime.limits import AdaptiveLimit
@@ -130,6 +130,8 @@ class Calls:
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
         limit = self._limit(model.endpoint, model.slots)
+        if isinstance(model, Loads):
+            await model.load()
 
         async def ask(request: Request) -> tuple[Reply, float]:
             return await self._persist(limit, lambda: _ask(model, request, step), on_retry)

@@ -108,6 +108,7 @@ class Context:
         )
         self._note_cache()
         usage = call.reply.usage
+        price = self._prices.of(usage.prompt, 0, usage.completion)
         cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
         self._tokens += usage.prompt + usage.completion
         self._cost += cost
@@ -123,6 +124,7 @@ class Context:
             cached_tokens=usage.cached,
             completion_tokens=usage.completion,
             reasoning_tokens=usage.reasoning,
+            price=price,
             cost=cost,
             cached=call.cached,
             issued=round(issued, 4),

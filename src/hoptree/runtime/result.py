@@ -179,6 +179,7 @@ def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
         completion_tokens=sum(e["completion_tokens"] for e in llm),
         reasoning_tokens=sum(e["reasoning_tokens"] for e in llm),
         retrievals=sum(e["event"] == "retrieve" for e in events),
+        price=round(sum(e["price"] if "price" in e else e["cost"] for e in llm), 6),
         cost=round(sum(e["cost"] for e in llm), 6),
         seconds=round(seconds, 3),
         critical_path_seconds=round(_critical_path(timed), 3),

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from hoptree.errors import TraceError
 
-__all__ = ["Event", "Listener", "Trace", "TraceFile", "read_traces"]
+__all__ = ["Event", "Listener", "Trace", "TraceFile", "read_events", "read_traces"]
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # These come with others that are written out at once; flushing each would cost more than the event itself.
@@ -86,32 +86,50 @@ class TraceFile:
                 file.close()
 
 
-def read_traces(path: Path) -> Iterator[list[Event]]:
-    """The events of every question in a trace file, question by question, in the order they began.
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a trace file as they stand in it, one at a time, so that a file of any size can be read.
 
     A last line cut off by a kill is passed over; any other line that is no event is an error.
     """
+    found = False
     try:
-        lines = path.read_bytes().split(b"\n")  # and at nothing else: replies hold all kinds of line ends
+        with path.open("rb") as lines:  # which end at b"\n" and nothing else: replies hold all kinds of line ends
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                event = _read_event(line)
+                if event is None and found and not any(rest.strip() for rest in lines):
+                    return
+                if event is None:
+                    raise TraceError(
+                        f"Line {number} of {path} is not a trace event.",
+                        "Write a trace with: hoptree ask … --trace FILE",
+                    )
+                found = True
+                yield event
     except OSError as error:
         raise TraceError(
             f"The trace {path} cannot be read: {error.strerror}.", "Write one with: hoptree ask … --trace FILE"
         ) from error
-    runs: dict[str, list[Event]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            event = json.loads(line.decode())
-            if not isinstance(event["event"], str) or not isinstance(event["t"], int | float):
-                raise TypeError("no event")
-            runs.setdefault(event["run"], []).append(event)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            if runs and not b"".join(lines[number:]).strip():
-                break
-            raise TraceError(
-                f"Line {number} of {path} is not a trace event.", "Write a trace with: hoptree ask … --trace FILE"
-            ) from error
-    if not runs:
+    if not found:
         raise TraceError(f"The trace {path} is empty.", "Write one with: hoptree ask … --trace FILE")
+
+
+def _read_event(line: bytes) -> Event | None:
+    try:
+        event: Event = json.loads(line.decode())
+        known = isinstance(event["event"], str) and isinstance(event["run"], str)
+        return event if known and isinstance(event["t"], int | float) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def read_traces(path: Path) -> Iterator[list[Event]]:
+    """The events of every question in a trace file, question by question, in the order they began.
+
+    All of them are in memory at once, as questions that were asked together are mixed in the file.
+    """
+    runs: dict[str, list[Event]] = {}
+    for event in read_events(path):
+        runs.setdefault(event["run"], []).append(event)
     yield from runs.values()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from hoptree.names import name_spans
 from hoptree.values import Answer, Passage
 
-__all__ = ["grounded"]
+__all__ = ["covers", "grounded"]
 
 _WORD = re.compile(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
@@ -39,6 +39,13 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     if not support:
         return replace(answer, status="unknown", support=())
     return replace(answer, text=found, support=tuple(support))
+
+
+def covers(question: str, passages: Sequence[Passage]) -> bool:
+    """Whether the passages together hold every name in the question; without any passage nothing is covered."""
+    texts = (f"{passage.title}. {passage.text}" for passage in passages)
+    held = " ".join(_fold(word) for text in texts for word in _WORD.findall(text))
+    return bool(passages) and all(f" {name} " in f" {held} " for name in _names(question))
 
 
 def _names(question: str) -> list[str]:

@@ -12,10 +12,16 @@ from hoptree.tree import Pairs
 
 __all__ = [
     "JsonReading",
+    "Knowing",
     "clean_answer",
     "concluded",
     "looks_unanswered",
+    "question_key",
     "read_json",
+    "read_knowing",
+    "read_numbers",
+    "read_questions",
+    "read_relevance",
     "retrieval_trigger",
     "why_unanswered",
 ]
@@ -256,3 +262,119 @@ def why_unanswered(text: str) -> str:
 def looks_unanswered(text: str) -> bool:
     """Whether a reply says that it holds no answer; one rule for all methods."""
     return bool(why_unanswered(text))
+
+
+_KNOW = frozenset(("yes", "know", "known"))
+_FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])\W*", re.DOTALL)
+# "Yes, I can answer that from my own knowledge." says no more than yes.
+_ABILITY = re.compile(
+    r"(?:and\s+)?(?:i\s+(?:do\s+)?(?:know|can|am\s+able|have|could)\b|i['’](?:m\s+able|ve)\b|using\s+my\b|based\s+on\s+my\b)"
+    r"[^.!?:\n]*(?:[.!?:\n]+\s*|\Z)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowing:
+    """Whether a model says that it knows an answer, and the answer if it gave it in the same breath."""
+
+    known: bool
+    answer: str = ""
+
+
+def read_knowing(text: str) -> Knowing:
+    """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not."""
+    text = text[:MAX_REPLY].strip()
+    first = _FIRST_WORD.match(text)
+    if first is None or first[1].casefold() not in _KNOW:
+        return Knowing(False)
+    said = text[first.end() :]
+    if ability := _ABILITY.match(said):
+        said = said[ability.end() :]
+    answer = clean_answer(" ".join(said.split())) if any(char.isalnum() for char in said) else ""
+    return Knowing(True, "" if looks_unanswered(answer) else answer)
+
+
+_IRRELEVANT = re.compile(
+    r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
+    r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|low|false)\b|\A\W*(?:no|not|none|false)\b",
+    re.IGNORECASE,
+)
+_RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
+
+
+def read_relevance(text: str) -> bool:
+    """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
+    text = text[:MAX_REPLY]
+    return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
+
+
+_BRACKETED = re.compile(r"\[\s*(\d{1,4}(?:\s*,\s*\d{1,4})*)\s*\]")
+_BARE_NUMBERS = re.compile(r"[^\d\[\]]{0,40}?\d{1,4}(?:\s*(?:,|and|&)+\s*\d{1,4})*\s*\.?", re.IGNORECASE)
+_NOT_RELEVANT = re.compile(r"\bnot\s+(?:\w+\s+)?relevant\b|irrelevan|\bunrelated\b", re.IGNORECASE)
+
+
+def read_numbers(text: str, count: int) -> tuple[int, ...]:
+    """The passages, numbered from 1, that a reply calls relevant: "No" names none, and so does a list of others."""
+    text = text[:MAX_REPLY].strip()
+    first = _FIRST_WORD.match(text)
+    if first and text[: first.start(1)].strip(" *\"'") == "" and first[1].casefold() in ("no", "none"):
+        return ()
+    found: dict[int, None] = {}
+    if _BARE_NUMBERS.fullmatch(text) and not _NOT_RELEVANT.search(text):
+        found = dict.fromkeys(map(int, re.findall(r"\d+", text)))
+    for line in re.split(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])", text):
+        refusal = _NOT_RELEVANT.search(line)
+        heading = refusal and not _BRACKETED.search(line, 0, refusal.start())
+        if heading:  # a list of the others begins, and goes on in the lines that follow
+            break
+        if refusal and not _BRACKETED.search(line, refusal.end()):
+            continue  # "[3] is not relevant"
+        for match in _BRACKETED.finditer(line, 0, refusal.start() if refusal else len(line)):
+            found |= dict.fromkeys(map(int, match[1].split(",")))
+    return tuple(number for number in found if 0 < number <= count)
+
+
+MAX_LINES = 100
+_ITEM = re.compile(r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*)?\d{1,2}\s*[.):]\s*)+", re.IGNORECASE)
+_ASKS = re.compile(
+    r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
+    r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b",
+    re.IGNORECASE,
+)
+_MARKS = "\"'“”‘’`*_ \t"
+
+
+def read_questions(text: str) -> tuple[str, ...]:
+    """The questions in a reply, each once: of a list, numbered or in bullets, of JSON, or of its lines."""
+    text = text[:MAX_REPLY]
+    value = read_json(text).value
+    lines = _strings(value) if isinstance(value, dict | list) else []
+    if not lines:
+        written = text.splitlines()[:MAX_LINES]
+        lines = [line for line in written if _ITEM.match(line)]
+        lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
+    questions: dict[str, str] = {}
+    for line in lines:
+        question = " ".join(_ITEM.sub("", line.strip(_MARKS)).strip(_MARKS).split())
+        if question.endswith("?") or (_ASKS.match(question) and not question.endswith(":")):
+            questions.setdefault(question_key(question), question[:MAX_ANSWER])
+    return tuple(question for key, question in questions.items() if key)
+
+
+def _strings(value: Any) -> list[str]:
+    """The texts in lists and objects, in order."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting and len(found) < MAX_LINES:
+        one = waiting.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, dict | list):
+            waiting.extend(reversed(list(one.values()) if isinstance(one, dict) else one))
+    return found
+
+
+def question_key(question: str) -> str:
+    """What two spellings of one question share: its words, without case and punctuation."""
+    return " ".join(re.findall(r"\w+", question.casefold()))

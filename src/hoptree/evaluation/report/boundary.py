@@ -42,7 +42,7 @@ class Awareness:
     """What one run came to: measures as shares of 1, None where one was not taken.
 
     `curve` holds coverage and precision at every confidence, from the highest down; `flips` are the answers that
-    changed between the two settings.
+    changed between the two settings. `usable` is None where nobody can tell.
     """
 
     run: Run
@@ -51,6 +51,7 @@ class Awareness:
     ece: float | None
     curve: tuple[tuple[float, float], ...]
     flips: tuple[Mapping[str, Any], ...]
+    usable: bool | None = None
 
     @property
     def label(self) -> str:
@@ -88,7 +89,8 @@ def _read(run: Run, data: str) -> Awareness:
     if measures["direct_f1"] is None and measures["questions"] != 0:
         raise wrong
     known = tuple((x, y) for x, y in curve if x is not None and y is not None)
-    return Awareness(run, data, measures, ece, known, tuple(flips))
+    usable = said.get("usable")
+    return Awareness(run, data, measures, ece, known, tuple(flips), usable if isinstance(usable, bool) else None)
 
 
 def _number(value: object) -> float | None:
@@ -127,10 +129,11 @@ def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
     others += [TableRow(_mean_label(some), _ids(some), _points(some, _OTHERS)) for some in models.values()]
     notes = (
         "Direct QA asks for an answer, Confident QA lets the model refuse; the knowledge gap are the questions it "
-        "refused, with their direct answers. Points of 100; a failed question counts as wrong. ECE: expected "
-        "calibration error of the least token probability.",
+        "refused, with their direct answers. Points of 100; a failed question is wrong in Direct QA, and in no other "
+        "figure. ECE: expected calibration error of the least token probability.",
         f"Usable: at least {100 * LEAST_GAP:.0f} points of F1 lie between confident knowledge and knowledge gap. "
-        "TAIKC's source=unified rests on that; with a model whose boundary is not usable, use source=external.",
+        "TAIKC's source=unified rests on that; with a model whose boundary is not usable, use source=external. "
+        "n/a while questions have failed.",
     )
     columns = (*_COUNTS.values(), *_F1.values(), *_MISTAKES.values(), "ECE", "Usable")
     tables = [
@@ -151,15 +154,19 @@ def _ids(some: Sequence[Awareness]) -> str:
 
 def _cells(some: Sequence[Awareness]) -> tuple[Cell, ...]:
     """The figures of one data set; of several, the sums of counts and the means of shares."""
-    gap = mean_over(some, "gap_f1")
     ece = some[0].ece if len(some) == 1 else None
     return (
         *(_count(some, name) for name in _COUNTS),
         *_points(some, _F1),
         *(_count(some, name) for name in _MISTAKES),
         None if ece is None else Number(ece, digits=3),
-        "yes" if gap is not None and gap >= LEAST_GAP else "no",
+        _usable([one.usable for one in some]),
     )
+
+
+def _usable(said: Sequence[bool | None]) -> str | None:
+    """Of several data sets, no if it is no for one, and yes only if it is yes for all."""
+    return "no" if False in said else None if None in said else "yes"
 
 
 def _count(some: Sequence[Awareness], name: str) -> Number | None:

@@ -90,8 +90,8 @@ def _curves(known: Sequence[Awareness]) -> list[Figure]:
 
 
 def _own_word(one: Awareness) -> tuple[float, float] | None:
-    asked, answered, right = (one.measures[name] for name in ("questions", "answered", "precision"))
-    return (100 * (answered or 0) / asked, 100 * right) if asked and right is not None else None
+    answered, refused, right = (one.measures[name] or 0.0 for name in ("answered", "refused", "precision"))
+    return (100 * answered / (answered + refused), 100 * right) if answered else None
 
 
 def _bar(value: float | None) -> Bars:

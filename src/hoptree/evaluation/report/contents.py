@@ -19,7 +19,7 @@ _OVERALL = ("em", "f1", "judge")
 """TAIKC's Table 2 averages these."""
 _NOTES = (
     "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
-    "currency of the prices given). A failed question counts as wrong.",
+    "currency of the prices given, as if no reply had been remembered). A failed question counts as wrong.",
     "Bold: better than each other finished run of the table by more than chance (paired permutation test, Holm, "
     "p under 0.05).",
 )
@@ -155,12 +155,21 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
                 str(rests_on.get("prompts", "")),
                 str(rests_on.get("data", ""))[:12],
                 str(rests_on.get("version", "")),
-                f"{len(run.about.get('changes') or [])} times" if run.about.get("changes") else "no",
+                _changed(run),
                 str(run.folder),
             )
             rows.append(TableRow(_named(run), run.id, cells))
     columns = ("Data", "Method", "Options", "Model", "Retriever", "Fidelity", "Prompts", "Data digest", "Version")
     return Table("Runs, and what they rest on", (*columns, "Changed under way", "Folder"), tuple(rows))
+
+
+def _changed(run: Run) -> str:
+    """What the outcomes rest on, where it is not the same for all of them."""
+    times = Counter(row.rests_on for row in run.rows)
+    if len(times) > 1:
+        (first, count), *others = times.items()
+        return ", ".join((f"{count:,} rest on {first}", *(f"{count:,} on {other}" for other, count in others)))
+    return f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
 
 
 def _options(options: object) -> str:

@@ -52,7 +52,7 @@ COSTS = {
     "searches": Cost("Searches", 1, lambda usage: usage["retrievals"]),
     "seconds": Cost("Seconds", 2, lambda usage: usage["seconds"]),
     "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
-    "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["cost"]),
+    "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
 
 
@@ -82,7 +82,10 @@ def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> N
 
 
 def mean_cost(run: Run, cost: Cost) -> Number | None:
-    """The mean cost with its interval; what was spent on failed questions was spent. Money is n/a without prices."""
+    """The mean cost with its interval; what was spent on failed questions was spent.
+
+    Money is n/a without prices. It is that of all calls: what the cache saved depends on what was run before.
+    """
     if not run.rows or (cost is COSTS["cost"] and not run.about["experiment"].get("prices")):
         return None
     found = _interval(tuple(cost.of(row.usage) for row in run.rows), _COST_SAMPLES)

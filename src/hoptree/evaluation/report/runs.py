@@ -53,7 +53,7 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     """The run folders among the paths and below them, each once."""
     found: dict[Path, Path] = {}
     for path in paths:
-        here = [path] if (path / RUN).exists() else sorted(file.parent for file in path.rglob(RUN))
+        here = [path] if (path / RUN).exists() else _below(path)
         if not here:
             raise InputError(f"{path} holds no run.", "Make one: hoptree run --data … --method … --out FOLDER")
         for folder in here:
@@ -61,6 +61,12 @@ def find_runs(paths: Iterable[Path]) -> list[Path]:
     if not found:
         raise InputError("There is no run to report on.", "Name the folder of one or more.")
     return list(found.values())
+
+
+def _below(folder: Path) -> list[Path]:
+    """The runs below a folder, without repetitions: these are held against the runs they repeat, not against others."""
+    found = sorted(file.parent for file in folder.rglob(RUN))
+    return [run for run in found if not read_run(run).get("reproduces")]
 
 
 def read_groups(paths: Iterable[Path]) -> list[DataGroup]:

@@ -1,0 +1,155 @@
+"""Keeping evaluation questions out of training sets.
+
+The sub-models published with RA-ISF were trained on the questions they were measured on, by its author's own account.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+from hoptree.alignment.questions import TRAIN, TrainingQuestion, is_evaluation
+from hoptree.errors import InputError
+from hoptree.evaluation.datasets import Example, read_examples
+from hoptree.evaluation.metrics import normalise
+from hoptree.evaluation.run_folder import RESULTS
+
+__all__ = ["OVERLAP", "Admitted", "Excluded", "admit"]
+
+OVERLAP = 0.8
+"""Share of words that two questions have in common, of all words in either, from which they count as the same."""
+
+_ROUNDING = 1e-9
+_ALLOW = "--allow-evaluation-questions"
+
+
+class Excluded:
+    """The questions of evaluation files: a training question is one of them by its id, or by its words.
+
+    By its words: its normal form (lower case, no punctuation, no articles) is that of an evaluation question, or at
+    least `OVERLAP` of the different words in either are in both.
+    """
+
+    def __init__(self, paths: Iterable[Path] = ()) -> None:
+        self._digests: set[bytes] = set()
+        self._ids: dict[str, str] = {}
+        self._words: list[tuple[frozenset[str], str]] = []
+        for path in paths:
+            file = path / RESULTS if (path / RESULTS).is_file() else path
+            self._enter(read_examples(file).examples, file.name)
+            if file.is_file():
+                self._digests.add(_digest(file))
+        self._frequency = Counter(word for words, _ in self._words for word in words)
+        self._by_word: dict[str, list[int]] = defaultdict(list)
+        for place, (words, _) in enumerate(self._words):
+            for word in self._telling(words):
+                self._by_word[word].append(place)
+
+    def _enter(self, examples: Iterable[Example], name: str) -> None:
+        for example in examples:
+            self._ids.setdefault(example.id, name)
+            self._words.append((frozenset(normalise(example.question).split()), name))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def same_file(self, path: Path) -> bool:
+        """Whether a file is one of those of evaluation questions, by another name or not."""
+        return path.is_file() and _digest(path) in self._digests
+
+    def why(self, question: TrainingQuestion) -> str:
+        """Where the question is an evaluation question, and by what; "" if it is none."""
+        example = question.example
+        if example.id in self._ids:
+            return f"id in {self._ids[example.id]}"
+        words = frozenset(normalise(example.question).split())
+        places = sorted({place for word in self._telling(words) for place in self._by_word.get(word, ())})
+        for place in places:
+            other, name = self._words[place]
+            if len(words & other) >= OVERLAP * len(words | other) - _ROUNDING:
+                return f"words in {name}"
+        return ""
+
+    def _telling(self, words: frozenset[str]) -> list[str]:
+        """The rarest words of a set: two sets that overlap enough share one of these, so no others are looked up."""
+        rarest = sorted(words, key=lambda word: (self._frequency[word], word))
+        return rarest[: len(words) - ceil(OVERLAP * len(words) - _ROUNDING) + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The questions a training set may be made from, and how many were left out for what.
+
+    `evaluation` says by key of those that are evaluation questions, because that was allowed, by what they are.
+    """
+
+    questions: tuple[TrainingQuestion, ...]
+    left_out: dict[str, int]
+    evaluation: dict[str, str]
+
+
+def admit(
+    questions: Sequence[TrainingQuestion], excluded: Excluded, *, only_train: bool = False, allow: bool = False
+) -> Admitted:
+    """Choose the questions that may be trained on; refuse those that say they are evaluation questions.
+
+    With `only_train`, questions of no train split are left out instead. With `allow`, all are taken and marked.
+    """
+    if not allow:
+        _refuse_files({question.file for question in questions}, excluded)
+    if only_train:
+        chosen = [question for question in questions if question.split == TRAIN]
+        left_out = Counter({"of no train split": len(questions) - len(chosen)})
+    else:
+        chosen, left_out = list(questions), Counter()
+    if not allow:
+        _refuse_splits(chosen)
+    admitted: list[TrainingQuestion] = []
+    evaluation: dict[str, str] = {}
+    for question in chosen:
+        why = excluded.why(question) or (f"split {question.split}" if is_evaluation(question.split) else "")
+        if why and not allow:
+            left_out[f"evaluation question by {why.partition(' ')[0]}"] += 1
+            continue
+        if why:
+            evaluation[question.key] = why
+        admitted.append(question)
+    if not admitted:
+        raise InputError("No question is left to train on.", f"Left out: {_told(left_out) or 'all'}.")
+    return Admitted(tuple(admitted), dict(+left_out), evaluation)
+
+
+def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
+    for file in sorted(files):
+        if excluded.same_file(Path(file)):
+            raise InputError(
+                f"{file} is among the excluded files: its questions are for evaluation.",
+                f"Give a file of train questions; {_ALLOW} builds from it all the same, and says so in the file.",
+            )
+
+
+def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:
+    found = [question for question in questions if is_evaluation(question.split)]
+    if found:
+        first = found[0]
+        raise InputError(
+            f"{len(found):,} of {len(questions):,} questions are evaluation questions: the first, '{first.example.id}' "
+            f"in {first.file}, is of the split '{first.split}'.",
+            f"--only-train leaves them out; {_ALLOW} takes them, and says so in the file.",
+        )
+
+
+def _told(left_out: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {why}" for why, count in left_out.items())
+
+
+def _digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give a file that can.") from error

@@ -1,0 +1,191 @@
+"""From the steps that a data set gives for a question to sub-questions as a method would be asked them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hoptree.alignment.questions import Fact, TrainingQuestion
+from hoptree.alignment.relations import as_phrase, as_question, name_of, phrase_of
+from hoptree.evaluation.metrics import normalise
+from hoptree.steps.split import MAX_SUB_QUESTIONS
+
+__all__ = ["Decomposed", "LeftOut", "decomposed"]
+
+
+Source = Literal["steps", "facts"]
+
+_REFERENCE = re.compile(r"(?:\bthe\s+)?#\s?(\d{1,2})(?!\d)", re.IGNORECASE)
+_RELATION = re.compile(r"(.+?)\s*>>\s*(.+)")
+_BEFORE_MARK = re.compile(r"\s+(?=[?,.!;:)]|['’]s\b)")
+_ASKS = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.IGNORECASE)
+_YES_NO = re.compile(
+    r"(?:is|are|was|were|do|does|did|can|could|would|will|has|have|had|should|may|might|must)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposed:
+    """The sub-questions of a question in order, and what they were made from."""
+
+    questions: tuple[str, ...]
+    source: Source
+
+
+class LeftOut(Exception):
+    """Why a question's steps make no list of sub-questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step: as a question, and, where there is one, as a name for its answer; both may refer to earlier steps."""
+
+    question: str
+    phrase: str = ""
+
+
+def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
+    """The sub-questions of a question; `LeftOut` says why there are none.
+
+    Each stands by itself: a reference to an earlier step becomes the name of what that one asks for ("the director of
+    X"), and what is named so is not asked for as well. With `linked`, steps that cannot be put so are kept as they are,
+    one resting on the other: a reference becomes "that person". In both forms a last yes-or-no step that only puts two
+    or more answers together is left to the method, which answers the question from its sub-answers.
+    """
+    steps, source = _steps(question)
+    _check_references(steps)
+    closing = len(steps) > 1 and _YES_NO.match(steps[-1].question) and len(set(_references(steps[-1].question))) > 1
+    asked = steps[:-1] if closing else steps
+    parent = question.example.question
+    try:
+        return Decomposed(_checked(_stand_alone(asked), parent), source)
+    except LeftOut:
+        if not linked:
+            raise
+    return Decomposed(_checked(_one_by_one(asked), parent), source)
+
+
+def _steps(question: TrainingQuestion) -> tuple[list[_Step], Source]:
+    example, facts = question.example, question.facts
+    if example.decomposition:
+        steps = [_step(text) for text in example.decomposition]
+        answers = example.decomposition_answers
+        if not answers and len(facts) == len(steps):
+            answers = tuple(fact[2] for fact in facts)
+        steps = _without_answers(steps, answers, example.question)
+        if len(facts) == len(steps):
+            _check_subjects(steps, facts, example.question)
+        return steps, "steps"
+    if facts:
+        return _from_facts(facts, example.question), "facts"
+    raise LeftOut("no steps and no facts")
+
+
+def _step(text: str) -> _Step:
+    text = " ".join(_BEFORE_MARK.sub("", text).split())
+    if relation := _RELATION.fullmatch(text):
+        subject, name = relation[1].strip(), relation[2].strip(" ?")
+        return _Step(_required(as_question(name, subject)), as_phrase(name, subject))
+    if not _ASKS.search(text) and not _YES_NO.match(text):
+        raise LeftOut("a step that is no question")
+    asked = text[0].upper() + text[1:].rstrip(" .?") + "?"
+    return _Step(asked, phrase_of(asked))
+
+
+def _from_facts(facts: Sequence[Fact], question: str) -> list[_Step]:
+    """A step for each fact; its subject is named in the question, or is the value of an earlier fact."""
+    steps: list[_Step] = []
+    for place, (subject, name, _) in enumerate(facts):
+        earlier = [n for n, fact in enumerate(facts[:place], 1) if normalise(fact[2]) == normalise(subject)]
+        if not earlier and not _named(subject, question):
+            raise LeftOut("a step about what the question does not name")
+        about = f"#{earlier[-1]}" if earlier else subject
+        steps.append(_Step(_required(as_question(name, about)), as_phrase(name, about)))
+    return steps
+
+
+def _without_answers(steps: Sequence[_Step], answers: Sequence[str], question: str) -> list[_Step]:
+    """The steps with a reference where one names the answer of an earlier one, which nobody knows yet.
+
+    Some data sets put answers into their steps; a model trained on those would learn to make them up.
+    """
+    kept: list[_Step] = []
+    for place, step in enumerate(steps):
+        for number, answer in enumerate(answers[:place], 1):
+            if len(answer) > 2 and not _named(answer, question):
+                name = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)", re.IGNORECASE)
+                step = _Step(*(name.sub(f"#{number}", text) for text in (step.question, step.phrase)))
+        kept.append(step)
+    return kept
+
+
+def _check_subjects(steps: Sequence[_Step], facts: Sequence[Fact], question: str) -> None:
+    """Refuse a later step about somebody whom only the answer of an earlier one could have brought in."""
+    for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
+        if _named(subject, step.question) and not _named(subject, question):
+            raise LeftOut("a step about what the question does not name")
+
+
+def _stand_alone(steps: Sequence[_Step]) -> list[str]:
+    """The questions with names in the place of references; a step that is named in a later one is not asked itself."""
+    phrases: list[str] = []
+    questions: list[str] = []
+    named: set[int] = set()
+    for step in steps:
+        numbers = _references(step.question)
+        if any(not phrases[number - 1] for number in numbers):
+            raise LeftOut("a step that rests on the answer of another")
+        named.update(numbers)
+        questions.append(_filled(step.question, phrases))
+        phrases.append(_REFERENCE.sub(lambda match: phrases[int(match[1]) - 1], step.phrase))
+    return [question for number, question in enumerate(questions, 1) if number not in named]
+
+
+def _one_by_one(steps: Sequence[_Step]) -> list[str]:
+    """All questions in order, with "that …" in the place of references, where it is clear which is meant."""
+    names = [name_of(step.question) for step in steps]
+    for place, step in enumerate(steps):
+        meant = [names[number - 1] for number in sorted(set(_references(step.question)))]
+        if not all(meant) or any(names[:place].count(name) > 1 for name in meant):
+            raise LeftOut("a step that rests on an answer without a name of its own")
+    return [_filled(step.question, names) for step in steps]
+
+
+def _filled(text: str, names: Sequence[str]) -> str:
+    filled = _REFERENCE.sub(lambda match: names[int(match[1]) - 1], text)
+    return filled[:1].upper() + filled[1:]
+
+
+def _references(text: str) -> list[int]:
+    return [int(number) for number in _REFERENCE.findall(text)]
+
+
+def _check_references(steps: Sequence[_Step]) -> None:
+    for place, step in enumerate(steps):
+        if any(not 1 <= number <= place for number in _references(step.question)):
+            raise LeftOut("a reference to no earlier step")
+
+
+def _checked(questions: Sequence[str], parent: str) -> tuple[str, ...]:
+    normal = [normalise(question) for question in questions]
+    if normalise(parent) in normal:
+        raise LeftOut("a sub-question that is the question itself")
+    if len(set(normal)) < len(normal):
+        raise LeftOut("a sub-question twice")
+    if len(questions) < 2:
+        raise LeftOut("fewer than two sub-questions")
+    if len(questions) > MAX_SUB_QUESTIONS:
+        raise LeftOut(f"more than {MAX_SUB_QUESTIONS} sub-questions")
+    return tuple(questions)
+
+
+def _named(name: str, text: str) -> bool:
+    return f" {normalise(name)} " in f" {normalise(text)} "
+
+
+def _required(question: str) -> str:
+    if not question:
+        raise LeftOut("a relation that is no question")
+    return question

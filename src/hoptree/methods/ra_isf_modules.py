@@ -1,0 +1,205 @@
+"""What RA-ISF does with one question before it is split, and after its parts are answered: by the paper, and beyond it.
+
+The paper takes the first module that has an answer. Beyond it all that was found is weighed: by its own Tables 6 and 7,
+self-knowledge is the weakest of its exits (42.3 exact matches of 100 on HotpotQA, against 45.2 and 49.9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import both
+from hoptree.steps.answer import answer_from, direct_answer, holding
+from hoptree.steps.combine import combine_answers
+from hoptree.steps.ground import covers, grounded
+from hoptree.steps.know import judge_knowledge
+from hoptree.steps.relevance import judge_passages
+from hoptree.tree import Node
+from hoptree.values import Answer, Passage
+
+__all__ = ["Branch", "Careful", "Looked", "Modules", "Pairs", "Paper", "Setting"]
+
+Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
+Pairs = Sequence[tuple[str, Answer]]
+"""Sub-questions and their answers."""
+UNKNOWN = Answer("", status="unknown")
+_BRANCHES: dict[str, Branch] = {
+    "internal": "self-knowledge",
+    "external": "passages",
+    "fallback": "passages",
+    "synthesis": "sub-questions",
+}
+_NOTHING = "nothing is looked up"
+_CITED = 2
+"""Passages a sub-answer brings to the reading that combines."""
+_FURTHER = 3
+"""Passages a reading sees beyond the k of one search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The options that say which modules there are."""
+
+    k: int
+    listwise: bool
+    know: bool
+    search: bool
+    judge: bool
+    fallthrough: bool
+    titles: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What memory and passages gave for a question; one that is not `settled` is split, if it may be.
+
+    `node` is the one that looked, `passages` are what is carried down to its sub-questions.
+    """
+
+    answer: Answer
+    settled: bool
+    branch: Branch
+    why: str
+    node: int
+    passages: tuple[Passage, ...] = ()
+
+
+class Modules(Protocol):
+    """What a question goes through on its way down, and on its way up."""
+
+    async def look(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Looked: ...
+
+    async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer: ...
+
+
+class Paper:
+    """Algorithm 1, lines 5 to 15 and line 20."""
+
+    def __init__(self, ctx: Context, setting: Setting) -> None:
+        self._ctx, self._set = ctx, setting
+
+    async def look(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Looked:
+        ctx, setting = self._ctx, self._set
+        if setting.know:
+            own = await recall(ctx, asked, node)
+            if own is not None:
+                return Looked(own, True, "self-knowledge", "the model says that it knows", node.id)
+        if not setting.search:
+            return Looked(UNKNOWN, False, "none", _NOTHING, node.id)
+        passages, relevant = await find(ctx, asked, node, setting)
+        why = _judged(relevant, passages, setting)
+        if not relevant:
+            return Looked(UNKNOWN, False, "none", why, node.id)
+        answer = await answer_from(ctx, asked, relevant, node=node, titles=setting.titles)
+        if setting.fallthrough and not answer.known:
+            return Looked(answer, False, "none", f"{why}, without the answer", node.id)
+        return Looked(answer, True, "passages", why, node.id)
+
+    async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer:
+        return await combine_answers(self._ctx, asked, pairs, node=node)
+
+
+class Careful:
+    """Beyond the paper: memory is a candidate beside the passages, and passages that name only a part do not end it.
+
+    A node's answer is the surest (by its least likely token) of: the passages found, those called relevant together
+    with those carried down, memory where no reading stands in the passages, and the sub-answers read with all these.
+    """
+
+    def __init__(self, ctx: Context, setting: Setting) -> None:
+        self._ctx, self._set = ctx, setting
+        self._sure = "logprobs" in ctx.model_for("answer").capabilities
+        self._seen: dict[str, Passage] = {}
+        self._found: dict[int, tuple[Passage, ...]] = {}
+
+    async def look(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Looked:
+        own, (found, relevant) = await both(self._recall(asked, node), self._find(asked, node))
+        self._seen |= {passage.id: passage for passage in found}
+        self._found[node.id] = found
+        chosen = _once_each((*relevant, *carried))[: self._set.k + _FURTHER]
+        first, second = await both(self._read(asked, node, found), self._read(asked, node, chosen, unlike=found))
+        best = self._surer(node, "read", first, second)
+        holds = best.known and grounded(best, asked, (*found, *chosen)).known
+        settled = holds and covers(asked, chosen)
+        if not holds:  # it stands in no passage, and so it is a guess, whoever made it
+            best = self._surer(node, "remembered", replace(best, source="fallback", support=()), own)
+        why = _judged(relevant, found, self._set)
+        why += ", all that is named is in them" if settled else ""
+        return Looked(best, settled, _BRANCHES.get(best.source, "none"), why, node.id, tuple(chosen))
+
+    async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer:
+        behind = dict.fromkeys(name for _, sub in pairs for name in sub.support)
+        cited = [self._seen[name] for _, sub in pairs for name in sub.support[:_CITED]][: self._set.k]
+        found = self._found.get(looked.node, ())
+        shown = _once_each((*cited, *looked.passages, *found))[: self._set.k + _FURTHER]
+        answer = await combine_answers(self._ctx, asked, pairs, passages=shown, node=node, logprobs=self._sure)
+        support = dict.fromkeys((*behind, *(holding(answer.text, shown) if answer.known else ())))
+        return self._surer(node, "combined", looked.answer, replace(answer, support=tuple(support)))
+
+    async def _recall(self, asked: str, node: Node) -> Answer:
+        own = await recall(self._ctx, asked, node, logprobs=self._sure) if self._set.know else None
+        return own or UNKNOWN
+
+    async def _find(self, asked: str, node: Node) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
+        return await find(self._ctx, asked, node, self._set) if self._set.search else ((), ())
+
+    async def _read(
+        self, asked: str, node: Node, passages: Sequence[Passage], unlike: Sequence[Passage] | None = None
+    ) -> Answer:
+        """The answer in passages; none where there are no others than those read already."""
+        if not passages or (unlike is not None and list(passages) == list(unlike)):
+            return UNKNOWN
+        return await answer_from(self._ctx, asked, passages, node=node, titles=True, logprobs=self._sure)
+
+    def _surer(self, node: Node, when: str, before: Answer, after: Answer) -> Answer:
+        """Of two answers the one whose least likely token is likelier; the later where a model does not tell."""
+        if not (before.known and after.known):
+            return before if before.known else after
+        first = (before.confidence or 0.0) > (after.confidence or 0.0)
+        self._ctx.decide(
+            "surer",
+            "first" if first else "last",
+            node=node,
+            when=when,
+            answers=[before.text, after.text],
+            confidence=[before.confidence, after.confidence],
+        )
+        return before if first else after
+
+
+async def recall(ctx: Context, asked: str, node: Node, *, logprobs: bool = False) -> Answer | None:
+    """The answer of a model that says it knows; what it says in the same breath is not asked for again."""
+    knowing = await judge_knowledge(ctx, asked, node=node)
+    if not knowing.known:
+        return None
+    if knowing.answer:
+        return Answer(knowing.answer, knowing.answer, source="internal")
+    return await direct_answer(ctx, asked, node=node, logprobs=logprobs)
+
+
+async def find(
+    ctx: Context, asked: str, node: Node, setting: Setting
+) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
+    """What a search finds, and what of it is relevant."""
+    passages = await ctx.search(asked, k=setting.k, node=node)
+    if not setting.judge:
+        return passages, passages
+    relevant = await judge_passages(ctx, asked, passages, listwise=setting.listwise, titles=setting.titles, node=node)
+    return passages, relevant
+
+
+def _judged(relevant: Sequence[Passage], passages: Sequence[Passage], setting: Setting) -> str:
+    if not setting.search:
+        return _NOTHING
+    if not passages:
+        return "nothing was found"
+    return (
+        f"{len(relevant)} of {len(passages)} passages relevant" if setting.judge else f"{len(passages)} passages read"
+    )
+
+
+def _once_each(passages: Iterable[Passage]) -> list[Passage]:
+    return list({passage.id: passage for passage in passages}.values())

@@ -1,0 +1,281 @@
+"""Training sets: the method's own prompts, targets its own steps understand, and labels by the rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoptree.alignment.building import Kind, Wanted, build, read_kind
+from hoptree.alignment.chat import ChatRow, balanced, described, write_rows
+from hoptree.alignment.memory import is_right
+from hoptree.engine import Engine
+from hoptree.errors import ConfigError, EndpointError, InputError
+from hoptree.indexing import build_index
+from hoptree.models.model import Message, Reply, Request
+from hoptree.models.scripted import ScriptedModel
+from hoptree.steps.parse import read_knowing, read_relevance
+
+QUESTIONS: list[dict[str, Any]] = [
+    {
+        "id": "q0",
+        "question": "When was the director of film Alpha born?",
+        "answers": ["1913", "19 February 1913"],
+        "supporting_ids": ["alpha", "land"],
+        "decomposition": ["Who is the director of Alpha?", "When was #1 born?"],
+    },
+    {
+        "id": "q1",
+        "question": "Are Alpha and Beta from the same country?",
+        "answers": ["no"],
+        "supporting_ids": ["alpha", "beta"],
+        "decomposition": ["Which country is Alpha from?", "Which country is Beta from?", "Is #1 the same as #2?"],
+    },
+    {"id": "q2", "question": "Who directed Gamma?", "answers": ["Ida Chase"], "supporting_ids": ["lost"]},
+    {"id": "q3", "question": "Who directed Delta?", "answers": ["Ida Chase"]},
+]
+PASSAGES = [
+    {"id": "alpha", "title": "Alpha", "text": "Alpha is a film of 1950 by director Kurt Land, made in Peru."},
+    {"id": "beta", "title": "Beta", "text": "Beta is a film of 1960, made in Chile."},
+    {"id": "land", "title": "Kurt Land", "text": "Kurt Land, who made pictures, came into the world in 1913."},
+    {"id": "echo", "title": "Echo", "text": "Echo is a film director of 1913 whom nobody knew."},
+    {"id": "fox", "title": "Fox", "text": "Fox is a film, born to be seen."},
+]
+REPLIES = [
+    {"step": "direct", "contains": "Alpha born", "reply": "February 1913"},
+    {"step": "direct", "contains": "same country", "reply": "No, they are not."},
+    {"step": "direct", "reply": "Kurt Land"},
+    {"reply": "nothing"},
+]
+
+
+def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    lines(tmp_path / "train.jsonl", [row | {"dataset": "films", "source_split": "train"} for row in QUESTIONS])
+    (tmp_path / "m.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    build_index(lines(tmp_path / "corpus.jsonl", PASSAGES), tmp_path / "idx")
+    return tmp_path
+
+
+def wanted(here: Path, kind: Kind, **more: Any) -> Wanted:
+    given: dict[str, Any] = {"model": f"scripted/{here / 'm.json'}", "cache": None, "corpus": str(here / "idx")}
+    return Wanted(kind, (here / "train.jsonl",), here / "out.jsonl", **(given | more))
+
+
+def made(here: Path, kind: Kind, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    told = asyncio.run(build(wanted(here, kind, **more)))
+    return told, [json.loads(line) for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def target(row: dict[str, Any]) -> str:
+    assert [turn["role"] for turn in row["messages"]] == ["system", "user", "assistant"]
+    return str(row["messages"][-1]["content"])
+
+
+def test_knowing_is_labelled_by_the_models_own_answers(here: Path) -> None:
+    told, rows = made(here, "ra-isf-know")
+    assert [target(row) for row in rows] == ["yes", "yes", "no", "no"]
+    assert [row["meta"]["answer"] for row in rows][:2] == ["February 1913", "No, they are not"]
+    assert {row["meta"]["model"] for row in rows} == {told["model"]} == {f"scripted/{here / 'm.json'}"}
+    assert told["labels"] == {"yes": 2, "no": 2} and told["sources"] == {"films": {"yes": 2, "no": 2}}
+    assert [read_knowing(target(row)).known for row in rows] == [True, True, False, False]
+
+
+def test_equal_words_only(here: Path) -> None:
+    _, rows = made(here, "ra-isf-know", right_f1=1.0)
+    assert [target(row) for row in rows] == ["no", "yes", "no", "no"]
+    with pytest.raises(ConfigError, match="F1 of 0 "):
+        made(here, "ra-isf-know", right_f1=0.0)
+
+
+class Recording(ScriptedModel):
+    """Keeps what the method asked."""
+
+    asked: dict[str, list[tuple[Message, ...]]]
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        self.asked.setdefault(step, []).append(request.messages)
+        return await super().generate(request, step=step)
+
+
+def asked_by_ra_isf(here: Path, question: str) -> dict[str, list[tuple[Message, ...]]]:
+    async def ask() -> dict[str, list[tuple[Message, ...]]]:
+        model = Recording(str(here / "m.json"))
+        model.asked = {}
+        async with Engine(
+            method="ra_isf", model=model, corpus=here / "idx", options={"depth": 1}, cache=None
+        ) as engine:
+            await engine.ask(question)
+        return model.asked
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", ["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose"])
+def test_prompts_are_those_that_the_method_sends(here: Path, kind: Kind) -> None:
+    _, rows = made(here, kind)
+    row = next(row for row in rows if row["meta"]["question"] == "films/q1")
+    sent = asked_by_ra_isf(here, QUESTIONS[1]["question"])[f"ra_isf/{kind.rpartition('-')[2]}"]
+    prompts = [[{"role": turn.role, "content": turn.content} for turn in messages] for messages in sent]
+    assert row["messages"][:-1] in prompts
+    assert row["meta"]["template"].startswith(f"ra_isf/{kind.rpartition('-')[2]}@")
+
+
+def test_relevance_by_gold_and_search(here: Path) -> None:
+    told, rows = made(here, "ra-isf-relevance", k=5)
+    of = {(row["meta"]["question"], row["meta"]["passage"]): target(row) for row in rows}
+    assert of["films/q0", "alpha"] == "relevant"
+    assert of["films/q0", "land"] == "relevant", "gold that the search does not find is in the corpus all the same"
+    assert of["films/q0", "fox"] == "irrelevant"
+    assert ("films/q0", "echo") not in of, "it says the answer, and may be relevant"
+    assert of["films/q1", "beta"] == "relevant" and ("films/q1", "fox") not in of, "the search does not find it"
+    assert all(read_relevance(word) == (word == "relevant") for word in of.values())
+    assert told["left_out"] == {
+        "passages that say the answer and are not gold": 1,
+        "gold passages not in the corpus": 1,
+        "without gold passages": 1,
+    }
+
+
+def test_relevance_by_titles_where_there_are_no_ids(here: Path) -> None:
+    row = {"id": "t", "question": "Where was Beta made?", "answers": ["Chile"], "supporting_titles": ["Beta"]}
+    lines(here / "train.jsonl", [row])
+    _, rows = made(here, "ra-isf-relevance")
+    assert [row["meta"]["passage"] for row in rows if target(row) == "relevant"] == ["beta"]
+
+
+def test_relevance_needs_a_corpus(here: Path) -> None:
+    with pytest.raises(InputError, match="no corpus"):
+        made(here, "ra-isf-relevance", corpus="")
+
+
+def test_titles_are_shown_where_the_method_would_show_them(here: Path) -> None:
+    _, plain = made(here, "ra-isf-relevance")
+    _, titled = made(here, "ra-isf-relevance", titles=True)
+    assert "Passage:\nAlpha is a film" in plain[0]["messages"][1]["content"]
+    assert "Passage:\nAlpha: Alpha is a film" in titled[0]["messages"][1]["content"]
+
+
+def test_decompositions_alone_and_linked(here: Path) -> None:
+    told, rows = made(here, "ra-isf-decompose")
+    assert [target(row) for row in rows] == ["1. Which country is Alpha from?\n2. Which country is Beta from?"]
+    assert sum(told["left_out"].values()) == 3 and all(why.startswith("films: ") for why in told["left_out"])
+    told, rows = made(here, "ra-isf-decompose", linked=True)
+    assert target(rows[0]) == "1. Who is the director of Alpha?\n2. When was that director born?"
+    assert told["sources"] == {"films": {"steps": 2}} and told["target_words"] == {"mean": 12.5, "max": 13}
+
+
+def test_no_rows_is_an_error_that_tells_why(here: Path) -> None:
+    row = QUESTIONS[0] | {"question": "When was the director of Alpha born?", "dataset": "films"}
+    lines(here / "train.jsonl", [row])
+    with pytest.raises(InputError, match=r"No row .*films: a sub-question that is the question.*--linked") as error:
+        made(here, "ra-isf-decompose")
+    assert error.value.exit_code == 2 and not (here / "out.jsonl").exists()
+
+
+def test_the_same_questions_are_drawn_every_time(here: Path) -> None:
+    first = [row["id"] for row in made(here, "ra-isf-know", limit=2, seed=4)[1]]
+    again = [row["id"] for row in made(here, "ra-isf-know", limit=2, seed=4)[1]]
+    others = [[row["id"] for row in made(here, "ra-isf-know", limit=2, seed=seed)[1]] for seed in range(6)]
+    assert first == again and any(other != first for other in others)
+    assert [row["id"] for row in made(here, "ra-isf-know", limit=1)[1]] == ["films/q0"]
+
+
+def test_evaluation_questions_that_were_allowed_are_marked_row_by_row(here: Path) -> None:
+    lines(here / "train.jsonl", [QUESTIONS[0] | {"source_split": "dev"}, QUESTIONS[1] | {"source_split": "train"}])
+    with pytest.raises(InputError, match="split 'dev'"):
+        made(here, "ra-isf-know")
+    told, rows = made(here, "ra-isf-know", allow_evaluation=True)
+    assert told["evaluation_questions"] == 1 and told["splits"] == {"dev": 1, "train": 1}
+    assert [row["meta"]["evaluation"] for row in rows] == ["split dev", ""]
+    assert all(row["meta"]["evaluation_allowed"] for row in rows)
+    told, rows = made(here, "ra-isf-know", only_train=True)
+    assert told["left_out"] == {"of no train split": 1} and "evaluation_allowed" not in rows[0]["meta"]
+
+
+def test_questions_that_failed_are_told_and_the_others_kept(here: Path) -> None:
+    replies = [{"step": "direct", "contains": "Gamma", "fault": "401"}, *REPLIES]
+    (here / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    told, rows = made(here, "ra-isf-know")
+    assert told["failed"] == ["q2"] and len(rows) == 3 and told["left_out"] == {"not answered by the model": 1}
+
+
+def test_when_all_fail_that_is_the_error(here: Path) -> None:
+    (here / "m.json").write_text(json.dumps({"replies": [{"fault": "401"}]}), encoding="utf-8")
+    with pytest.raises(EndpointError):
+        made(here, "ra-isf-know")
+    assert not (here / "out.jsonl").exists()
+
+
+def test_replies_are_remembered(here: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(here, "ra-isf-know", cache=str(own_cache))
+    before = (here / "out.jsonl").read_bytes()
+
+    async def refuse(self: ScriptedModel, request: Request, *, step: str) -> Reply:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(ScriptedModel, "generate", refuse)
+    told, _ = made(here, "ra-isf-know", cache=str(own_cache))
+    assert (here / "out.jsonl").read_bytes() == before and told["rows"] == 4 and not told["failed"]
+
+
+def test_what_is_read_is_not_written(here: Path) -> None:
+    before = (here / "train.jsonl").read_bytes()
+    for more in ({"out": here / "train.jsonl"}, {"out": here / "e.jsonl", "exclude": (here / "e.jsonl",)}):
+        given: dict[str, Any] = {"data": (here / "train.jsonl",), "kind": "ra-isf-know", **more}
+        with pytest.raises(InputError, match="is read, and cannot be written"):
+            asyncio.run(build(Wanted(**given)))
+    assert (here / "train.jsonl").read_bytes() == before
+
+
+def test_kinds() -> None:
+    assert read_kind("ra-isf-know") == "ra-isf-know"
+    with pytest.raises(ConfigError, match="Did you mean ra-isf-relevance"):
+        read_kind("ra-isf-relevence")
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds", "right"),
+    [
+        ("The Beatles", ("beatles",), True),
+        ("Barack Obama", ("Michelle Obama", "Barack Hussein Obama"), True),
+        ("Obama", ("Barack Hussein Obama",), False),
+        ("Yes, it was", ("yes",), True),
+        ("yes", ("no",), False),
+        ("", ("x",), False),
+    ],
+)
+def test_what_counts_as_right(answer: str, golds: tuple[str, ...], right: bool) -> None:
+    assert is_right(answer, golds) == right
+
+
+def rows_of(**counts: int) -> list[ChatRow]:
+    return [
+        ChatRow(f"{label}{n}", (Message("user", "a b"),), label, label, "d", {})
+        for label, count in counts.items()
+        for n in range(count)
+    ]
+
+
+def test_balance() -> None:
+    rows = rows_of(yes=10, no=3)
+    kept = balanced(rows, 2.0, seed=1)
+    assert described(kept)["labels"] == {"yes": 6, "no": 3}
+    assert kept == [row for row in rows if row in kept], "in their order"
+    assert balanced(rows, None, 1) == rows and balanced(rows, 2.0, seed=1) == kept != balanced(rows, 2.0, seed=2)
+    with pytest.raises(ConfigError):
+        balanced(rows, 0.5, 1)
+
+
+def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_rows(tmp_path / "f" / "out.jsonl", rows_of(yes=1))

@@ -1,0 +1,103 @@
+"""`hoptree align build` at the command line: counts, one JSON object, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hoptree.cli.main import app
+from hoptree.errors import ConfigError, InputError
+
+REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "m.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    words = ("zero", "one", "two", "three")
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [words[n]]} for n in range(4)]
+    write(tmp_path / "questions.jsonl", rows)
+    return tmp_path
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def align(here: Path, *arguments: object, kind: str = "ra-isf-know", data: str = "questions.jsonl") -> Result:
+    usual = ["--data", here / data, "--out", here / "out.jsonl", "--model", f"scripted/{here / 'm.json'}", "--no-cache"]
+    return CliRunner().invoke(app, ["align", "build", kind, *map(str, (*usual, *arguments))])
+
+
+def test_counts_and_lengths(here: Path) -> None:
+    printed = align(here)
+    assert printed.exit_code == 0, printed.exception
+    lines = printed.output.splitlines()
+    assert lines[0] == f"ra-isf-know: 4 rows from 4 of 4 questions, in {here / 'out.jsonl'}"
+    assert lines[1].startswith("  labels by the answers of scripted/") and lines[1].endswith("F1 of 0.8 on")
+    assert lines[2].split() == ["questions", "3", "no", "(75%),", "1", "yes", "(25%)"]
+    assert lines[-2] == "  4 questions do not say of which split they are, nor does their file's name"
+    assert lines[-1] == "  no evaluation questions were excluded: name those you will measure on with --exclude"
+    assert len((here / "out.jsonl").read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_one_object_and_nothing_else(here: Path) -> None:
+    excluded = write(here / "dev.jsonl", [{"id": "q3", "question": "Which?", "answers": ["x"]}])
+    told = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
+    assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3}
+    assert told["excluded"] == {"files": [str(excluded)], "questions": 1}
+    assert told["left_out"] == {"evaluation question by id": 1, "'no' by balance": 1}
+    assert told["prompt_words"]["max"] > 10 and told["failed"] == []
+
+
+def test_evaluation_questions_are_refused(here: Path) -> None:
+    write(here / "dev.jsonl", [{"id": "q0", "question": "What is number 0?", "answers": ["zero"]}])
+    refused = align(here, data="dev.jsonl")
+    assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2
+    assert not (here / "out.jsonl").exists()
+    allowed = align(here, "--allow-evaluation-questions", data="dev.jsonl")
+    assert allowed.exit_code == 0 and "1 ARE EVALUATION QUESTIONS" in allowed.output
+    (row,) = (json.loads(line) for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines())
+    assert row["meta"]["evaluation"] == "split dev" and row["meta"]["evaluation_allowed"] is True
+
+
+def test_the_excluded_file_itself_is_refused(here: Path) -> None:
+    refused = align(here, "--exclude", here / "questions.jsonl")
+    assert isinstance(refused.exception, InputError) and "among the excluded" in str(refused.exception)
+
+
+def test_questions_that_failed_end_in_1_and_a_sentence(here: Path) -> None:
+    replies = [{"contains": "number 2?", "fault": "401"}, *REPLIES]
+    (here / "m.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
+    printed = align(here)
+    assert printed.exit_code == 1 and "left out: 1 not answered by the model" in printed.output
+    assert "1 question was not answered" in printed.stderr and "asks it again" in printed.stderr
+
+
+def test_sub_questions(here: Path) -> None:
+    steps = ["Which country is A from?", "Which country is B from?", "Is #1 the same as #2?"]
+    row = {"id": "q", "question": "Are A and B from one country?", "answers": ["no"], "decomposition": steps}
+    write(here / "questions.jsonl", [row | {"source_split": "train"}, row | {"id": "d", "source_split": "dev"}])
+    printed = align(here, "--only-train", kind="ra-isf-decompose")
+    assert printed.exit_code == 0 and "1 row from 1 of 2 questions" in printed.output
+    assert "left out: 1 of no train split" in printed.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "said"),
+    [
+        ("ra-isf-nothing", (), "There is no training set"),
+        ("ra-isf-relevance", (), "Give --corpus"),
+        ("ra-isf-decompose", ("--balance", 2), "no labels to balance"),
+        ("ra-isf-know", ("--right-f1", 2), "F1 of 2"),
+        ("ra-isf-know", ("--exclude", "nowhere.jsonl"), "There is no nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(here: Path, kind: str, arguments: tuple[object, ...], said: str) -> None:
+    error = align(here, *arguments, kind=kind).exception
+    assert isinstance(error, InputError | ConfigError) and said in str(error)

@@ -1,0 +1,148 @@
+"""`hoptree run` at the command line: estimates, limits over several runs, and what a score is of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+from hoptree.errors import InputError
+from hoptree.evaluation.judging import judge_run
+from hoptree.models import open_model
+from hoptree.runtime import trace
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [f"answer {n}"]} for n in range(40)]
+    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    script(tmp_path / "m.json", [{"reply": "x y"}], latency=0.02)
+    return tmp_path
+
+
+def script(path: Path, replies: list[dict[str, Any]], **more: Any) -> str:
+    path.write_text(json.dumps({"replies": replies, **more}), encoding="utf-8")
+    return f"scripted/{path}"
+
+
+def run(here: Path, *arguments: object) -> str:
+    usual = ("--model", f"scripted/{here / 'm.json'}", "--out", here / "out")
+    result = CliRunner().invoke(app, ["run", *map(str, usual), *map(str, arguments)])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+def dry(here: Path, *arguments: object) -> dict[str, Any]:
+    how = ("--data", here / "data.jsonl", "--method", "direct", "--dry-run", "--json", "--concurrency", 1)
+    summary: dict[str, Any] = json.loads(run(here, *how, *arguments))
+    return summary
+
+
+def test_an_estimate_is_of_all_questions_from_those_asked_now(here: Path) -> None:
+    for asked in (5, 10, 15):
+        summary = dry(here, "--no-cache", "--prices", "1000000/1000000")
+        estimate, usage = summary["estimate"], summary["usage"]
+        assert summary["finished"] == asked and estimate["llm_calls"] == 40
+        assert estimate["tokens"] == round(40 * usage["tokens"]["mean"])
+        assert estimate["cost"] == pytest.approx(estimate["tokens"])
+        assert estimate["seconds_like_the_sample"] >= 0.5, "40 times 0.02 seconds, one by one"
+        assert estimate["seconds_one_by_one"] >= 0.5
+
+
+def test_an_estimate_does_not_depend_on_the_cache(here: Path) -> None:
+    first = dry(here, "--prices", "1000000/1000000")
+    again = dry(here, "--prices", "1000000/1000000", "--out", here / "again")
+    assert again["usage"]["cached_calls"]["total"] == 5 and again["usage"]["cost"]["total"] == 0
+    assert again["estimate"]["cost"] == first["estimate"]["cost"] > 0
+    assert again["estimate"]["seconds_one_by_one"] >= 0.5, "what the replies once took"
+
+
+def test_where_nothing_was_asked_there_is_no_sample_of_seconds(here: Path) -> None:
+    run(here, "--data", here / "data.jsonl", "--method", "direct", "--limit", 5, "--no-cache")
+    summary = dry(here, "--limit", 5, "--no-cache")
+    assert summary["estimate"]["seconds_like_the_sample"] is None and summary["estimate"]["llm_calls"] == 5
+    printed = run(here, "--data", here / "data.jsonl", "--method", "direct", "--limit", 5, "--no-cache", "--dry-run")
+    assert "all 5 would take about 5 calls" in printed and "None" not in printed
+
+
+def test_an_estimate_is_printed(here: Path) -> None:
+    printed = run(here, "--data", here / "data.jsonl", "--method", "direct", "--dry-run", "--no-cache")
+    assert "5 of 40 questions" in printed and "all 40 would take about 40 calls" in printed
+
+
+def test_a_limit_of_money_holds_for_all_runs_of_a_file(here: Path) -> None:
+    plan = here / "plan.yaml"
+    plan.write_text(
+        "data: {d: {questions: data.jsonl}}\nevery: {method: direct, limit: 5}\nruns: {a: {}, b: {}, c: {}}\n"
+    )
+    given = (plan, "--data", here, "--prices", "1000000/1000000", "--json", "--no-cache")
+    (one, *_) = json.loads(run(here, *given, "--dry-run", "--out", here / "dry"))
+    each = one["usage"]["cost"]["mean"]
+    # What a run's first question costs is not known: it goes alone, and none after it once the limit is reached.
+    for limit, finished in ((7.5, [5, 2, 1]), (7.5, [5, 2, 1]), (11.5, [5, 5, 1])):
+        summaries = json.loads(run(here, *given, "--max-cost", limit * each))
+        assert [summary["finished"] for summary in summaries] == finished
+    spent = sum(summary["usage"]["cost"]["total"] for summary in summaries)
+    assert spent <= 11.5 * each
+
+
+def test_a_score_of_fewer_questions_says_so(here: Path) -> None:
+    arguments = ("--data", here / "data.jsonl", "--method", "direct", "--no-cache")
+    run(here, *arguments, "--dry-run")
+    judge = open_model(script(here / "judge.json", [{"reply": "Yes"}]))
+    asyncio.run(judge_run(here / "out", judge, cache=None))
+    lines = {line.split()[0]: line for line in run(here, *arguments).splitlines()}
+    assert lines["judge"].endswith("(of 5 questions)") and "questions" not in lines["em"]
+
+
+def test_rows_that_rest_on_different_things_are_said(here: Path) -> None:
+    arguments = ("--data", here / "data.jsonl", "--method", "direct", "--no-cache")
+    run(here, *arguments, "--dry-run")
+    script(here / "m.json", [{"reply": "another"}])
+    printed = run(here, *arguments, "--anyway")
+    assert "5 questions rest on " in printed and ", 35 on " in printed
+
+
+def test_a_lost_trace_is_printed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(event: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trace, "_line", full)
+    assert "could not be written further: No space left" in run(
+        here, "--data", here / "data.jsonl", "--method", "direct", "--no-cache"
+    )
+
+
+def test_who_was_stopped_and_who_was_not_asked_is_printed(here: Path) -> None:
+    arguments = ("--data", here / "data.jsonl", "--limit", 4, "--no-cache")
+    internal = ("--method", "taikc", "--set", "source=internal", "--budget", "calls=1")
+    assert "4 stopped by their budget" in run(here, *arguments, *internal)
+    money = ("--method", "direct", "--prices", "1000000/1000000", "--max-cost", "0.5", "--out", here / "money")
+    assert "3 questions were not asked: the limit of 0.5 leaves no room." in run(here, *arguments, *money)
+
+
+def test_a_command_that_came_to_nothing_does_not_occupy_its_folder(here: Path) -> None:
+    arguments = ("--data", here / "data.jsonl", "--limit", 2, "--no-cache")
+    wrong = ("run", *arguments, "--model", f"scripted/{here / 'm.json'}", "--method", "oner", "--out", here / "out")
+    assert CliRunner().invoke(app, [*map(str, wrong)]).exit_code != 0, "it has no corpus"
+    assert "2 of 2 questions" in run(here, *arguments, "--method", "direct")
+
+
+def test_what_changed_is_said_so_that_it_can_be_understood(here: Path) -> None:
+    arguments = ("--data", here / "data.jsonl", "--method", "direct", "--no-cache")
+    run(here, *arguments, "--limit", 2)
+    usual = ("--model", f"scripted/{here / 'm.json'}", "--out", here / "out", "--limit", 3)
+    refused = CliRunner().invoke(app, [*map(str, ("run", *arguments, *usual))])
+    assert isinstance(refused.exception, InputError) and "it asks 2 questions, now 3 (--limit" in str(refused.exception)
+
+
+def test_an_experiment_file_names_its_own_corpora(here: Path) -> None:
+    (here / "plan.yaml").write_text("data: {d: {questions: data.jsonl}}\nruns: {a: {method: direct}}\n")
+    for more in (("--corpus", "x"), ("--name", "x")):
+        refused = CliRunner().invoke(app, ["run", str(here / "plan.yaml"), "--out", str(here / "o"), *more])
+        assert isinstance(refused.exception, InputError) and "--corpus and --name" in str(refused.exception)

@@ -1,0 +1,80 @@
+"""Work that is done once: asked for again, at the same time, after a failure, and by somebody who gave up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hoptree.errors import BudgetSpent
+from hoptree.runtime.once import Once
+from hoptree.runtime.schedule import together
+
+
+class Work:
+    """Counts how often it is done."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.begun = 0
+        self._failure = failure
+
+    async def __call__(self) -> int:
+        self.begun += 1
+        await asyncio.sleep(0.01)
+        if self._failure:
+            raise self._failure
+        return self.begun
+
+
+def test_asked_for_again_and_at_the_same_time_it_is_done_once() -> None:
+    async def run() -> tuple[list[int], int]:
+        once, work = Once(), Work()
+        values = await together(once("a", work) for _ in range(3))
+        return [*values, await once("a", work)], work.begun
+
+    assert asyncio.run(run()) == ([1, 1, 1, 1], 1)
+
+
+def test_other_keys_are_other_work() -> None:
+    async def run() -> int:
+        once, work = Once(), Work()
+        await together(once(key, work) for key in ("a", "b", ("a", "b")))
+        return work.begun
+
+    assert asyncio.run(run()) == 3
+
+
+@pytest.mark.parametrize("failure", [ValueError("no"), BudgetSpent("calls", 3)])
+def test_a_failure_is_shared(failure: Exception) -> None:
+    async def run() -> int:
+        once, work = Once(), Work(failure)
+        found = await asyncio.gather(once("a", work), once("a", work), return_exceptions=True)
+        assert list(found) == [failure, failure]
+        return work.begun
+
+    assert asyncio.run(run()) == 1
+
+
+def test_who_gives_up_waiting_does_not_end_the_work() -> None:
+    async def run() -> int:
+        once, work = Once(), Work()
+        first = asyncio.create_task(once("a", work))
+        second = asyncio.create_task(once("a", work))
+        await asyncio.sleep(0)
+        second.cancel()
+        return await first
+
+    assert asyncio.run(run()) == 1
+
+
+def test_work_that_is_cancelled_leaves_nobody_waiting() -> None:
+    async def run() -> list[bool]:
+        once, work = Once(), Work()
+        first = asyncio.create_task(once("a", work))
+        second = asyncio.create_task(once("a", work))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.wait([first, second], timeout=1)
+        return [first.cancelled(), second.cancelled()]
+
+    assert asyncio.run(run()) == [True, True]

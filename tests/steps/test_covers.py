@@ -1,0 +1,28 @@
+"""Whether passages name all that a question names."""
+
+from __future__ import annotations
+
+import pytest
+
+from hoptree.steps.ground import covers
+from hoptree.values import Passage
+
+FILM = Passage("p1", "Whiplash", "A film by Damien Chazelle.")
+TOWN = Passage("p2", "Łódź", "A city in Poland.")
+
+
+@pytest.mark.parametrize(
+    ("question", "passages", "covered"),
+    [
+        ("Who directed Whiplash?", [FILM], True),
+        ("Who directed Whiplash?", [TOWN], False),
+        ("Who directed Whiplash?", [], False),
+        ("Is Whiplash set in Lodz?", [FILM], False),
+        ("Is Whiplash set in Lodz?", [TOWN, FILM], True),
+        ("Is Damien Chazelle's film longer than La La Land?", [FILM], False),
+        ("who directed it", [TOWN], True),
+        ("who directed it", [], False),
+    ],
+)
+def test_every_name_must_be_in_some_passage(question: str, passages: list[Passage], covered: bool) -> None:
+    assert covers(question, passages) is covered
