@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.small_indexes import found, graph, inodes, rows, write_rows
+from tests.small_indexes import found, graph, hoptree, inodes, rows, write_rows
 
 from hoptree.corpus.chunk import Chunking
 from hoptree.errors import CorpusError, HoptreeError
@@ -458,6 +458,25 @@ def test_an_update_that_would_leave_nothing_is_an_error(docs: Path, out: Path) -
     assert update_index(out).manifest.passages == 2
 
 
+def test_an_update_that_would_leave_nothing_says_what_was_refused(tmp_path: Path) -> None:
+    question = "Which river flows through the old town of Velmora?"
+    held = write_rows(tmp_path / "dev.jsonl", [{"id": "q", "question": question}])
+    docs, out = tmp_path / "docs", tmp_path / "idx"
+    write_rows(docs / "a.jsonl", rows(2))
+    build_index(docs, out, reading=Reading(without=(held,)))
+    write_rows(docs / "a.jsonl", [{"id": "leak", "title": "", "text": question}])
+    with pytest.raises(CorpusError, match="1 passage left out because of an evaluation question") as failure:
+        update_index(out)
+    assert "No source" not in failure.value.cause and "the index is as it was" in failure.value.cause
+    (docs / "a.jsonl").write_bytes(b"\0\1\2" * 100)
+    with pytest.raises(CorpusError, match=r"a\.jsonl is no text: it is binary") as failure:
+        update_index(out)
+    assert "No source" not in failure.value.cause and "--out" not in failure.value.remedy
+    write_rows(docs / "a.jsonl", [{"id": "leak", "title": "", "text": question}])
+    with pytest.raises(CorpusError, match="evaluation question"):
+        build_index(docs, tmp_path / "new", reading=Reading(without=(held,)))
+
+
 def readmes(folder: Path, *texts: str) -> list[Path]:
     """Folders t1, t2, … with a readme each."""
     sources = [folder / f"t{number}" for number, _ in enumerate(texts, 1)]
@@ -649,6 +668,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     pytest.importorskip("usearch")
     encoder = Letters()
     monkeypatch.setattr("hoptree.retrieval.index.encoding.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.indexing.commands.open_encoder", lambda spec: encoder)
     monkeypatch.setattr("hoptree.retrieval.index.encoding._AT_ONCE", 4)
     monkeypatch.setattr("hoptree.retrieval.index.encoding._SAVE_EVERY", -1.0)
     return encoder
@@ -935,6 +955,43 @@ def test_damaged_vectors_are_made_anew(out: Path, letters: Letters) -> None:
     letters.encoded.clear()
     encode_index(out, "letters")
     assert len(letters.encoded) == len(Vectors(Index(out).vectors)) == 30
+
+
+@pytest.mark.parametrize("name", ["base-*.usearch", "vectors.json"])
+def test_damaged_vectors_are_told_with_the_command_that_mends_them(
+    docs: Path, out: Path, letters: Letters, tmp_path: Path, name: str
+) -> None:
+    encode_index(out, "letters")
+    before = read_manifest(out)
+    (emptied,) = Index(out).vectors.glob(name)
+    emptied.write_bytes(b"")
+    (docs / "1.jsonl").unlink()
+    acts: list[Callable[[], object]] = [
+        lambda: update_index(out),
+        lambda: remove_from_index(out, ids=["p1"]),
+        lambda: compact_index(out),
+        lambda: Index(out).open_vectors(),
+    ]
+    for act in acts:
+        with pytest.raises(CorpusError, match=f"^The vectors of the index {out} are damaged") as failure:
+            act()
+        assert failure.value.remedy == f"Make them again: hoptree index encode --encoder letters --out {out}"
+        assert ".part" not in failure.value.cause
+    assert read_manifest(out) == before
+    done = hoptree(tmp_path, "index", "info", "--out", "idx")
+    assert done.returncode == 2 and "hoptree index encode --encoder letters --out idx" in done.stderr
+    encode_index(out, "letters")
+    assert hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0
+    assert update_index(out).removed == 10
+
+
+def test_an_encoder_that_is_refused_leaves_nothing_behind(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("usearch")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(HoptreeError, match="needs a key"):
+        encode_index(out, "openai/text-embedding-3-small")
+    assert not list(out.glob("*.part"))
 
 
 def test_an_index_inside_its_source_says_nothing_of_its_own_files(docs: Path) -> None:

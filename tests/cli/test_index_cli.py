@@ -18,6 +18,7 @@ from hoptree.indexing import Outcome, build_index
 def home(tmp_path: Path) -> Path:
     write_rows(tmp_path / "docs" / "a.jsonl", rows(6), ns=10**18)
     build_index(tmp_path / "docs", tmp_path / "idx")
+    (tmp_path / "self.txt").symlink_to("self.txt")
     return tmp_path
 
 
@@ -89,6 +90,7 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "remove", "--out", "idx"), ("Nothing to remove",)),
         (("index", "remove", "p9", "--out", "idx"), ("p9",)),
         (("index", "remove", "", "--out", "idx"), ("empty name",)),
+        (("index", "remove", "self.txt", "--out", "idx"), ("self.txt",)),
         (("index", "remove", "--ids", "none.txt", "--out", "idx"), ("none.txt",)),
         (("index", "remove", "docs", "--out", "idx"), ("empty",)),
         (("index", "info", "--out", "docs"), ("no index",)),
@@ -98,6 +100,9 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("search", "x", "--corpus", "idx", "--where", "a=b", "--where", "a=c"), ("'a' two values (b, c)",)),
         (("search", "x", "--corpus", "elasticsearh://h/i"), ("elasticsearh://", "elasticsearch://")),
         (("search", " ", "--corpus", "idx"), ("empty",)),
+        (("search", "x", "--corpus", "idx", "--rerank", "cross/NOTHERE"), ("no folder NOTHERE",)),
+        (("index", "self.txt", "--out", "x"), ("self.txt is a link that leads in a circle.",)),
+        (("index", "add", "self.txt", "--out", "idx"), ("self.txt is a link that leads in a circle.",)),
     ],
 )
 def test_bad_input_is_one_sentence(home: Path, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -137,6 +142,25 @@ def test_search_explains_and_filters(home: Path) -> None:
     shown = hoptree(home, "search", "walrus", "--corpus", "idx", "--explain").stdout
     assert "bm25" in shown and "walrus" in shown
     assert "Nothing was found" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
+
+
+def test_a_further_name_is_found_along_links(home: Path) -> None:
+    row = {"id": "town", "title": "Savonlinna", "text": "A town.", "aliases": ["Nyslott"]}
+    write_rows(home / "more.jsonl", [row])  # type: ignore[list-item]
+    assert hoptree(home, "index", "add", "more.jsonl", "--out", "idx").returncode == 0
+    search = ("search", "Nyslott", "--corpus", "idx", "--json", "--retriever")
+    assert [row["id"] for row in json.loads(hoptree(home, *search, "linked").stdout)] == ["town"]
+    assert json.loads(hoptree(home, *search, "bm25").stdout) == []
+
+
+def test_the_questions_of_a_beir_folder_are_passed_over_and_named(home: Path) -> None:
+    write_rows(home / "beir" / "corpus.jsonl", rows(2))
+    write_rows(home / "beir" / "queries.jsonl", [{"_id": "q", "text": "Who lives in town1?"}])
+    (home / "beir" / "qrels").mkdir()
+    (home / "beir" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tp1\t1\n", encoding="utf-8")
+    done = hoptree(home, "index", "beir", "--out", "new")
+    assert done.stdout.startswith("2 passages") and "files of questions: 1" in done.stderr
+    assert "queries.jsonl holds the questions" in done.stderr
 
 
 def test_an_index_of_another_version_says_so_and_can_be_built_again(home: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
         (lambda path: write(path / "picture.png"), "holds no document"),
         (lambda path: path.write_bytes(b"x"), "no document of a known kind"),
         (lambda path: os.mkfifo(path), "neither a file nor a folder"),
-        (lambda path: path.symlink_to(path), "There is no reading"),
+        (lambda path: path.symlink_to(path), "is a link that leads in a circle"),
     ],
 )
 def test_a_source_without_documents_is_a_corpus_error(tmp_path: Path, make: object, said: str) -> None:
@@ -141,3 +141,14 @@ def test_a_folder_that_is_being_written_is_not_looked_into(tmp_path: Path) -> No
     problems = Problems(limit=0)
     assert [file.name for file in find_files(tmp_path, problems=problems, never=tmp_path / "in.idx")] == ["a.txt"]
     assert not problems.counts
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_the_questions_beside_a_corpus_of_beir_are_no_documents(tmp_path: Path, packed: str) -> None:
+    for name in ("set/corpus.jsonl", f"set/queries.jsonl{packed}", "alone/queries.jsonl"):
+        write(tmp_path / name)
+    problems = Problems()
+    assert names(tmp_path, problems) == ["alone/queries.jsonl", "set/corpus.jsonl"]
+    assert problems.counts == {"files of questions": 1} and problems.broken == 0
+    assert problems.notes == [f"set/queries.jsonl{packed} holds the questions to corpus.jsonl and is not read."]
+    assert names(tmp_path / "set" / f"queries.jsonl{packed}") == [f"queries.jsonl{packed}"], "who names it means it"

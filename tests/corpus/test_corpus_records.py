@@ -12,6 +12,7 @@ import pytest
 from hoptree.corpus.files import find_files
 from hoptree.corpus.problems import Problems
 from hoptree.corpus.read import read_documents, read_passages
+from hoptree.errors import CorpusError
 from hoptree.values import Passage
 
 
@@ -36,8 +37,10 @@ def told(passages: list[Passage]) -> list[tuple[str, str, str]]:
         ({"id": "a", "contents": '"Red Kite"\nA film.\nOf 2014.'}, ("a", "Red Kite", "A film.\nOf 2014.")),
         ({"id": "a", "contents": "No title here."}, ("a", "", "No title here.")),
         ({"id": "a", "title": "T", "section": "Early life", "text": "x"}, ("a", "T › Early life", "x")),
-        ({"id": "a", "title": ["T"], "text": "x"}, ("a", "", "x")),
+        ({"id": "a", "title": ["T"], "text": "x"}, ("a", "T", "x")),
+        ({"id": "a", "title": None, "text": "x", "aliases": None, "metadata": None}, ("a", "", "x")),
         ({"id": "a", "title": 1984, "text": "x"}, ("a", "1984", "x")),
+        ({"id": "a", "title": 0.5, "text": "x"}, ("a", "0.5", "x")),
     ],
 )
 def test_a_row_is_a_passage_with_its_own_id(
@@ -257,3 +260,42 @@ def test_a_table_without_passages_is_passed_over_and_named(tmp_path: Path, first
     assert list(read_passages(tmp_path / "a.tsv", problems=problems)) == []
     assert problems.counts == {"files of an unknown kind": 1}
     assert problems.notes[0].startswith("a.tsv is passed over.") and "text (or passage, contents)" in problems.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "what"),
+    [
+        ("title", ["T", "U"], "a title that is neither a string nor a number, which is"),
+        ("title", {"en": "T"}, "a title that is neither a string nor a number, which is"),
+        ("section", ["S", "T"], "a section that is neither a string nor a number, which is"),
+        ("metadata", "year=1999", "metadata that are no JSON object, which are"),
+        ("metadata", [1], "metadata that are no JSON object, which are"),
+        ("aliases", {"en": "A"}, "aliases that are neither strings nor numbers, which are"),
+        ("aliases", ["A", ["B"]], "aliases that are neither strings nor numbers, which are"),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_left_out_and_named(tmp_path: Path, field: str, value: object, what: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "a", "text": "x", field: value}), encoding="utf-8")
+    problems = Problems()
+    (passage,) = read_passages(path, problems=problems)
+    assert (passage.id, passage.title, passage.text, passage.metadata) == ("a", "", "x", ())
+    assert problems.counts == {"fields of the wrong type": 1} and problems.broken == 1
+    assert problems.sentences == [f"Line 1 of a.jsonl has {what} left out."]
+    with pytest.raises(CorpusError, match=r"Line 1 of a\.jsonl"):
+        list(read_passages(path))
+
+
+def test_one_alias_needs_no_list(tmp_path: Path) -> None:
+    (passage,) = rows(tmp_path, {"id": "a", "text": "x", "aliases": "Nyslott"})
+    assert passage.aliases == ("Nyslott",)
+
+
+def test_a_page_with_a_title_of_the_wrong_type_is_told_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": "a", "title": ["T", "U"], "text": ["One.", "Two."]}', encoding="utf-8")
+    problems = Problems()
+    (passage,) = read_passages(path, problems=problems)
+    assert passage.title == "" and problems.counts == {"fields of the wrong type": 1}
+    path.write_text('{"id": "a", "title": ["T"], "text": ["One.", "Two."]}', encoding="utf-8")
+    assert [passage.title for passage in read_passages(path)] == ["T"]

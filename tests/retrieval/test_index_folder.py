@@ -19,6 +19,7 @@ from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.lock import WriteLock
 from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.index.tantivy_folder import writing
 from hoptree.retrieval.linked import Linked
 from hoptree.values import Passage
 
@@ -246,9 +247,69 @@ def test_a_full_disk_leaves_the_index_as_it_was(out: Path, tmp_path: Path, monke
         patch.setattr("hoptree.retrieval.index.folder.write_manifest", fail)
         with pytest.raises(CorpusError, match="No space left on device") as failure:
             add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
-    assert "Free some space" in failure.value.remedy
+    assert "Free some space" in failure.value.remedy and failure.value.exit_code == 1
     assert read_manifest(out) == before and found(out, "number3")
     assert add_to_index([tmp_path / "more.jsonl"], out).manifest.passages == 23
+
+
+FULL = """
+set -e
+mkdir {home}/full
+mount -t tmpfs -o size={size} tmpfs {home}/full
+cd {home}
+{python} -m hoptree index docs --out full/idx && exit 9 || [ $? = 1 ]
+"""
+
+
+@pytest.mark.parametrize("size", ["8k", "80k", "300k"])
+def test_a_disk_that_is_full_is_a_matter_of_trying_again_later(out: Path, tmp_path: Path, size: str) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare")
+    probe = f"mount -t tmpfs -o size=200k tmpfs {tmp_path}"
+    if subprocess.run(["unshare", "-m", "sh", "-c", probe], capture_output=True, check=False).returncode:
+        pytest.skip("no disk can be made here")
+    write_rows(tmp_path / "docs" / "b.jsonl", rows(5000, 100))
+    script = FULL.format(home=tmp_path, size=size, python=sys.executable)
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "Free some space" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remedy"),
+    [
+        (OSError(28, "No space left on device"), 1, "Free some space"),
+        (OSError(122, "Disk quota exceeded"), 1, "Free some space"),
+        (PermissionError(13, "Permission denied"), 2, "Allow writing"),
+        (OSError(30, "Read-only file system"), 2, "Allow writing"),
+        (NotADirectoryError(20, "Not a directory"), 2, "another --out"),
+    ],
+)
+def test_what_keeps_an_index_from_being_written_has_its_own_remedy(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, code: int, remedy: str
+) -> None:
+    def refuse(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("hoptree.retrieval.index.folder.write_manifest", refuse)
+    with pytest.raises(CorpusError, match=str(error.strerror)) as failure:
+        update_index(out)
+    assert failure.value.exit_code == code and remedy in failure.value.remedy
+    assert ("Free some space" in failure.value.remedy) == (code == 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "remedy"),
+    [
+        ("IoError { kind: PermissionDenied, message: ... }", 2, "allow"),
+        ("IoError { kind: StorageFull, message: No space left on device }", 1, "Free some space"),
+        ("An index writer was killed.", 1, "Free some space"),
+    ],
+)
+def test_tantivy_s_errors_when_writing_are_told_apart(said: str, code: int, remedy: str) -> None:
+    with pytest.raises(CorpusError) as failure, writing("The index cannot be written"):
+        raise ValueError(said)
+    assert failure.value.exit_code == code and remedy in failure.value.remedy
 
 
 # Damage
@@ -319,6 +380,18 @@ def test_a_damaged_text_index_is_one_sentence(out: Path, tmp_path: Path, name: s
     assert "hoptree index" in done.stderr
 
 
+def test_texts_that_are_garbled_are_found_by_info(out: Path, tmp_path: Path) -> None:
+    """The place where the texts begin is looked at in every segment; their end is what an index is opened by."""
+    stores = sorted((out / "000001" / "text").glob("*.store"))
+    for path in stores:
+        whole = path.read_bytes()
+        path.write_bytes(bytes(64) + whole[64:])
+        done = hoptree(tmp_path, "index", "info", "--out", "idx")
+        assert done.returncode == 2 and "damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
+        path.write_bytes(whole)
+    assert stores and hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0
+
+
 @pytest.mark.parametrize("damage", ["missing", "cut"])
 def test_damaged_links_are_one_sentence(out: Path, damage: str) -> None:
     if damage == "missing":
@@ -352,7 +425,7 @@ cd /
 {python} -m hoptree search "number3" --corpus {home}/idx --retriever linked --json >/dev/null
 {python} -m hoptree index info --out {home}/idx >/dev/null
 for command in "update" "compact" "add {home}/docs/a.jsonl" "build {home}/docs"; do
-  {python} -m hoptree index $command --out {home}/idx && exit 9 || [ $? = 1 ]
+  {python} -m hoptree index $command --out {home}/idx && exit 9 || [ $? = 2 ]
 done
 """
 

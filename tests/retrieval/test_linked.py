@@ -274,3 +274,24 @@ def test_a_document_of_many_passages_is_one_document(tmp_path: Path) -> None:
     index_passages([p for p in films() if p.id != "ada"] + chunks, tmp_path / "idx")
     found = names(Linked(Index(tmp_path / "idx")).search_now(QUESTION, 3))
     assert {*found[:2]} == {"kite", "ada#2"}, "the passage of the document that fits the question best"
+
+
+@pytest.mark.parametrize("query", ["Nyslott", "Where is Nyslott?", "The Who"])
+def test_a_name_leads_to_its_passage_where_no_passage_has_a_word_of_the_query(tmp_path: Path, query: str) -> None:
+    """The band's name is made of words that are not looked for."""
+    passages = [
+        Passage("town", "Savonlinna", "A town with a castle.", aliases=("Nyslott", "The Who")),
+        Passage("castle", "Olavinlinna", "A castle in Savonlinna."),
+        Passage("other", "Turku", "It lies by the sea."),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    found = Linked(Index(tmp_path / "idx")).search_now(query, 5)
+    assert names(found) == ["town", "castle"] and dict(found[0].stages).keys() == {"named"}
+
+
+@pytest.mark.parametrize(("title", "led_to"), [("Ada Moor", ["ada"]), ("Eva Lund3", [])])
+def test_links_lead_into_a_filter_in_which_no_passage_has_a_word_of_the_query(
+    index: Index, title: str, led_to: list[str]
+) -> None:
+    assert BM25(index).search_now(QUESTION, 5, {"title": title}) == ()
+    assert names(Linked(index).search_now(QUESTION, 5, {"title": title})) == led_to

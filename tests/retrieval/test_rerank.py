@@ -180,12 +180,19 @@ def test_a_name_that_stands_for_nothing_is_refused(spec: str) -> None:
         open_reranker(spec)
 
 
-def test_a_cross_encoder_names_its_extra_when_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cross_encoder_that_is_no_folder_here_is_refused_at_once(tmp_path: Path) -> None:
+    for name in (tmp_path / "NOTHERE", Path("cross-encoder/ms-marco-MiniLM-L6-v2")):
+        with pytest.raises(ConfigError, match=f"There is no folder {name}") as refusal:
+            open_reranker(f"cross/{name}")
+        assert "cross/FOLDER" in refusal.value.remedy
+
+
+def test_a_cross_encoder_names_its_extra_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match="whitebox"):
-        asyncio.run(Reranked(Fixed(PASSAGES), open_reranker("cross/nowhere")).search("q", k=1))
+        asyncio.run(Reranked(Fixed(PASSAGES), open_reranker(f"cross/{tmp_path}")).search("q", k=1))
 
 
 def test_a_cross_encoder_scores_pairs(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from hoptree.cli.console import clean, print_json, stoppable
-from hoptree.errors import ConfigError, InputError
+from hoptree.errors import ConfigError, InputError, MissingExtra
 
 if TYPE_CHECKING:
     from hoptree.indexing import Outcome, Progress
@@ -186,8 +187,8 @@ def remove(
     if not all(name.strip() for name in what):
         raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
     known = read_manifest(out).sources
-    sources = [Path(name) for name in what if str(Path(name).resolve()) in known]
-    single = [name for name in what if str(Path(name).resolve()) not in known]
+    sources = [Path(name) for name in what if os.path.realpath(name) in known]
+    single = [name for name in what if os.path.realpath(name) not in known]
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
     with _shown(as_json) as progress:
@@ -239,10 +240,14 @@ def info(out: Out, as_json: AsJson = False) -> None:
     from hoptree.retrieval.index.links import Links
 
     index = Index(out)
+    index.texts.check()
     index.ledger().close()
     manifest = index.manifest
     if manifest.settings.links:
         Links(index.links)
+    if manifest.settings.encoder:
+        with suppress(MissingExtra):  # who cannot search by vectors may still ask what else is there
+            index.open_vectors()
     if as_json:
         print_json({"index": str(out), **asdict(manifest)})
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ __all__ = ["SUFFIXES", "SourceFile", "find_files", "suffix_of"]
 SUFFIXES = (".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".jsonl", ".ndjson", ".json", ".tsv")
 _INDEX = "hoptree-index.json"
 """The file by which a folder shows that it is an index."""
+_CORPUS, _QUESTIONS = (tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries"))
+"""The files of a BEIR folder: passages, and the questions to them."""
 _SAY = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
 
 
@@ -40,17 +43,16 @@ def find_files(
 ) -> Iterator[SourceFile]:
     """The readable files of a folder in the order of their names, or the one file that `source` is.
 
-    Hidden files, files of other kinds and folders that are an index are left out; it is an error if nothing is left,
-    unless the folder `may_be_empty`. A link to a folder is not followed: what it names inside the corpus is read
-    there, and nothing outside is read. A link to a file is followed if that lies inside. `never` is a folder that is
-    not looked into, such as the index that is being made.
+    Hidden files, files of other kinds, the questions of a BEIR folder and folders that are an index are left out; it
+    is an error if nothing is left, unless the folder `may_be_empty`. A link to a folder is not followed: what it names
+    inside the corpus is read there, and nothing outside is read. A link to a file is followed if that lies inside.
+    `never` is a folder that is not looked into, such as the index that is being made.
     """
     problems = problems or Problems()
     try:
         found = source.stat()
     except (OSError, ValueError) as error:
-        said = "There is no" if not os.path.lexists(source) else "There is no reading"
-        raise CorpusError(f"{said} {source}.", "Give a folder or a file with documents.") from error
+        raise CorpusError(f"{_why_not(source, error)}.", "Give a folder or a file with documents.") from error
     if stat.S_ISREG(found.st_mode):
         if not suffix_of(source.name):
             raise CorpusError(f"{source} is no document of a known kind.", _SAY)
@@ -66,6 +68,12 @@ def find_files(
         yield file
     if nothing and not may_be_empty:
         raise CorpusError(f"{source} holds no document.", _SAY)
+
+
+def _why_not(source: Path, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return f"{source} is a link that leads in a circle"
+    return f"There is no {'reading ' if os.path.lexists(source) else ''}{source}"
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
@@ -108,7 +116,13 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
     if any(entry.name == _INDEX for entry in entries):
         problems.note("indexes", f"{_name(name)} is an index and not read.")
         return
-    yield from sorted(entries, key=lambda entry: entry.name)
+    corpus = next((entry.name for entry in entries if entry.name in _CORPUS), "")
+    for entry in sorted(entries, key=lambda entry: entry.name):
+        if corpus and entry.name in _QUESTIONS:
+            said = _name(f"{name}/{entry.name}".lstrip("/"))
+            problems.note("files of questions", f"{said} holds the questions to {corpus} and is not read.")
+        else:
+            yield entry
 
 
 def _leads_to_file_inside(path: str, root: Path) -> bool:

@@ -12,13 +12,21 @@ __all__ = ["Note", "Problem", "Problems"]
 Problem = Literal[
     "broken lines",
     "records without text",
+    "fields of the wrong type",
     "files that are no text",
     "damaged archives",
     "damaged PDF files",
     "oversized lines or files",
     "unreadable files",
 ]
-Note = Literal["empty documents", "repeated passages", "files of an unknown kind", "links not followed", "indexes"]
+Note = Literal[
+    "empty documents",
+    "repeated passages",
+    "files of an unknown kind",
+    "files of questions",
+    "links not followed",
+    "indexes",
+]
 
 _KEPT = 20
 

@@ -63,7 +63,12 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
     if contexts := context_passages(row):
         yield from _from_contexts(contexts, seen)
         return
-    document = read_page(row, _id(row)) if is_page(row) else _record(row)
+    if is_page(row):
+        document = read_page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
+    else:
+        document = _record(row)
+    for said in _left_out(row):
+        problems.add("fields of the wrong type", f"{where} has {said} left out.")
     if not document.text.strip():
         problems.note("empty documents", f"{where} has an empty text.")
     elif document.id:
@@ -126,7 +131,24 @@ def _id(row: dict[str, Any]) -> str:
 
 
 def _text_of(value: object) -> str:
-    return value if type(value) is str else str(value) if type(value) is int else ""
+    if type(value) is list and len(value) == 1:
+        value = value[0]
+    if type(value) is int or (type(value) is float and math.isfinite(value)):
+        return str(value)
+    return value if type(value) is str else ""
+
+
+def _left_out(row: dict[str, Any]) -> Iterator[str]:
+    """Half a sentence on each field that is there and cannot be what its name says."""
+    for field in ("title", "wikipedia_title", "section"):
+        if row.get(field) not in (None, "", [], [""]) and not _text_of(row[field]):
+            yield f"a {field} that is neither a string nor a number, which is"
+    aliases = row.get("aliases")
+    each = aliases if type(aliases) is list else [aliases]
+    if any(alias is not None and (type(alias) is list or not _pairs("", alias)) for alias in each):
+        yield "aliases that are neither strings nor numbers, which are"
+    if not isinstance(row.get("metadata"), dict | None):
+        yield "metadata that are no JSON object, which are"
 
 
 def _aliases(row: dict[str, Any]) -> tuple[str, ...]:

@@ -22,9 +22,7 @@ def is_page(row: dict[str, Any]) -> bool:
     return type(text) is str and type(url) is str and "wiki" in url and _DUMP_FIELDS.issuperset(row)
 
 
-def read_page(row: dict[str, Any], key: str) -> Document:
-    title = row.get("wikipedia_title") or row.get("title")
-    title = title if type(title) is str else ""
+def read_page(row: dict[str, Any], key: str, title: str) -> Document:
     url = row.get("url")
     metadata = (("url", url),) if type(url) is str and url else ()
     paragraphs = row["text"]

@@ -103,6 +103,12 @@ def update_index(
         run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
         run.take_in(paths, may_be_empty=True, reread=reread)
         if not change.ledger.passages:
+            if refused := run.refused:
+                raise CorpusError(
+                    f"Nothing that the sources of the index {out} hold can be taken in any more: {refused}; "
+                    "the index is as it was.",
+                    "Mend that, or put further documents there.",
+                )
             raise CorpusError(
                 f"No source of the index {out} holds a document any more; the index is as it was.",
                 f"Put documents into {manifest.sources[0]}, or remove the folder {out}.",
@@ -144,7 +150,9 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
 
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
     """Give an index vectors by an encoder, or those of another one than it has."""
-    with Change(out, intent={"what": "encode"}, encoder=encoder) as change:
+    beginning = Change(out, intent={"what": "encode"}, encoder=encoder)  # says if there is no index; it is not begun
+    wait_for(_try(encoder))
+    with beginning as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -39,7 +40,7 @@ _SO_FAR = "so far"
 
 def source_name(source: Path) -> str:
     """What an index calls a source, from wherever it is named."""
-    return str(source.resolve())
+    return os.path.realpath(source)  # a link that leads in a circle, which Path refuses, is told where it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ class Run:
     def _files_at(self, path: str) -> list[int]:
         """The files that a path leads to from here."""
         try:
-            whole = Path(path).resolve()
+            whole = Path(os.path.realpath(path))
         except (OSError, ValueError):
             return []
         below = [source for source in self._ledger.sources() if whole.is_relative_to(source)]
@@ -368,12 +369,16 @@ class Run:
             (*self._problems.sentences, *self._problems.notes),
         )
 
+    @property
+    def refused(self) -> str:
+        """What was met and not taken in: counts, and the first place; nothing if there was nothing else."""
+        held = f"{self._held:,} passage{'s' * (self._held != 1)} left out because of an evaluation question"
+        first = next(iter((*self._problems.sentences, *self._problems.notes)), "").rstrip(".")
+        return "; ".join(filter(None, (held if self._held else "", self._problems.summary(), first)))
+
     def _nothing(self) -> None:
-        said = f" ({self._problems.summary()})" if self._problems.counts else ""
-        why = " ".join([*self._problems.sentences, *self._problems.notes][:1])
-        raise CorpusError(
-            f"The corpus is empty: no passage was found{said}. {why}".strip(), "Give a folder or file with text in it."
-        )
+        said = f" ({self.refused})" if self.refused else ""
+        raise CorpusError(f"The corpus is empty: no passage was found{said}.", "Give a folder or file with text in it.")
 
 
 def _some(items: Iterable[T], count: int) -> Iterator[list[T]]:

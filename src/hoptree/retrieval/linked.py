@@ -96,10 +96,10 @@ class Linked:
         """Search in this thread."""
         if k <= 0:
             return ()
-        hits = self._texts.search(query, max(k, self._weights.seeds), where)
-        if not hits:
-            return ()
-        best = hits[0][1] or 1.0  # a word that every passage holds tells nothing
+        most = max(k, self._weights.seeds)
+        # Where words find nothing that fits, links and names may still lead there from what does not.
+        hits = self._texts.search(query, most, where) or (self._texts.search(query, most) if where else [])
+        best = (hits[0][1] if hits else 0.0) or 1.0  # a word that every passage holds tells nothing
         own = {key: score / best for key, score, _ in hits}
         passages = {key: passage for key, _, passage in hits}
         named = self._named(query)
@@ -212,6 +212,8 @@ class Linked:
         k: int,
         where: Mapping[str, str] | None,
     ) -> tuple[Passage, ...]:
+        if not total:
+            return ()
         order = sorted(total, key=lambda key: -total[key])
         cut = total[order[min(k, len(order)) - 1]]
         wanted = order if where else [key for key in order if total[key] >= cut]

@@ -88,7 +88,6 @@ def _over_index(folder: Path, kind: str) -> Retriever:
 def _dense(index: Index) -> Retriever:
     from hoptree.retrieval.dense import Dense
     from hoptree.retrieval.encoders import open_encoder
-    from hoptree.retrieval.vectors import Vectors
 
     spec = index.manifest.settings.encoder
     if not spec:
@@ -105,4 +104,4 @@ def _dense(index: Index) -> Retriever:
             f"The vectors of {index.folder} were made by another encoder than {spec} is now.",
             f"Encode it again: hoptree index encode --out {index.folder} --encoder {spec}",
         )
-    return Dense(index.texts, Vectors(index.vectors), encoder)
+    return Dense(index.texts, index.open_vectors(), encoder)

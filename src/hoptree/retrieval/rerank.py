@@ -196,6 +196,8 @@ class CrossEncoderReranker:
     remote = False
 
     def __init__(self, folder: str) -> None:
+        if not Path(folder).is_dir():
+            raise ConfigError(f"There is no folder {folder} with a cross-encoder.", _FORMS)
         self.identity = f"cross:{weights_digest(Path(folder)) or folder}"
         self._folder = folder
         self._model: Any = None
@@ -215,7 +217,7 @@ class CrossEncoderReranker:
                 except (OSError, ValueError, RuntimeError) as error:
                     raise ConfigError(
                         f"The cross-encoder '{self._folder}' cannot be loaded ({str(error)[:200]}).",
-                        "Give the folder of one, or its name on a hub that can be reached.",
+                        "Give the folder of one.",
                     ) from error
             return [float(score) for score in self._model.predict(pairs, show_progress_bar=False)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hoptree.errors import CorpusError
 from hoptree.retrieval.encoders import Encoder, open_encoder
-from hoptree.retrieval.index.folder import Change
+from hoptree.retrieval.index.folder import Change, open_vectors
 from hoptree.retrieval.rerank import whole_text
 from hoptree.retrieval.vectors import HEADER, Vectors, VectorWriter
 from hoptree.values import Passage
@@ -55,6 +55,8 @@ async def _encode(change: Change, encoder: Encoder, on_passage: Callable[[int], 
             f"The vectors of the index were made by another encoder than {encoder.name} is now.",
             "Encode it again: hoptree index encode --encoder SPEC --out DIR",
         )
+    if begun:
+        open_vectors(folder, change.folder, change.settings.encoder)
     ledger.set_fact(_IDENTITY, encoder.identity)
     ledger.commit()
     writer = await _writer(folder, encoder, len(texts))

@@ -14,9 +14,11 @@ index. A change that was killed leaves its copy behind, and the same command goe
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -30,10 +32,12 @@ from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.lock import WriteLock
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
 from hoptree.retrieval.index.mentions import names_of
-from hoptree.retrieval.index.texts import BUILD_AGAIN, Texts, TextWriter
+from hoptree.retrieval.index.tantivy_folder import BUILD_AGAIN, FREE_SPACE
+from hoptree.retrieval.index.texts import Texts, TextWriter
+from hoptree.retrieval.vectors import Vectors
 from hoptree.values import Passage
 
-__all__ = ["Change", "Index"]
+__all__ = ["Change", "Index", "open_vectors"]
 
 _INTENT = "intent.json"
 _GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
@@ -77,6 +81,9 @@ class Index:
     @property
     def vectors(self) -> Path:
         return self.generation / "vectors"
+
+    def open_vectors(self) -> Vectors:
+        return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
 
     def ledger(self) -> Ledger:
         ledger = Ledger(self.generation / "ledger.sqlite")
@@ -268,6 +275,17 @@ class Change:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def open_vectors(vectors: Path, index: Path, encoder: str) -> Vectors:
+    """The vectors in a folder of an index, or an error that names the index and what mends it."""
+    try:
+        return Vectors(vectors)
+    except CorpusError as error:
+        raise CorpusError(
+            f"The vectors of the index {index} are damaged.",
+            f"Make them again: hoptree index encode --encoder {shlex.quote(encoder)} --out {index}",
+        ) from error
+
+
 def _check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
     """A ledger that is not the one of the text index would let passages vanish or come twice."""
     if (ledger.passages, ledger.digest) != (manifest.passages, manifest.digest):
@@ -333,8 +351,10 @@ def _link_or_copy(path: Path, target: Path) -> None:
 
 
 def _unwritable(folder: Path, error: OSError) -> CorpusError:
+    cause = f"The index cannot be written to {folder}: {error.strerror or error}; what was there is as it was."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return IndexUnavailable(cause, FREE_SPACE)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return CorpusError(cause, "Allow writing there, or choose another --out.")
     never = isinstance(error, NotADirectoryError | FileExistsError | IsADirectoryError)
-    return (CorpusError if never else IndexUnavailable)(
-        f"The index cannot be written to {folder}: {error.strerror or error}.",
-        "Free some space or choose another --out; what was there is as it was.",
-    )
+    return (CorpusError if never else IndexUnavailable)(cause, "Look at that folder, or choose another --out.")

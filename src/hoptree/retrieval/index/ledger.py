@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.values import Passage
 
 __all__ = ["Entry", "FileState", "Ledger", "content_of", "is_plain", "key_of"]
@@ -95,9 +95,10 @@ class Ledger:
                 self._db.execute("begin")
             self.fact("next")  # a file that is no ledger shows here
         except sqlite3.Error as error:
-            raise CorpusError(
-                f"The index's ledger {path} cannot be opened: {error}.", "Build the index again."
-            ) from error
+            cause = f"The index's ledger {path} cannot be opened: {error}."
+            if writable and getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                raise IndexUnavailable(cause, "Free some space, then run the same command again.") from error
+            raise CorpusError(cause, "Build the index again.") from error
 
     # Facts about the whole
 

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import tantivy
 
-from hoptree.retrieval.index.texts import readable, tantivy_errors
+from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
 
 __all__ = ["LinkWriter", "Links"]
 
 _LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _AT_ONCE = 1_000
 _MOST_OF_A_DOCUMENT = 100
-_NO_SPACE = "Free some space, then run the same command again."
 
 
 class LinkWriter:
@@ -27,7 +26,7 @@ class LinkWriter:
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
-        with tantivy_errors(f"The links cannot be written to {folder}", _NO_SPACE):
+        with tantivy_errors(f"The links cannot be written to {folder}", _LINK_AGAIN):
             self._schema = _schema()
             self._writer = tantivy.Index(self._schema, path=str(folder)).writer(memory, 1)
 
@@ -48,12 +47,12 @@ class LinkWriter:
             self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", some))
 
     def commit(self) -> None:
-        with tantivy_errors("The links cannot be written", _NO_SPACE):
+        with writing("The links cannot be written"):
             self._writer.commit()
 
     def close(self) -> None:
         """Wait for tantivy's threads: until then they write to the folder."""
-        with tantivy_errors("The links cannot be written", _NO_SPACE):
+        with writing("The links cannot be written"):
             self._writer.wait_merging_threads()
 
 

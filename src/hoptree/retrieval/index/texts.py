@@ -8,24 +8,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from math import log
 from operator import itemgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import tantivy
 
-from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
 from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
+from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
 from hoptree.values import Passage
 
-__all__ = ["BUILD_AGAIN", "TextWriter", "Texts", "readable", "tantivy_errors"]
+__all__ = ["TextWriter", "Texts"]
 
-BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
-_ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
 _ANALYZER = "hoptree"
 _TITLE_WEIGHT = 3
 """How often the title is counted among the words of a passage."""
@@ -33,7 +29,6 @@ _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
-_LOCK = ".tantivy-meta.lock"
 _PLAIN = b"="
 _MOST_TITLED = 1_000
 """Passages among which those of a title are looked for."""
@@ -50,56 +45,19 @@ Word = tuple[str, str]
 Hit = tuple[float, tantivy.DocAddress]
 
 
-@contextmanager
-def tantivy_errors(what: str, remedy: str = BUILD_AGAIN) -> Iterator[None]:
-    """tantivy reports a damaged file as a ValueError, or panics."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
-            if "PermissionDenied" in str(error):
-                raise IndexUnavailable("A file of the index may not be used by you.", _ALLOW) from error
-            raise CorpusError(f"{what}: {error}.", remedy) from error
-        raise
-
-
-@contextmanager
-def readable(folder: Path) -> Iterator[Path]:
-    """A place to open an index folder at, which is needed only until it is open.
-
-    tantivy locks a folder to read it, so one that may not be written to (a read-only disk) is shown to it by links.
-    """
-    if not folder.is_dir() or _may_write(folder):
-        yield folder
-        return
-    with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
-        for path in folder.iterdir():
-            if path.suffix != ".lock":  # one that somebody left there could not be opened; tantivy makes its own
-                Path(place, path.name).symlink_to(path.resolve())
-        yield Path(place)
-
-
-def _may_write(folder: Path) -> bool:
-    try:
-        (folder / _LOCK).open("ab").close()  # what tantivy would do; asking for the right alone may lie
-    except OSError:
-        return False
-    return True
-
-
 class TextWriter:
     """Adds passages to a text index, and takes them out. Nothing counts before `commit`."""
 
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
         self._schema = _schema()
-        with tantivy_errors(f"The index cannot be written to {folder}", "Free some space or choose another --out."):
+        with tantivy_errors(f"The index cannot be written to {folder}"):
             self._index = tantivy.Index(self._schema, path=str(folder))
             self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
             self._writer = self._index.writer(memory, 2)
 
     def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
         """Add passages with their keys, numbered from `number` on."""
-        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+        with writing("The index cannot be written"):
             for count, (passage, key) in enumerate(passages, number):
                 self._writer.add_document(self._document(passage, key, count))
 
@@ -133,12 +91,12 @@ class TextWriter:
         )
 
     def commit(self) -> None:
-        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+        with writing("The index cannot be written"):
             self._writer.commit()
 
     def close(self) -> None:
         """Wait for tantivy's threads: until then they write to the folder."""
-        with tantivy_errors("The index cannot be written", "Free some space, then run the same command again."):
+        with writing("The index cannot be written"):
             self._writer.wait_merging_threads()
 
 
@@ -158,6 +116,12 @@ class Texts:
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
+
+    def check(self) -> None:
+        """An error if the first passage of a segment cannot be read: opening looks at the ends of files alone."""
+        with tantivy_errors("The index is damaged"):
+            for segment in range(self._searcher.num_segments):
+                self._passage(tantivy.DocAddress(segment, 0), 0.0)
 
     def terms(self, text: str) -> tuple[str, ...]:
         """The distinct terms of a text, in its order."""

@@ -1,0 +1,66 @@
+"""Folders of tantivy: what its errors mean, and how one that may not be written to is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hoptree.errors import CorpusError, IndexUnavailable
+
+__all__ = ["BUILD_AGAIN", "FREE_SPACE", "readable", "tantivy_errors", "writing"]
+
+BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
+FREE_SPACE = "Free some space, then run the same command again."
+_ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
+_FULL = re.compile("StorageFull|QuotaExceeded|No space left|Disk quota exceeded")
+_LOCK = ".tantivy-meta.lock"
+
+
+@contextmanager
+def tantivy_errors(what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError] = CorpusError) -> Iterator[None]:
+    """tantivy reports a damaged file as a ValueError, or panics."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
+            if "PermissionDenied" in str(error):
+                raise CorpusError("A file of the index may not be used by you.", _ALLOW) from error
+            if _FULL.search(str(error)):
+                raise IndexUnavailable(f"{what}: {error}.", FREE_SPACE) from error
+            raise kind(f"{what}: {error}.", remedy) from error
+        raise
+
+
+def writing(what: str) -> AbstractContextManager[None]:
+    """For what is written to an index that could be opened: it fails where the disk is full.
+
+    The writer's threads meet that first; what reaches the caller may only say that they are gone.
+    """
+    return tantivy_errors(what, FREE_SPACE, IndexUnavailable)
+
+
+@contextmanager
+def readable(folder: Path) -> Iterator[Path]:
+    """A place to open an index folder at, which is needed only until it is open.
+
+    tantivy locks a folder to read it, so one that may not be written to (a read-only disk) is shown to it by links.
+    """
+    if not folder.is_dir() or _may_write(folder):
+        yield folder
+        return
+    with TemporaryDirectory(prefix="hoptree-", ignore_cleanup_errors=True) as place:  # its threads may still look
+        for path in folder.iterdir():
+            if path.suffix != ".lock":  # one that somebody left there could not be opened; tantivy makes its own
+                Path(place, path.name).symlink_to(path.resolve())
+        yield Path(place)
+
+
+def _may_write(folder: Path) -> bool:
+    try:
+        (folder / _LOCK).open("ab").close()  # what tantivy would do; asking for the right alone may lie
+    except OSError:
+        return False
+    return True
