@@ -64,7 +64,7 @@ class CorpusError(InputError):
 
 
 class IndexUnavailable(CorpusError):
-    """An index that cannot be written now: another process has it, the disk is full, writing is not allowed."""
+    """An index that cannot be written now: another process has it, or the disk is full."""
 
     exit_code = 1
 
