@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.e2e.endpoint import Endpoint, Response
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.errors import InputError
 from hoptree.evaluation.judging import judge_run
+from hoptree.indexing import index_passages
 from hoptree.models import open_model
 from hoptree.runtime import trace
+from hoptree.values import Passage
 
 
 @pytest.fixture
@@ -146,3 +149,21 @@ def test_an_experiment_file_names_its_own_corpora(here: Path) -> None:
     for more in (("--corpus", "x"), ("--name", "x")):
         refused = CliRunner().invoke(app, ["run", str(here / "plan.yaml"), "--out", str(here / "o"), *more])
         assert isinstance(refused.exception, InputError) and "--corpus and --name" in str(refused.exception)
+
+
+def test_what_is_suspicious_is_said(here: Path) -> None:
+    rows = [{"id": f"q{n}", "question": f"Who is {n}?", "answers": ["x"], "supporting_ids": ["gold"]} for n in range(5)]
+    data = here / "gold.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    index_passages([Passage("other", "Kite", "Who is it?")], here / "idx")
+    printed = run(here, "--data", data, "--corpus", here / "idx", "--method", "oner", "--no-cache")
+    assert "No search found any of the gold passages" in printed and "tokens it used" not in printed
+    with Endpoint() as endpoint:
+        endpoint.on("", lambda seen: Response(json.dumps({"choices": [{"message": {"content": "x"}}]}).encode()))
+        given = ("--data", data, "--method", "direct", "--no-cache", "--base-url", endpoint.url, "--out", here / "e")
+        assert "does not say how many tokens it used" in run(here, *given, "--model", "openai/x")
+
+
+def test_no_score_at_all_is_no_certainty(here: Path) -> None:
+    printed = run(here, "--data", here / "data.jsonl", "--method", "direct", "--no-cache", "--limit", 3)
+    assert "em                  0.0 ± 70.8" in printed, "of three, a model that is right in seven of ten may be wrong"

@@ -216,7 +216,7 @@ def pairs(kept: Sequence[bool], refused_ones: Sequence[bool]) -> list[Pair]:
 @pytest.mark.parametrize(
     ("kept", "refused_ones", "usable", "words"),
     [
-        ([True] * 90 + [False] * 10, [False] * 100, True, "lie 90.0 points of F1 (± 5.9): this model knows"),
+        ([True] * 90 + [False] * 10, [False] * 100, True, "lie 90.0 points of F1 (± 6.9): this model knows"),
         ([True] * 50 + [False] * 50, [True] * 50 + [False] * 50, False, "lie 0.0 points"),
         ([True] * 14 + [False] * 86, [False] * 100, None, "too few to tell"),
         ([True] * 3 + [False] * 7, [False] * 10, None, "too few to tell"),

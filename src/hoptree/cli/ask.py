@@ -41,7 +41,7 @@ Model = Annotated[
         "--model",
         "-m",
         envvar="HOPTREE_MODEL",
-        help="openai/NAME, local/NAME, local/FILE.gguf or scripted/FILE.  [default: the embedded model]",
+        help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
         show_default=False,
     ),
 ]

@@ -55,6 +55,9 @@ def compare(
     for one in metric:
         if one.partition(":")[0] == "judge":
             _same_judge(runs, one.partition(":")[2])
+    for one in metric:  # all of them, before anything is printed
+        for some in rows.values():
+            _scores(some, one)
     for one in metric:
         scores = {name: _scores(some, one) for name, some in rows.items()}
         pairs = compare_runs(scores, common_only=common_only)

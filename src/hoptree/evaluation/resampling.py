@@ -14,7 +14,7 @@ from typing import Any
 
 from hoptree.retrieval.extras import library
 
-__all__ = ["Interval", "bootstrap", "sign_flip_test"]
+__all__ = ["Interval", "bootstrap", "sign_flip_test", "unseen"]
 
 _ALL_WAYS = 2**16
 _CELLS = 1 << 19  # drawn at a time: 4 MiB
@@ -29,6 +29,14 @@ class Interval:
     low: float
     high: float
     level: float
+
+
+def unseen(count: int, level: float = 0.95) -> float:
+    """The largest share that may be true of what was not seen once in so many cases (Clopper and Pearson).
+
+    Resampling would say nothing: where all scores are alike, it never draws another.
+    """
+    return float(1 - ((1 - level) / 2) ** (1 / count))
 
 
 def bootstrap(values: Sequence[float], level: float, samples: int, seed: int) -> Interval:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,9 @@ from hoptree.models.model import Model
 from hoptree.runtime.trace import Event, TraceFile
 
 __all__ = ["Progress", "Ways", "run_experiment"]
+
+_SUSPICIOUS = 5
+"""Questions without any gold passage found that make one wonder."""
 
 
 @dataclass(slots=True)
@@ -119,9 +122,7 @@ async def run_experiment(
             await _ask_missing(experiment, data, engine, folder, ways, hear, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
-            left = summary["questions"] - summary["finished"]
-            if left and ways.max_cost is not None and ways.only is None:
-                warnings.append(f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room.")
+            warnings += _noticed(summary, ways)
             write_json(out / METRICS, summary)
         finally:
             if writer:
@@ -131,6 +132,19 @@ async def run_experiment(
             await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
             summary = summarise(out) | {"warnings": warnings}
     return {"run": run["id"], "name": run["name"], "folder": str(out), **summary}
+
+
+def _noticed(summary: Mapping[str, Any], ways: Ways) -> Iterator[str]:
+    """What whoever reads the scores should know first."""
+    left = summary["questions"] - summary["finished"]
+    if ways.max_cost is not None and ways.only is None and left:
+        yield f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room."
+    found = summary["metrics"].get("retrieval_recall")
+    if found and found["questions"] >= _SUSPICIOUS and not found["mean"]:
+        yield "No search found any of the gold passages: is this the corpus of these questions?"
+    calls, tokens = (summary["usage"][name]["total"] for name in ("llm_calls", "tokens"))
+    if calls and not tokens:
+        yield "The model does not say how many tokens it used: they and their price are counted as none."
 
 
 async def _ask_missing(

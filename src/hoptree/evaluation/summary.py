@@ -12,6 +12,7 @@ from typing import Any
 from hoptree.errors import TraceError
 from hoptree.evaluation.cost import summarise_usage
 from hoptree.evaluation.judgements import read_judgements
+from hoptree.evaluation.resampling import unseen
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
 from hoptree.runtime.trace import read_events
 
@@ -54,8 +55,13 @@ def money_spent(folder: Path) -> float:
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of a mean, by the normal approximation: quick enough to be shown during a run."""
-    if len(values) < 2:
+    """Half of the 95 % interval of a mean, by the normal approximation: quick enough to be shown during a run.
+
+    Where all are alike, how far the mean may be from them all the same.
+    """
+    if len(set(values)) == 1:
+        return unseen(len(values))
+    if not values:
         return 0.0
     return 1.96 * statistics.stdev(values) / math.sqrt(len(values))
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from hoptree.evaluation.report.runs import Run
 from hoptree.evaluation.report.tables import Number
+from hoptree.evaluation.resampling import unseen
 from hoptree.evaluation.run_folder import Row
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval
 
@@ -77,6 +78,9 @@ def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> N
     if not values:
         return None
     found = _interval(tuple(values), SAMPLES)
+    if set(values) in ({0.0}, {1.0}):
+        beyond = unseen(len(values))
+        found = replace(found, low=min(found.mean, 1 - beyond), high=max(found.mean, beyond))
     fewer = len(values) if len(values) < len(scores if among is None else among) else None
     return Number(100 * found.mean, 100 * found.low, 100 * found.high, 1, fewer)
 
