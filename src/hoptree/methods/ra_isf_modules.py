@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both
 from hoptree.steps.answer import answer_from, direct_answer, holding
+from hoptree.steps.choose import surer
 from hoptree.steps.combine import combine_answers
 from hoptree.steps.ground import covers, grounded
 from hoptree.steps.know import judge_knowledge
@@ -121,11 +122,12 @@ class Careful:
         self._found[node.id] = found
         chosen = _once_each((*relevant, *carried))[: self._set.k + _FURTHER]
         first, second = await both(self._read(asked, node, found), self._read(asked, node, chosen, unlike=found))
-        best = self._surer(node, "read", first, second)
+        best = surer(self._ctx, first, second, node=node, when="read")
         holds = best.known and grounded(best, asked, (*found, *chosen)).known
         settled = holds and covers(asked, chosen)
         if not holds:  # it stands in no passage, and so it is a guess, whoever made it
-            best = self._surer(node, "remembered", replace(best, source="fallback", support=()), own)
+            guess = replace(best, source="fallback", support=())
+            best = surer(self._ctx, guess, own, node=node, when="remembered")
         why = _judged(relevant, found, self._set)
         why += ", all that is named is in them" if settled else ""
         return Looked(best, settled, _BRANCHES.get(best.source, "none"), why, node.id, tuple(chosen))
@@ -137,7 +139,8 @@ class Careful:
         shown = _once_each((*cited, *looked.passages, *found))[: self._set.k + _FURTHER]
         answer = await combine_answers(self._ctx, asked, pairs, passages=shown, node=node, logprobs=self._sure)
         support = dict.fromkeys((*behind, *(holding(answer.text, shown) if answer.known else ())))
-        return self._surer(node, "combined", looked.answer, replace(answer, support=tuple(support)))
+        combined = replace(answer, support=tuple(support))
+        return surer(self._ctx, looked.answer, combined, node=node, when="combined")
 
     async def _recall(self, asked: str, node: Node) -> Answer:
         own = await recall(self._ctx, asked, node, logprobs=self._sure) if self._set.know else None
@@ -153,21 +156,6 @@ class Careful:
         if not passages or (unlike is not None and list(passages) == list(unlike)):
             return UNKNOWN
         return await answer_from(self._ctx, asked, passages, node=node, titles=True, logprobs=self._sure)
-
-    def _surer(self, node: Node, when: str, before: Answer, after: Answer) -> Answer:
-        """Of two answers the one whose least likely token is likelier; the later where a model does not tell."""
-        if not (before.known and after.known):
-            return before if before.known else after
-        first = (before.confidence or 0.0) > (after.confidence or 0.0)
-        self._ctx.decide(
-            "surer",
-            "first" if first else "last",
-            node=node,
-            when=when,
-            answers=[before.text, after.text],
-            confidence=[before.confidence, after.confidence],
-        )
-        return before if first else after
 
 
 async def recall(ctx: Context, asked: str, node: Node, *, logprobs: bool = False) -> Answer | None:

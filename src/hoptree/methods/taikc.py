@@ -10,6 +10,7 @@ from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, in_order, together
 from hoptree.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
+from hoptree.steps.choose import surer
 from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
@@ -146,7 +147,9 @@ class _Careful:
         if not (self._guess and self._read):
             answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
             return answer if answer.known else replace(answer, text="")
-        return self._surer(first, await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes}))
+        last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
+        chosen = surer(ctx, first, last, when="final")
+        return chosen if chosen.known else replace(chosen, text="")
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
         passages = await self._ctx.search(asked, k=self._k, node=node)
@@ -183,18 +186,6 @@ class _Careful:
         answer = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._sure)
         behind = (name for found in answers.values() for name in found.support)
         return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
-
-    def _surer(self, first: Answer, last: Answer) -> Answer:
-        """Of two answers the one whose least likely token is likelier; the last where a model does not tell."""
-        first_wins = first.known and (not last.known or (first.confidence or 0.0) > (last.confidence or 0.0))
-        chosen = first if first_wins else last
-        self._ctx.decide(
-            "surer",
-            "first" if first_wins else "last",
-            answers=[first.text, last.text],
-            confidence=[first.confidence, last.confidence],
-        )
-        return chosen if chosen.known else replace(chosen, text="")
 
 
 async def _fill(
