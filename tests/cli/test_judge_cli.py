@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.small_indexes import hoptree
 
 COUNT = 12
 
@@ -41,19 +40,6 @@ RUN = ("run", "--data", "numbers.jsonl", "--method", "direct", "-m", "scripted/m
 
 def script(folder: Path, name: str, *replies: dict[str, Any]) -> None:
     (folder / name).write_text(json.dumps({"replies": replies}), encoding="utf-8")
-
-
-def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "hoptree", *arguments],
-        cwd=home,
-        env=kept | {"XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:

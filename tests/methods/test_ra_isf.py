@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.methods.asked import Asked, Shelf
 
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
 from hoptree.engine import Engine
@@ -19,7 +20,6 @@ from hoptree.errors import ConfigError, CorpusError, EndpointError
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.result import Result, TreeNode
-from hoptree.runtime.trace import Event
 from hoptree.values import Passage
 
 ROOT = "Who is the mother of the director of the film Whiplash?"
@@ -30,25 +30,6 @@ FOUND = (
     Passage("p2", "Damien Chazelle", "Damien Chazelle is a son of Celia Martin.", 2.0),
     Passage("p3", "Guy Chazelle", "An unrelated text about swimming.", 1.0),
 )
-
-
-class Shelf:
-    """A retriever that always finds the same passages, and remembers what it was asked."""
-
-    kind = "shelf"
-    identity = "shelf"
-    remote = False
-
-    def __init__(self, *passages: Passage) -> None:
-        self.passages = passages
-        self.asked: list[tuple[str, int]] = []
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        self.asked.append((query, k))
-        return self.passages[:k]
-
-    async def aclose(self) -> None:
-        return None
 
 
 def listed(*questions: str) -> str:
@@ -81,8 +62,8 @@ def knows(question: str) -> Rule:
     return Rule("Yes", step="know", contains=f"Question: {question}")
 
 
-class Run:
-    """One question asked of RA-ISF, and all that can be seen of it."""
+class Run(Asked):
+    """One question asked of RA-ISF."""
 
     def __init__(
         self,
@@ -92,49 +73,16 @@ class Run:
         shelf: Shelf | None = None,
         budget: Budget | None = None,
         latency: float = 0.0,
-        roles: dict[str, Any] | None = None,
+        roles: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        self.events: list[Event] = []
-        self.model = ScriptedModel(rules=script, latency=latency)
-        self.shelf = Shelf(*FOUND) if shelf is None else shelf
-        self.result = asyncio.run(self._ask(question, budget, roles or {}, options))
-
-    async def _ask(
-        self, question: str, budget: Budget | None, roles: dict[str, Any], options: dict[str, Any]
-    ) -> Result:
-        async with Engine(
-            method="ra_isf",
-            model=self.model,
-            roles=roles,
-            corpus=self.shelf,
-            options=options,
-            budget=budget,
-            cache=None,
-            listeners=(self.events.append,),
-        ) as engine:
-            return await engine.ask(question)
-
-    def of(self, event_kind: str, /, **wanted: Any) -> list[Event]:
-        return [
-            event
-            for event in self.events
-            if event["event"] == event_kind and all(event.get(name) == value for name, value in wanted.items())
-        ]
-
-    def node(self, number: int) -> Event:
-        """What is known of a node, from all its events."""
-        merged: Event = {}
-        for event in self.of("node", id=number):
-            merged |= event
-        return merged
+        shelf = Shelf(*FOUND) if shelf is None else shelf
+        super().__init__(
+            "ra_isf", script, question, shelf, budget=budget, latency=latency, roles=roles, options=options
+        )
 
     def texts(self, step: str) -> list[str]:
         return [text for said, text in self.model.requests if said == f"ra_isf/{step}"]
-
-    @property
-    def steps(self) -> list[str]:
-        return [step.removeprefix("ra_isf/") for step, _ in self.model.requests]
 
     @property
     def root(self) -> TreeNode:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.methods.asked import Asked, Shelf
 
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, CorpusError
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
 from hoptree.values import Passage
 
 ROOT = "Where was the director of the film Whiplash born?"
@@ -26,25 +26,6 @@ CHAIN = {
     }
 }
 FOUND = Passage("p1", "Whiplash", "Whiplash was directed by Damien Chazelle, born in Providence.", 2.5)
-
-
-class Shelf:
-    """A retriever that always finds the same passages, and remembers what it was asked."""
-
-    kind = "shelf"
-    identity = "shelf"
-    remote = False
-
-    def __init__(self, *passages: Passage) -> None:
-        self.passages = passages
-        self.asked: list[tuple[str, int]] = []
-
-    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        self.asked.append((query, k))
-        return self.passages[:k]
-
-    async def aclose(self) -> None:
-        return None
 
 
 def plan(raw: object) -> Rule:
@@ -72,8 +53,8 @@ def rules(
     ]
 
 
-class Run:
-    """One question asked of TAIKC, and all that can be seen of it."""
+class Run(Asked):
+    """One question asked of TAIKC."""
 
     def __init__(
         self,
@@ -84,40 +65,8 @@ class Run:
         budget: Budget | None = None,
         **options: Any,
     ) -> None:
-        self.events: list[Event] = []
-        self.model = ScriptedModel(rules=script)
-        self.shelf = Shelf(FOUND) if shelf is None else shelf
-        self.result = asyncio.run(self._ask(question, budget, options))
-
-    async def _ask(self, question: str, budget: Budget | None, options: dict[str, Any]) -> Result:
-        async with Engine(
-            method="taikc",
-            model=self.model,
-            corpus=self.shelf,
-            options=options,
-            budget=budget,
-            cache=None,
-            listeners=(self.events.append,),
-        ) as engine:
-            return await engine.ask(question)
-
-    def of(self, event_kind: str, /, **wanted: Any) -> list[Event]:
-        return [
-            event
-            for event in self.events
-            if event["event"] == event_kind and all(event.get(name) == value for name, value in wanted.items())
-        ]
-
-    def node(self, number: int) -> Event:
-        """What is known of a node, from all its events."""
-        merged: Event = {}
-        for event in self.of("node", id=number):
-            merged |= event
-        return merged
-
-    @property
-    def steps(self) -> list[str]:
-        return [step.removeprefix("taikc/") for step, _ in self.model.requests]
+        shelf = Shelf(FOUND) if shelf is None else shelf
+        super().__init__("taikc", script, question, shelf, budget=budget, options=options)
 
 
 # Knowledge first
