@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Model, NoCache
+from hoptree.cli.ask import BaseURL, Concurrency, Model, NoCache
 from hoptree.cli.console import clean, print_error, print_json
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.run import shown
@@ -68,9 +68,7 @@ def build(
         ),
     ] = None,
     base_url: BaseURL = "",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
-    ] = None,
+    concurrency: Concurrency = None,
     no_cache: NoCache = False,
     corpus: Annotated[str, typer.Option(help="relevance: the index to search, or 'sample'.", show_default=False)] = "",
     retriever: RetrieverKind = "bm25",

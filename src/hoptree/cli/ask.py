@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BaseURL",
+    "Concurrency",
     "Model",
     "NoCache",
     "Roles",
@@ -57,6 +58,7 @@ Roles = Annotated[
 BaseURL = Annotated[
     str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
 ]
+Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
@@ -86,9 +88,7 @@ def ask(
         str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
     ] = "",
     base_url: BaseURL = "",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
-    ] = None,
+    concurrency: Concurrency = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
     ] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Model, NoCache
+from hoptree.cli.ask import BaseURL, Concurrency, Model, NoCache
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.console import run as run_to_end
 from hoptree.errors import InputError
@@ -67,9 +67,7 @@ def boundary(
         str, typer.Option(help="Of the judge's endpoint, if it is another.", show_default=False)
     ] = "",
     base_url: BaseURL = "",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
-    ] = None,
+    concurrency: Concurrency = None,
     retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
     anyway: Annotated[bool, typer.Option(help="Go on although data, prompts or model changed.")] = False,
     no_cache: NoCache = False,

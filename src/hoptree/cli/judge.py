@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, NoCache
+from hoptree.cli.ask import BaseURL, Concurrency, NoCache
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.run import describe_judge, shown
@@ -30,9 +30,7 @@ def judge(
         ),
     ],
     base_url: BaseURL = "",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
-    ] = None,
+    concurrency: Concurrency = None,
     no_cache: NoCache = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:

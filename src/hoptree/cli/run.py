@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Model, NoCache, Roles, Settings, read_prices, read_roles, read_settings
+from hoptree.cli.ask import (
+    BaseURL,
+    Concurrency,
+    Model,
+    NoCache,
+    Roles,
+    Settings,
+    read_prices,
+    read_roles,
+    read_settings,
+)
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.search import Rerank
@@ -92,9 +102,7 @@ def run(
         ),
     ] = None,
     base_url: BaseURL = "",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)
-    ] = None,
+    concurrency: Concurrency = None,
     ray: Annotated[
         str,
         typer.Option(
