@@ -134,6 +134,15 @@ def test_two_wiki_with_its_aliases(tmp_path: Path) -> None:
     assert data.digest != read_examples(path).digest
 
 
+def test_several_facts_of_a_page_are_one_step(tmp_path: Path) -> None:
+    """As in "who lived longer": two facts about each of two people, in two passages."""
+    facts = [["Red Kite", "director", "Ada Moor"], ["Ada Moor", "born", "1901"], ["Ada Moor", "died", "1980"]]
+    example = only(read_examples(whole(tmp_path / "dev.json", [{**TWO_WIKI, "evidences": facts}])))
+    assert example.hop_titles == (("Red Kite",), ("Ada Moor",))
+    own = only(read_examples(lines(tmp_path / "dev.jsonl", [{**OWN, "evidence_triples": facts}])))
+    assert own.hop_ids == (("p1",), ("p2",))
+
+
 def test_musique(tmp_path: Path) -> None:
     path = lines(tmp_path / "musique_ans_v1.0_dev.jsonl", [MUSIQUE])
     example = only(read_examples(path))

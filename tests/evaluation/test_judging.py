@@ -245,3 +245,15 @@ def test_a_run_without_an_outcome_is_not_judged(tmp_path: Path) -> None:
     ways = Ways(cache=None, max_cost=0.0)
     run = make(tmp_path, ANSWERS, judge=f"scripted/{script}", prices=Prices(1.0, 1.0), ways=ways)
     assert not read_rows(run) and not (run / JUDGEMENTS).exists()
+
+
+def test_what_the_run_was_warned_of_is_not_lost_by_judging(tmp_path: Path) -> None:
+    run = make(tmp_path, ANSWERS, ways=Ways(cache=None, max_cost=1e-4), prices=Prices(1.0, 1.0))
+    warned = json.loads((run / METRICS).read_text())["warnings"]
+    assert warned and "were not asked" in warned[0]
+    judged(run, kind_judge())
+    again = json.loads((run / METRICS).read_text())
+    assert again["warnings"] == warned and "kind" in again["judges"]
+    (run / METRICS).write_text("[]", encoding="utf-8")
+    judged(run, kind_judge())
+    assert "kind" in json.loads((run / METRICS).read_text())["judges"], "a damaged summary is made again"

@@ -25,7 +25,7 @@ from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.report import as_csv, as_latex, as_markdown, find_runs, page, read_groups, tables_of, write_page
 from hoptree.evaluation.report.browser import Room, script_json
 from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.report.plots import density
+from hoptree.evaluation.report.plots import distribution, smoothed
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.svg import Scale
 from hoptree.evaluation.report.tables import Number, Table, TableRow, as_html
@@ -257,12 +257,22 @@ def test_figures_have_titles_descriptions_and_run_ids(tmp_path: Path) -> None:
     assert "50 to 60: 100.0 %" in figures[4], "one of two sub-questions from documents, in every question"
 
 
-def test_a_density_is_one_in_all_and_ticks_are_round() -> None:
+def test_smoothed_shares_are_one_in_all_and_ticks_are_round() -> None:
     for values in ([0.5], [0.0, 1.0, 1.0], [0.2, 0.25, 0.9] * 10):
-        dense = density(values)
-        assert sum(dense((at + 0.5) / 400) for at in range(400)) / 400 == pytest.approx(1, abs=0.01)
+        share = smoothed(values)
+        assert share(0, 1) == pytest.approx(1, abs=1e-6)
+        assert sum(share(at / 10, (at + 1) / 10) for at in range(10)) == pytest.approx(1, abs=1e-6)
     assert Scale(0, 87, 0, 1).ticks() == [0, 20, 40, 60, 80]
     assert Scale(8, 900, 0, 1, log=True).ticks() == [10, 20, 50, 100, 200, 500]
+
+
+@pytest.mark.parametrize("values", [[0.0] * 9, [1.0] * 9, [0.0, 1.0] * 5, [0.5] * 3])
+def test_the_curve_of_a_distribution_stays_within_100_percent(values: list[float]) -> None:
+    drawn = distribution("d", "t", ("memory", "documents"), "share, %", values, 0)
+    curve = re.search(r'class="curve" points="([^"]*)"', drawn)
+    assert curve
+    tallest = min(float(y) for y in re.findall(r'<rect[^>]* y="([\d.]+)"', drawn))
+    assert min(float(point.split(",")[1]) for point in curve[1].split()) >= tallest - 0.11, "no higher than all of them"
 
 
 def test_the_command_writes_what_it_is_asked_for(tmp_path: Path) -> None:

@@ -463,11 +463,11 @@ def test_robust_keeps_chains_word_for_word_without_asking_the_model() -> None:
     )
 
 
-# Robust: with continuation, the surer of two last readings
+# Robust: with continuation, the surest of three last readings
 
 
 def two_readings(first: float, last: float) -> list[Rule]:
-    """The question itself is read as Boston, the chains as Providence, as surely as told."""
+    """The question itself is read as Boston (both times), the chains as Providence, as surely as told."""
     once = Rule("Boston", step="read", contains=ROOT, logprob=first)
     return [plan(CHAIN), once, *well_read()[1:-1], Rule("Providence", step="final", logprob=last)]
 
@@ -475,10 +475,25 @@ def two_readings(first: float, last: float) -> list[Rule]:
 @pytest.mark.parametrize(
     ("first", "last", "answer"), [(-0.1, -0.5, "Boston"), (-0.5, -0.1, "Providence"), (-0.2, -0.2, "Providence")]
 )
-def test_the_surer_of_two_readings_is_taken(first: float, last: float, answer: str) -> None:
+def test_the_surest_of_the_readings_is_taken(first: float, last: float, answer: str) -> None:
     run = Run(two_readings(first, last), robust=True)
     assert run.result.answer == answer
-    assert run.of("decision", kind="surer")[0]["answers"] == ["Boston", "Providence"]
+    assert run.of("decision", kind="surest", when="final")[0]["answers"] == ["Boston", "Boston", "Providence"]
+
+
+def test_what_the_question_finds_is_read_narrowly_and_as_a_whole() -> None:
+    shelf = Shelf(FOUND, *(Passage(f"q{n}", "Other", f"Number {n}.") for n in range(6)))
+    run = Run(two_readings(-0.5, -0.1), robust=True, shelf=shelf, k=5)
+    readings = [said for step, said in run.model.requests if step == "taikc/read" and f"Question: {ROOT}" in said]
+    narrow, whole = sorted(readings, key=len)
+    assert "Number 1." in narrow and "Number 2." not in narrow and narrow.count(ROOT) == 1
+    assert "Number 3." in whole and whole.startswith(f"Question: {ROOT}") and whole.count(ROOT) == 2
+
+
+def test_a_spent_budget_leaves_the_answer_to_the_question_and_not_that_to_a_part_of_it() -> None:
+    run = Run(two_readings(-0.5, -0.1), robust=True, budget=Budget(calls=5))
+    assert (run.result.stopped_by, run.result.answer) == ("calls", "Boston")
+    assert run.node(1)["answer"] == "Damien Chazelle"
 
 
 def test_the_last_reading_sees_chains_and_what_they_cite() -> None:

@@ -174,11 +174,18 @@ def _outcome(node: TreeNode) -> Text:
     elif node.state in ("answered", "unanswered"):
         style = _SOURCE_STYLE.get(node.source, "")
         cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
-        why = f"; {node.why}" if node.why else ""
+        why = f"{_knowing(node)}; {node.why}" if node.why else _knowing(node)
         said.append("  → ", "not bold dim")
         said.append(clean(node.answer) or "?", f"bold {style}")
         said.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited + why)}]", f"not bold dim {style}")
     return said
+
+
+def _knowing(node: TreeNode) -> str:
+    """What the model said of its own knowledge, unless the answer comes from there."""
+    if node.know is None or node.source == "internal":
+        return ""
+    return "; says that it knows" if node.know else "; says that it does not know"
 
 
 def _line(event: Event) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -68,11 +69,20 @@ async def judge_run(
         ) from error
     try:
         await _judge_missing(rows, _of(folder, judge), file, model, _calls(cache, concurrency), on_progress)
-        write_json(folder / METRICS, summarise(folder))
+        write_json(folder / METRICS, summarise(folder) | _warnings(folder))
     finally:
         file.close()
         lock.give_back()
     return _told(folder, run, rows, judge)
+
+
+def _warnings(folder: Path) -> dict[str, Any]:
+    """What the run was warned of, which its results do not tell."""
+    try:
+        known = json.loads((folder / METRICS).read_text(encoding="utf-8"))
+        return {"warnings": known["warnings"]}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 async def _judge_missing(

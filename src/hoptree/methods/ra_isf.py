@@ -110,7 +110,7 @@ class _Recursion:
             return self._end(node, looked.answer, looked.branch, looked.why, looked)
         if self._prune and node.depth == self._depth:
             return self._end(node, looked.answer, looked.branch, f"{looked.why}; not split any further", looked)
-        self._ctx.propose(looked.answer, order=max(0, self._depth - node.depth))
+        self._propose(node, looked.answer)
         above |= {key, question_key(node.question)}
         listed = await self._once(("split", key), lambda: split_question(self._ctx, asked, node=node))  # 16
         children = grow(self._ctx, node, drop_asked(self._ctx, listed, above, node=node))
@@ -154,8 +154,12 @@ class _Recursion:
             spent=spent_under(self._ctx, node),
             **_judgements(self._ctx, looked.node if looked else node.id),
         )
-        self._ctx.propose(answer, order=max(0, self._depth + 1 - node.depth))
+        self._propose(node, answer)
         return answer
+
+    def _propose(self, node: Node, answer: Answer) -> None:
+        """For the case that the budget ends: what answers a question counts more than what answers a part of it."""
+        self._ctx.propose(answer, order=max(0, self._depth + 1 - node.depth))
 
 
 def _linked(question: str, before: Pairs) -> str:

@@ -13,8 +13,9 @@ from typing import Literal, Protocol
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both
 from hoptree.steps.answer import answer_from, direct_answer, holding
-from hoptree.steps.choose import surer
+from hoptree.steps.choose import surest
 from hoptree.steps.combine import combine_answers
+from hoptree.steps.compare import compare_pairs, compares
 from hoptree.steps.ground import covers, grounded
 from hoptree.steps.know import judge_knowledge
 from hoptree.steps.relevance import judge_passages
@@ -38,6 +39,8 @@ _CITED = 2
 """Passages a sub-answer brings to the reading that combines."""
 _FURTHER = 3
 """Passages a reading sees beyond the k of one search."""
+_LEAST = 3
+"""Passages a reading sees at least: what a second step needs is easily judged irrelevant to the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,9 @@ class Careful:
     """Beyond the paper: memory is a candidate beside the passages, and passages that name only a part do not end it.
 
     A node's answer is the surest (by its least likely token) of: the passages found, those called relevant together
-    with those carried down, memory where no reading stands in the passages, and the sub-answers read with all these.
+    with those carried down (and with others where these are few), memory where no reading stands in the passages, and
+    the sub-answers read with all these. A question that compares is split in any case, and what its parts found is
+    compared in code.
     """
 
     def __init__(self, ctx: Context, setting: Setting) -> None:
@@ -121,18 +126,23 @@ class Careful:
         self._seen |= {passage.id: passage for passage in found}
         self._found[node.id] = found
         chosen = _once_each((*relevant, *carried))[: self._set.k + _FURTHER]
-        first, second = await both(self._read(asked, node, found), self._read(asked, node, chosen, unlike=found))
-        best = surer(self._ctx, first, second, node=node, when="read")
-        holds = best.known and grounded(best, asked, (*found, *chosen)).known
-        settled = holds and covers(asked, chosen)
+        shown = _once_each((*chosen, *found))[: max(_LEAST, len(chosen))]
+        readings = await both(self._read(asked, node, shown), self._read(asked, node, found, prompt="read_asked_first"))
+        standing = [said for said in readings if said.known and grounded(said, asked, (*found, *shown)).known]
+        best = surest(self._ctx, standing or readings, node=node, when="read")
+        holds = bool(standing)
+        # A part that something was read for is settled; only of the whole question all must be there that it names.
+        settled = holds and (node.depth > 0 or covers(asked, chosen)) and not compares(asked)
         if not holds:  # it stands in no passage, and so it is a guess, whoever made it
             guess = replace(best, source="fallback", support=())
-            best = surer(self._ctx, guess, own, node=node, when="remembered")
+            best = surest(self._ctx, (guess, own), node=node, when="remembered")
         why = _judged(relevant, found, self._set)
-        why += ", all that is named is in them" if settled else ""
+        why += ", to be compared" if compares(asked) else ", enough for an answer" if settled else ""
         return Looked(best, settled, _BRANCHES.get(best.source, "none"), why, node.id, tuple(chosen))
 
     async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer:
+        if compared := compare_pairs(self._ctx, asked, pairs, node=node):
+            return compared
         behind = dict.fromkeys(name for _, sub in pairs for name in sub.support)
         cited = [self._seen[name] for _, sub in pairs for name in sub.support[:_CITED]][: self._set.k]
         found = self._found.get(looked.node, ())
@@ -140,7 +150,7 @@ class Careful:
         answer = await combine_answers(self._ctx, asked, pairs, passages=shown, node=node, logprobs=self._sure)
         support = dict.fromkeys((*behind, *(holding(answer.text, shown) if answer.known else ())))
         combined = replace(answer, support=tuple(support))
-        return surer(self._ctx, looked.answer, combined, node=node, when="combined")
+        return surest(self._ctx, (looked.answer, combined), node=node, when="combined")
 
     async def _recall(self, asked: str, node: Node) -> Answer:
         own = await recall(self._ctx, asked, node, logprobs=self._sure) if self._set.know else None
@@ -149,13 +159,10 @@ class Careful:
     async def _find(self, asked: str, node: Node) -> tuple[tuple[Passage, ...], tuple[Passage, ...]]:
         return await find(self._ctx, asked, node, self._set) if self._set.search else ((), ())
 
-    async def _read(
-        self, asked: str, node: Node, passages: Sequence[Passage], unlike: Sequence[Passage] | None = None
-    ) -> Answer:
-        """The answer in passages; none where there are no others than those read already."""
-        if not passages or (unlike is not None and list(passages) == list(unlike)):
+    async def _read(self, asked: str, node: Node, passages: Sequence[Passage], prompt: str = "read") -> Answer:
+        if not passages:
             return UNKNOWN
-        return await answer_from(self._ctx, asked, passages, node=node, titles=True, logprobs=self._sure)
+        return await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True, logprobs=self._sure)
 
 
 async def recall(ctx: Context, asked: str, node: Node, *, logprobs: bool = False) -> Answer | None:

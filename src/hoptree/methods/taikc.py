@@ -10,7 +10,7 @@ from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, in_order, together
 from hoptree.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
-from hoptree.steps.choose import surer
+from hoptree.steps.choose import surest
 from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
@@ -26,6 +26,10 @@ _CITED = 2
 """Passages a sub-answer brings to the last reading."""
 _FURTHER = 3
 """Passages the last reading sees beyond those the question itself finds."""
+_NARROW = 3
+"""Passages of a reading that little distracts."""
+_WHOLE = 1000
+"""The order of an answer to the question itself, which counts more than one to any part of it."""
 Attempt = Callable[[str, Node], Awaitable[Answer]]
 """One way to answer a node's completed question."""
 
@@ -73,9 +77,9 @@ async def taikc(
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers held against them, chains kept word for word, comparisons made in code, and of two last readings (of
-    what the question itself finds, and of the chains with all that was cited) the surer one. With `continuation` off,
-    it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
+    their answers held against them, chains kept word for word, comparisons made in code, and of three last readings (of
+    what the question itself finds, of the best three of it, and of the chains with all that was cited) the surest one.
+    With `continuation` off, it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -121,7 +125,7 @@ async def taikc(
 
 
 class _Careful:
-    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surer of two last readings."""
+    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surest of three last readings."""
 
     def __init__(self, question: str, ctx: Context, recall: Attempt, *, k: int, read: bool, guess: bool) -> None:
         self._question, self._ctx, self._recall = question, ctx, recall
@@ -134,7 +138,7 @@ class _Careful:
     async def answer(self, *, parallel: bool) -> Answer:
         ctx, question = self._ctx, self._question
         planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
-        plan, first = await both(planning, self._read_once())
+        plan, own = await both(planning, self._read_own())
         attempts: tuple[Attempt, ...] = (self._look_up, self._recall) if self._read else (self._recall,)
         solved = await _fill(ctx, plan, attempts, parallel=parallel, build_on_nothing=self._guess)
         answers = {node: one.answer for node, one in solved.items()}
@@ -148,7 +152,7 @@ class _Careful:
             answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
             return answer if answer.known else replace(answer, text="")
         last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        chosen = surer(ctx, first, last, when="final")
+        chosen = surest(ctx, [*own, last], when="final")
         return chosen if chosen.known else replace(chosen, text="")
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
@@ -156,14 +160,18 @@ class _Careful:
         self._seen |= {passage.id: passage for passage in passages}
         return passages
 
-    async def _read_once(self) -> Answer:
-        """The answer in what the question itself finds; asked for only where a guess may be made."""
+    async def _read_own(self) -> list[Answer]:
+        """The answers in what the question itself finds; asked for only where a guess may be made."""
         if not (self._guess and self._read):
-            return Answer("", status="unknown")
+            return []
         self._own = await self._search(self._question)
-        answer = await answer_from(self._ctx, self._question, self._own, titles=True, logprobs=self._sure)
-        self._ctx.propose(answer, order=0)
-        return answer
+        glances = ((self._own[:_NARROW], "read"), (self._own, "read_asked_first"))
+        answers = await together(
+            answer_from(self._ctx, self._question, passages, prompt=prompt, titles=True, logprobs=self._sure)
+            for passages, prompt in glances
+        )
+        self._ctx.propose(surest(self._ctx, answers, when="own"), order=_WHOLE)
+        return answers
 
     async def _look_up(self, asked: str, node: Node) -> Answer:
         passages = await self._search(asked, node)

@@ -17,7 +17,8 @@ __all__ = ["Result", "TreeNode", "read_result"]
 class TreeNode:
     """A sub-question as it was asked and answered, with what it was answered from, and why so if the method tells.
 
-    Number 0 is the question itself, where a method counts it as a node.
+    `know` is what the model said of its own knowledge, None where it was not asked. Number 0 is the question itself,
+    where a method counts it as a node.
     """
 
     id: int
@@ -28,6 +29,7 @@ class TreeNode:
     state: str = "waiting"
     evidence: tuple[str, ...] = ()
     why: str = ""
+    know: bool | None = None
     children: list[TreeNode] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -39,6 +41,7 @@ class TreeNode:
             "source": self.source,
             "evidence": list(self.evidence),
             **({"why": self.why} if self.why else {}),
+            **({"know": self.know} if self.know is not None else {}),
             "children": [child.as_dict() for child in self.children],
         }
 
@@ -140,7 +143,7 @@ def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
                 (above.children if above else tops).append(node)
         elif event["event"] == "node" and event["id"] in nodes:
             node = nodes[event["id"]]
-            for name in ("resolved", "answer", "source", "state", "why"):
+            for name in ("resolved", "answer", "source", "state", "why", "know"):
                 setattr(node, name, event.get(name, getattr(node, name)))
             node.evidence = tuple(event.get("evidence", node.evidence))
     return tuple(tops)

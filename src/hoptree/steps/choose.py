@@ -1,25 +1,39 @@
-"""Choosing between two answers to one question, by how sure the model was of each."""
+"""Choosing between answers to one question, by how sure the model was of each."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from hoptree.runtime.context import Context
+from hoptree.steps.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer
 
-__all__ = ["surer"]
+__all__ = ["surest"]
 
 
-def surer(ctx: Context, first: Answer, last: Answer, *, when: str, node: Node | None = None) -> Answer:
-    """Of two answers the one whose least likely token is likelier; the last where a model does not tell."""
-    if not (first.known and last.known):
-        return first if first.known else last
-    first_wins = (first.confidence or 0.0) > (last.confidence or 0.0)
+def surest(ctx: Context, answers: Sequence[Answer], *, when: str, node: Node | None = None) -> Answer:
+    """The answer whose least likely token is likeliest; the most frequent where a model does not tell.
+
+    Of equals the last one is taken: those who call put what rests on most behind. The last is given too where none of
+    them is known.
+    """
+    known = [answer for answer in answers if answer.known]
+    if len(known) < 2:
+        return known[0] if known else answers[-1]
+    if all(answer.confidence is None for answer in known):
+        said = Counter(question_key(answer.text) for answer in known)
+        weights = [float(said[question_key(answer.text)]) for answer in known]
+    else:
+        weights = [answer.confidence or 0.0 for answer in known]
+    place = max(range(len(known)), key=lambda number: (weights[number], number))
     ctx.decide(
-        "surer",
-        "first" if first_wins else "last",
+        "surest",
+        place,
         node=node,
         when=when,
-        answers=[first.text, last.text],
-        confidence=[first.confidence, last.confidence],
+        answers=[answer.text for answer in known],
+        confidence=[answer.confidence for answer in known],
     )
-    return first if first_wins else last
+    return known[place]

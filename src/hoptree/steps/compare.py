@@ -1,16 +1,21 @@
-"""Comparing what the branches of a tree found, in code, where the question asks for a comparison."""
+"""Comparing what the branches of a tree or sub-questions found, in code, where the question asks for a comparison."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from hoptree.comparing import conclude, detect
+from hoptree.comparing import Comparison, conclude, detect
 from hoptree.runtime.context import Context
 from hoptree.tree import Node, Plan
 from hoptree.values import Answer
 
-__all__ = ["compare_branches"]
+__all__ = ["compare_branches", "compare_pairs", "compares"]
+
+
+def compares(question: str) -> bool:
+    """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
+    return detect(question) is not None
 
 
 def compare_branches(
@@ -26,18 +31,44 @@ def compare_branches(
     ends = {operand: _end_of(operand, plan, asked) for operand in comparison.operands}
     apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
     facts = {operand: answers[end.id].text for operand, end in ends.items() if end and answers[end.id].known}
-    found = conclude(comparison, facts) if apart else None
-    ctx.decide("compared", found is not None, kind_of=comparison.kind, facts=facts, why=found.why if found else "")
+    return _decide(ctx, comparison, facts if apart else {}, (answers[node.id] for node in plan.nodes))
+
+
+def compare_pairs(
+    ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
+) -> Answer | None:
+    """As `compare_branches`, from sub-questions side by side: the last that names one of the things, and no other."""
+    comparison = detect(question)
+    if comparison is None:
+        return None
+    facts = {}
+    for asked, answer in pairs:
+        named = [operand for operand in comparison.operands if _names(asked, operand)]
+        if len(named) == 1 and answer.known:
+            facts[named[0]] = answer.text
+    return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
+
+
+def _decide(
+    ctx: Context,
+    comparison: Comparison,
+    facts: Mapping[str, str],
+    answers: Iterable[Answer],
+    *,
+    node: Node | None = None,
+) -> Answer | None:
+    found = conclude(comparison, facts)
+    why = found.why if found else ""
+    ctx.decide("compared", found is not None, node=node, kind_of=comparison.kind, facts=dict(facts), why=why)
     if found is None:
         return None
-    support = dict.fromkeys(name for node in plan.nodes for name in answers[node.id].support)
+    support = dict.fromkeys(name for answer in answers for name in answer.support)
     return Answer(found.answer, found.why, source="synthesis", support=tuple(support))
 
 
 def _end_of(operand: str, plan: Plan, asked: Mapping[int, str]) -> Node | None:
     """The last node of the branch that begins with a question about the operand, and leads to one fact about it."""
-    name = _folded(operand)
-    branch = [node for node in plan.nodes if f" {name} " in f" {_folded(asked[node.id])} "][:1]
+    branch = [node for node in plan.nodes if _names(asked[node.id], operand)][:1]
     while branch:
         reached = {node.id for node in branch}
         later = [node for node in plan.nodes if node.id not in reached and node.refs and reached.issuperset(node.refs)]
@@ -45,6 +76,10 @@ def _end_of(operand: str, plan: Plan, asked: Mapping[int, str]) -> Node | None:
             break
         branch.append(later[0])
     return branch[-1] if branch else None
+
+
+def _names(asked: str, operand: str) -> bool:
+    return f" {_folded(operand)} " in f" {_folded(asked)} "
 
 
 def _folded(text: str) -> str:

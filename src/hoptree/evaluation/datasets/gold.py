@@ -35,14 +35,17 @@ def passage_name(title: str, text: str) -> str:
 
 
 def hops_by_subject(triples: Iterable[tuple[str, ...]], titles: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The gold title of each fact's subject; nothing unless every fact has just one and no title is left over."""
+    """The gold title of each fact's subject, once each in the order of the facts; several facts of a page are one step.
+
+    Nothing unless every fact has just one such title and no title is left over.
+    """
     by_name: dict[str, list[str]] = {}
     for title in titles:
         for name in {_folded(title), _folded(title.partition(" (")[0])}:
             by_name.setdefault(name, []).append(title)
     hops = tuple(tuple(by_name.get(_folded(triple[0]), ())) for triple in triples)
     clear = all(len(hop) == 1 for hop in hops) and {hop[0] for hop in hops} == set(titles)
-    return hops if clear else ()
+    return tuple(dict.fromkeys(hops)) if clear else ()
 
 
 def _folded(name: str) -> str:

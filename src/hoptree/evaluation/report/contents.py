@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hoptree.evaluation.report.boundary import boundary_tables
 from hoptree.evaluation.report.judges import judges_table
 from hoptree.evaluation.report.measures import COSTS, SCORES, best_of, marked, mean_cost, mean_score
+from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
@@ -20,6 +21,8 @@ _OVERALL = ("em", "f1", "judge")
 _NOTES = (
     "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
     "currency of the prices given, as if no reply had been remembered). A failed question counts as wrong.",
+    "Seconds: from asking to the answer, waiting for other questions' calls included; the critical path leaves that "
+    "waiting out.",
     "Bold: better than each other finished run of the table by more than chance (paired permutation test, Holm, "
     "p under 0.05).",
 )
@@ -39,7 +42,7 @@ def group_tables(group: DataGroup) -> list[Table]:
         members = groups_by(group, part)
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
-    return [*tables, *filter(None, (judges_table(group), _failures(group)))]
+    return [*tables, *module_tables(group), *filter(None, (judges_table(group), _failures(group)))]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
@@ -78,15 +81,11 @@ def _asked(run: Run) -> Number:
 def _split(group: DataGroup, part: str, members: Mapping[str, set[str]], metric: str) -> Table:
     title = next(score.title for score in SCORES if score.name == metric)
     rows = [
-        TableRow(_named(run), run.id, tuple(mean_score(run, metric, ids) for ids in members.values()))
+        TableRow(run.named, run.id, tuple(mean_score(run, metric, ids) for ids in members.values()))
         for run in group.runs
     ]
     columns = tuple(f"{name} (n={len(ids):,})" for name, ids in members.items())
     return Table(f"{group.name}: {title} by {part}", columns, tuple(rows))
-
-
-def _named(run: Run) -> str:
-    return f"{run.label} ({run.progress})" if run.progress else run.label
 
 
 def _failures(group: DataGroup) -> Table | None:
@@ -96,7 +95,7 @@ def _failures(group: DataGroup) -> Table | None:
     rows = []
     for run in group.runs:
         times = Counter(row.error for row in run.rows)
-        rows.append(TableRow(_named(run), run.id, tuple(_count(times[kind]) for kind in kinds)))
+        rows.append(TableRow(run.named, run.id, tuple(_count(times[kind]) for kind in kinds)))
     return Table(f"{group.name}: questions that failed", tuple(kinds), tuple(rows), ("They count as wrong.",))
 
 
@@ -158,7 +157,7 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
                 _changed(run),
                 str(run.folder),
             )
-            rows.append(TableRow(_named(run), run.id, cells))
+            rows.append(TableRow(run.named, run.id, cells))
     columns = ("Data", "Method", "Options", "Model", "Retriever", "Fidelity", "Prompts", "Data digest", "Version")
     return Table("Runs, and what they rest on", (*columns, "Changed under way", "Folder"), tuple(rows))
 

@@ -132,7 +132,7 @@ def _sources(run: Run, place: int, name: str) -> Figure | None:
     caption = (
         f"Share of a question's answered sub-questions that were answered from documents, over {len(found):,} questions"
         f"{f' ({left_out:,} without an answered sub-question left out)' if left_out else ''}. Bars: as counted; curve: "
-        "kernel density."
+        "smoothed by a kernel."
     )
     return Figure(title, caption, plot, ((place, f"{run.label} [{run.id}]{_mark(run)}"),), (run.id,))
 
@@ -147,7 +147,7 @@ def _attempts(group: DataGroup, iterations: Mapping[int, Iterations], name: str)
         total = sum(counts.values())
         rows.append((run.label, [counts.get(number, 0) / total for number in _ITERATIONS]))
     title = f"{group.name}: attempts a sub-question took"
-    plot = shares(name, title, list(_ITERATIONS.values()), rows)
+    plot = shares(name, title, list(_ITERATIONS.values()), rows, "share of sub-questions, %")
     caption = (
         "As TAIKC counts them: the model's own confident knowledge, then documents, then a guess without them "
         "(with robust: documents first)."

@@ -12,7 +12,18 @@ from hoptree.evaluation.resampling import unseen
 from hoptree.evaluation.run_folder import Row
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval
 
-__all__ = ["COSTS", "SCORES", "Cost", "Score", "best_of", "marked", "mean_cost", "mean_score", "scores_of"]
+__all__ = [
+    "COSTS",
+    "SCORES",
+    "Cost",
+    "Score",
+    "best_of",
+    "marked",
+    "mean_cost",
+    "mean_figure",
+    "mean_score",
+    "scores_of",
+]
 
 _SIGNIFICANCE = 0.05
 _COST_SAMPLES = 2_000
@@ -92,8 +103,13 @@ def mean_cost(run: Run, cost: Cost) -> Number | None:
     """
     if not run.rows or (cost is COSTS["cost"] and not run.about["experiment"].get("prices")):
         return None
-    found = _interval(tuple(cost.of(row.usage) for row in run.rows), _COST_SAMPLES)
-    return Number(found.mean, found.low, found.high, cost.digits)
+    return mean_figure([cost.of(row.usage) for row in run.rows], cost.digits)
+
+
+def mean_figure(values: Sequence[float], digits: int) -> Number:
+    """The mean of what was counted or spent on each question, with its interval."""
+    found = _interval(tuple(values), _COST_SAMPLES)
+    return Number(found.mean, found.low, found.high, digits)
 
 
 def best_of(runs: Sequence[Run], metric: str) -> Run | None:

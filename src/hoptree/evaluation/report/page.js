@@ -184,34 +184,55 @@
     return box;
   }
 
-  function tree(nodes, trace, gold) {
+  // Which module of the method answered a node, and why; other methods say only where an answer comes from.
+  function module(node) {
+    if (!node.module) return SOURCES[node.source] || node.source;
+    return node.module !== "none" && node.source === "none" ? `${node.module}: no answer` : node.module === "none" ? SOURCES.none : node.module;
+  }
+
+  function reasons(node, level) {
+    if (!node.module) return node.why || "";
+    const told = node.knows === undefined || (node.knows && node.source === "internal");
+    const knows = told ? "" : `says that it knows: ${node.knows ? "yes" : "no"}`;
+    return [`level ${level}`, knows, node.why].filter(Boolean).join(" · ");
+  }
+
+  function tree(nodes, trace, gold, level = 0) {
     const list = make("ul", { kind: "tree" });
+    const all = new Map((trace.searches || []).flatMap((search) => search.found).map((place) => [data.passages[place][0], place]));
     for (const node of nodes) {
       const line = make("div", { kind: "node" }, make("span", { text: `${node.id}. ${node.asked}` }));
       const known = node.state === "answered";
       const state = known || node.state === "unanswered" ? "" : `not answered (${node.state})`;
       line.append(" → ", make("strong", { text: node.answer || state || "?" }));
       const source = node.source && SOURCES[node.source] ? node.source : "none";
-      if (node.source) line.append(make("span", { kind: `badge ${source}`, text: SOURCES[node.source] || node.source }));
+      if (node.source) line.append(make("span", { kind: `badge ${source}`, text: module(node) }));
+      const why = reasons(node, level);
+      if (why) line.append(make("div", { kind: "was", text: why }));
       if (node.asked !== node.question) line.append(make("div", { kind: "was", text: `planned as: ${node.question}` }));
       const item = make("li", {}, line);
       const searches = (trace.searches || []).filter((search) => search.node === node.id);
       const places = new Map(searches.flatMap((search) => search.found).map((place) => [data.passages[place][0], place]));
       for (const name of node.evidence) {
-        const text = places.has(name) ? data.passages[places.get(name)] : [name, "", "Its text is not in the trace."];
+        const place = places.get(name) ?? all.get(name);
+        const text = place === undefined ? [name, "", "Its text is not in the trace."] : data.passages[place];
         item.append(passage(text, [node.answer], gold, "evidence", true));
       }
-      for (const search of searches) item.append(searched(search, [node.answer], gold));
-      if (node.children.length) item.append(tree(node.children, trace, gold));
+      for (const search of searches) item.append(searched(search, [node.answer], gold, node.judged));
+      if (node.children.length) item.append(tree(node.children, trace, gold, level + 1));
       list.append(item);
     }
     return list;
   }
 
-  function searched(search, answers, gold) {
+  function searched(search, answers, gold, judged = {}) {
     const summary = make("summary", { text: `searched “${search.query}”: ${several(search.found.length, "passage")}` });
     return make("details", {}, summary,
-      ...search.found.map((place) => passage(data.passages[place], answers, gold, "", false)));
+      ...search.found.map((place) => passage(data.passages[place], answers, gold, verdict(judged, data.passages[place][0]), false)));
+  }
+
+  function verdict(judged, id) {
+    return Object.hasOwn(judged, id) ? (judged[id] ? "judged relevant" : "judged irrelevant") : "";
   }
 
   function passage([id, title, text], answers, gold, word, folded) {

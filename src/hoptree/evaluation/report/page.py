@@ -17,8 +17,10 @@ from hoptree.evaluation.report.boundary_figures import boundary_figures
 from hoptree.evaluation.report.browser import Room, browser_data, script_json
 from hoptree.evaluation.report.contents import group_tables, overall_table, runs_table
 from hoptree.evaluation.report.figures import Figure, group_figures, overall_figures
+from hoptree.evaluation.report.module_figures import module_figures
 from hoptree.evaluation.report.runs import DataGroup
 from hoptree.evaluation.report.svg import key
+from hoptree.evaluation.report.sweeps import sweep_figures
 from hoptree.evaluation.report.tables import Table, as_html, plain
 from hoptree.evaluation.report.traces import RunTraces, read_run_traces
 
@@ -106,7 +108,8 @@ def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunT
     found = []
     for place, group in enumerate(groups):
         iterations = {number: traces[place, number].iterations for number in range(len(group.runs))}
-        figures = group_figures(group, iterations, f"f{place}")
+        name = f"f{place}"
+        figures = [*group_figures(group, iterations, name), *module_figures(group, name), *sweep_figures(group, name)]
         found.append((group.name, _tables(group_tables(group)) + _figures(figures)))
     if overall := overall_table(groups):
         found.append((overall.title, _tables([overall]) + _figures(overall_figures(groups))))

@@ -1,4 +1,4 @@
-"""The kinds of plots: dots, bars, shares and a distribution, each from plain numbers to SVG."""
+"""The kinds of plots: dots, lines, bars, shares and a distribution, each from plain numbers to SVG."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hoptree.evaluation.report.svg import HEIGHT, WIDTH, Scale, bar, colour, line, marker, picture, shortened, text
 
-__all__ = ["Bars", "Dot", "Line", "bars", "density", "distribution", "dots", "lines", "shares"]
+__all__ = ["Bars", "Dot", "Line", "bars", "distribution", "dots", "lines", "shares", "smoothed", "swept"]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
 _NAMES = 158
@@ -18,6 +18,9 @@ _NAMES = 158
 _NAME_LETTERS = 20
 _BINS = 10
 _CURVE = 80
+_TICKS = 10
+_ASIDE = 5
+"""How far the points of two series with the same value stand apart, so that both intervals are seen."""
 _BANDWIDTHS = (0.05, 0.2)
 
 Bars = tuple[float, float | None, float | None] | None
@@ -40,10 +43,7 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
     """Each point with the interval of its height; the x axis is logarithmic where the points are far apart."""
     xs = [point.x for point in points]
     x = _x_scale(min(xs), max(xs))
-    lows = [point.y if point.low is None else point.low for point in points]
-    highs = [point.y if point.high is None else point.high for point in points]
-    bottom, top = max(0.0, min(lows) - 3), min(100.0, max(highs) + 3)
-    y = Scale(bottom, max(top, bottom + 1), HEIGHT - _BOTTOM, _TOP)
+    y = _y_scale(points)
     parts = _axes(x, y, f"{x_label}{' (logarithmic)' if x.log else ''}", y_label)
     told = []
     for point in points:
@@ -81,6 +81,49 @@ def lines(name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Lin
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
 
 
+def swept(
+    name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Sequence[Dot]], levels: Sequence[Dot]
+) -> str:
+    """A line through the points of each series, with their intervals; `levels` go all across, whatever their x is."""
+    points = [point for one in drawn for point in one]
+    values = sorted({point.x for point in points})
+    x, y = _value_scale(values), _y_scale([*points, *levels])
+    parts = _axes(
+        x, y, f"{x_label}{' (logarithmic)' if x.log else ''}", y_label, values if len(values) <= _TICKS else None
+    )
+    told = []
+    for point in levels:
+        told.append(f"{point.name}: {y_label} {point.y:.1f}")
+        parts.append(line([(x.start, y(point.y)), (x.end, y(point.y))], f"series level {colour(point.series)}"))
+        parts.append(marker(x.end, y(point.y), point.series, told[-1]))
+    for place, one in enumerate(drawn):
+        aside = _ASIDE * (place - (len(drawn) - 1) / 2)
+        at = [(x(point.x) + aside, y(point.y)) for point in one]
+        parts.append(line(at, f"series {colour(one[0].series)}"))
+        for point, (across, up) in zip(one, at, strict=True):
+            told.append(f"{point.name}: {y_label} {point.y:.1f} at {_short(point.x)}")
+            if point.low is not None and point.high is not None:
+                parts.append(line([(across, y(point.low)), (across, y(point.high))], "whisker"))
+            parts.append(marker(across, up, point.series, told[-1]))
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+
+
+def _value_scale(values: Sequence[float]) -> Scale:
+    """From a little below the least value to a little above the greatest."""
+    ends, (low, high) = (_LEFT, WIDTH - _RIGHT), (values[0], values[-1])
+    if low > 0 and high / low > 12:
+        return Scale(low / 1.5, high * 1.5, *ends, log=True)
+    room = 0.08 * (high - low) or 1.0
+    return Scale(low - room, high + room, *ends)
+
+
+def _y_scale(points: Sequence[Dot]) -> Scale:
+    lows = [point.y if point.low is None else point.low for point in points]
+    highs = [point.y if point.high is None else point.high for point in points]
+    bottom, top = max(0.0, min(lows) - 3), min(100.0, max(highs) + 3)
+    return Scale(bottom, max(top, bottom + 1), HEIGHT - _BOTTOM, _TOP)
+
+
 def _x_scale(low: float, high: float) -> Scale:
     ends = (_LEFT, WIDTH - _RIGHT)
     if low > 0 and high / low > 12:
@@ -88,13 +131,13 @@ def _x_scale(low: float, high: float) -> Scale:
     return Scale(0.0, high * 1.08 or 1.0, *ends)
 
 
-def _axes(x: Scale, y: Scale, x_label: str, y_label: str) -> list[str]:
+def _axes(x: Scale, y: Scale, x_label: str, y_label: str, x_ticks: Sequence[float] | None = None) -> list[str]:
     bottom = HEIGHT - _BOTTOM
     parts = []
     for value in y.ticks():
         parts.append(line([(x.start, y(value)), (x.end, y(value))], "grid"))
         parts.append(text(x.start - 6, y(value) + 4, _short(value), anchor="end"))
-    for value in x.ticks():
+    for value in x.ticks() if x_ticks is None else x_ticks:
         parts.append(line([(x(value), bottom), (x(value), bottom + 4)], "tick"))
         parts.append(text(x(value), bottom + 17, _short(value)))
     parts.append(line([(x.start, bottom), (x.end, bottom)], "tick"))
@@ -150,12 +193,14 @@ def _name(middle: float, said: str) -> list[str]:
     ]
 
 
-def shares(name: str, title: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]]) -> str:
+def shares(
+    name: str, title: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str
+) -> str:
     """A bar a row, divided into shares of 1."""
     step, thick = 34, 22
     height = _TOP + step * len(rows) + _BOTTOM
     x = Scale(0, 100, _NAMES, WIDTH - _RIGHT)
-    parts = _lying_axis(x, "share of sub-questions, %", height)
+    parts = _lying_axis(x, label, height)
     told = []
     for place, (row, values) in enumerate(rows):
         y = _TOP + place * step + 6
@@ -173,13 +218,18 @@ def shares(name: str, title: str, series: Sequence[str], rows: Sequence[tuple[st
 
 
 def distribution(name: str, title: str, ends: tuple[str, str], label: str, values: Sequence[float], series: int) -> str:
-    """How often values from 0 to 1 occur: bars as counted, and the density as a curve."""
+    """How often values from 0 to 1 occur: bars as counted, and a curve of what a bar around each place would be.
+
+    It is smoothed by a kernel. Near the ends the bar around a place is the outermost one.
+    """
     counts = [0] * _BINS
     for value in values:
         counts[min(_BINS - 1, int(value * _BINS + 1e-9))] += 1
     percent = [100 * count / len(values) for count in counts]
-    dense = density(values)
-    curve = [(at / _CURVE, 100 * dense(at / _CURVE) / _BINS) for at in range(_CURVE + 1)]
+    share, wide = smoothed(values), 1 / _BINS
+    places = [at / _CURVE for at in range(_CURVE + 1)]
+    lefts = [min(1 - wide, max(0.0, place - wide / 2)) for place in places]
+    curve = [(place, 100 * share(left, left + wide)) for place, left in zip(places, lefts, strict=True)]
     x = Scale(0, 100, _LEFT, WIDTH - _RIGHT)
     y = Scale(0, 1.1 * max(*percent, *(height for _, height in curve)), HEIGHT - _BOTTOM, _TOP)
     parts = _axes(x, y, f"0: {ends[0]}; 100: {ends[1]}", label)
@@ -193,22 +243,24 @@ def distribution(name: str, title: str, ends: tuple[str, str], label: str, value
     return picture(name, title, f"{label}, from 0, {ends[0]}, to 100, {ends[1]}. {'; '.join(told)}.", parts)
 
 
-def density(values: Sequence[float]) -> Callable[[float], float]:
-    """The Gaussian kernel density of values from 0 to 1; what would lie outside is folded back at the ends."""
+def smoothed(values: Sequence[float]) -> Callable[[float, float], float]:
+    """The share of values from 0 to 1 that lie between two places, each value spread by a Gaussian kernel.
+
+    What a kernel would have outside is folded back at the ends.
+    """
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     least, most = _BANDWIDTHS
-    width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2)))
+    width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2))) * math.sqrt(2)
     counted = Counter(values)
-    whole = len(values) * width * math.sqrt(2 * math.pi)
 
-    def at(place: float) -> float:
+    def between(low: float, high: float) -> float:
         total = 0.0
         for value, times in counted.items():
             folded = (value, -value, 2 - value)
-            total += times * sum(math.exp(-(((place - one) / width) ** 2) / 2) for one in folded)
-        return total / whole
+            total += times * sum(math.erf((high - one) / width) - math.erf((low - one) / width) for one in folded)
+        return total / 2 / len(values)
 
-    return at
+    return between
 
 
 def _short(value: float) -> str:

@@ -39,6 +39,11 @@ class Run:
         """How many questions have an outcome, where that is not all of them."""
         return "" if self.finished else f"{len(self.rows):,} of {self.total:,}, not finished"
 
+    @property
+    def named(self) -> str:
+        """Its label, which says if it is not finished."""
+        return f"{self.label} ({self.progress})" if self.progress else self.label
+
 
 @dataclass(frozen=True, slots=True)
 class DataGroup:

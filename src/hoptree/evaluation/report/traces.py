@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hoptree.evaluation.report.runs import Run
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.runtime.result import TreeNode, read_result
-from hoptree.runtime.trace import Event, read_traces
+from hoptree.runtime.trace import Event, read_events
 
 __all__ = ["PASSAGE_LETTERS", "PassageText", "RunTraces", "Shown", "cut", "read_run_traces"]
 
@@ -54,12 +55,23 @@ def read_run_traces(run: Run) -> RunTraces:
         return found
     wanted = {row.trace: row.id for row in run.rows}
     known: dict[PassageText, PassageText] = {}
-    for events in read_traces(path):
-        question = wanted.get(events[0]["run"])
-        if question is not None:
-            found.shown[question] = _shown(events, known)
-            found.iterations.update(_iterations(events))
+    for events in _traces(path, wanted):
+        found.shown[wanted[events[0]["run"]]] = _shown(events, known)
+        found.iterations.update(_iterations(events))
     return found
+
+
+def _traces(path: Path, wanted: Mapping[str, str]) -> Iterator[list[Event]]:
+    """The events of each of these questions, as soon as it is done: those asked together are mixed in the file."""
+    under_way: dict[str, list[Event]] = {name: [] for name in wanted}
+    for event in read_events(path):
+        events = under_way.get(event["run"])
+        if events is None:
+            continue
+        events.append(event)
+        if event["event"] == "final":
+            yield under_way.pop(event["run"])
+    yield from filter(None, under_way.values())
 
 
 def _iterations(events: Sequence[Event]) -> Iterable[int]:
@@ -79,16 +91,17 @@ def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Sh
         once = [known.setdefault(passage, passage) for passage in found]
         node = event.get("node")
         searches.append((cut(event.get("query", "")), node if isinstance(node, int) else None, once))
-    attempts = {event["id"]: event.get("iterations") for event in events if event["event"] == "node"}
+    records = {event["id"]: event for event in events if event["event"] == "node"}
     return Shown(
-        tree=[_node(node, attempts, _DEEPEST) for node in result.tree],
+        tree=[_node(node, records, _DEEPEST) for node in result.tree],
         searches=searches,
         chains=[cut(chain) for chain in result.chains],
         warnings=[cut(warning) for warning in result.warnings],
     )
 
 
-def _node(node: TreeNode, attempts: dict[Any, Any], deepest: int) -> dict[str, Any]:
+def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[str, Any]:
+    record = records.get(node.id, {})
     return {
         "id": node.id,
         "question": cut(node.question),
@@ -96,7 +109,20 @@ def _node(node: TreeNode, attempts: dict[Any, Any], deepest: int) -> dict[str, A
         "answer": cut(node.answer),
         "source": cut(node.source, 40),
         "state": cut(node.state, 40),
-        "attempts": attempts.get(node.id),
+        "attempts": record.get("iterations"),
         "evidence": [str(name) for name in node.evidence],
-        "children": [_node(child, attempts, deepest - 1) for child in node.children] if deepest else [],
+        **_reasons(node, record),
+        "children": [_node(child, records, deepest - 1) for child in node.children] if deepest else [],
     }
+
+
+def _reasons(node: TreeNode, record: Event) -> dict[str, Any]:
+    """Which module answered, and why: what the model said of its own knowledge, and of the passages."""
+    found: dict[str, Any] = {"why": cut(node.why, 300), "module": cut(record.get("branch", ""), 40)}
+    if isinstance(record.get("know"), bool):
+        found["knows"] = record["know"]
+    judged = record.get("relevance")
+    if isinstance(judged, list):
+        pairs = [pair for pair in judged if isinstance(pair, list) and len(pair) == 2]
+        found["judged"] = {str(name): bool(verdict) for name, verdict in pairs}
+    return {name: value for name, value in found.items() if value != ""}

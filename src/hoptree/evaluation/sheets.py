@@ -1,0 +1,235 @@
+"""Annotation sheets: decisions to be rated as a CSV file that any spreadsheet opens, and what came back in it.
+
+The cells hold text from models and documents. A spreadsheet takes a cell that begins with = + - @ for a formula, so an
+apostrophe goes before it and is taken off again on reading; the same after a separator or a quotation mark, where a
+spreadsheet that expects other separators would begin a cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hoptree.errors import InputError
+from hoptree.evaluation.decisions import MODULES, Decision, Module
+
+__all__ = ["CRITERIA", "Sheet", "neutral", "read_sheet", "read_sheets", "undone", "write_sheet"]
+
+CRITERIA: dict[Module, str] = {
+    "know": "yes if a model that says it knows has the right answer, or one that says no cannot have it",
+    "relevance": "yes if the passage is called relevant and helps to answer the question, or irrelevant and does not",
+    "decompose": "yes if every sub-question is in keeping with what the question asks",
+}
+
+_GIVEN = ("data", "module", "question", "shown", "decided")
+_COLUMNS = ("item", *_GIVEN, "criterion", "rating", "note", "check")
+_SEPARATORS = (",", ";", "\t")  # what spreadsheets save with, by their language
+_RATINGS = {
+    **dict.fromkeys(("yes", "y", "1", "1.0", "true"), True),
+    **dict.fromkeys(("no", "n", "0", "0.0", "false"), False),
+}
+_PROBLEMS = 20
+_FORMULA = "=+\\-@＝＋－＠"
+_RISKY = re.compile(rf"'*\s*[{_FORMULA}\x00-\x1f\x7f]")
+_INSIDE = re.compile(rf"(?<=[,;\t\r\n\"])('*)(?=[ \u00a0]*[{_FORMULA}])")
+_INSIDE_NEUTRAL = re.compile(rf"(?<=[,;\t\r\n\"])'('*)(?=[ \u00a0]*[{_FORMULA}])")
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What one annotator was given and what came back; a decision without a rating is in `decisions` alone."""
+
+    name: str
+    decisions: Mapping[str, Decision]
+    ratings: Mapping[str, bool]
+    notes: Mapping[str, str]
+
+
+def neutral(text: str) -> str:
+    """The text as a cell that no spreadsheet takes for a formula."""
+    start = "'" if _RISKY.match(text) else ""
+    return _INSIDE.sub(r"'\1", start + text)
+
+
+def undone(cell: str) -> str:
+    """The text that a neutral cell stands for."""
+    text = _INSIDE_NEUTRAL.sub(r"\1", cell)
+    return text[1:] if text.startswith("'") and _RISKY.match(text) else text
+
+
+def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
+    """Write a sheet to be filled in; a file that is there already may hold somebody's ratings, and is left alone."""
+    if path.exists():
+        raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
+    text = io.StringIO(newline="")
+    rows = csv.writer(text, quoting=csv.QUOTE_ALL)
+    rows.writerow(_COLUMNS)
+    for one in decisions:
+        given = (one.data, one.module, one.question, one.shown, one.decided)
+        rows.writerow([one.key, *map(neutral, given), CRITERIA[one.module], "", "", _check(one)])
+    part = path.with_name(f"{path.name}.part")
+    try:
+        # With its mark, or Excel reads the letters of UTF-8 as others.
+        part.write_bytes(text.getvalue().encode("utf-8-sig"))
+        part.replace(path)
+    except OSError as error:
+        raise InputError(
+            f"The sheet cannot be written to {path}: {error.strerror or error}.", "Choose another --out."
+        ) from error
+
+
+def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
+    """The sheets of several annotators, each named by its file, or by its path where two files have the same name."""
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError("A sheet was given twice.", "Name each annotator's sheet once.")
+    stems = [path.stem for path in paths]
+    return [read_sheet(path, path.stem if stems.count(path.stem) == 1 else str(path)) for path in paths]
+
+
+def read_sheet(path: Path, name: str) -> Sheet:
+    """What stands in a sheet; every cell that cannot be right is named, with its row and column."""
+    header, *records = _records(path)
+    reading = _Reading(path, header)
+    for number, record in enumerate(records, 2):
+        if any(cell.strip() for cell in record):
+            reading.add(number, record)
+    return reading.end(name)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A sheet while its rows are read."""
+
+    path: Path
+    header: Sequence[str]
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    ratings: dict[str, bool] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    at: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for place, title in enumerate(self.header):
+            known = title.strip().casefold()
+            if known in self.at:
+                self._say(1, place, f"there is a column '{known}' already")
+            elif known in _COLUMNS:
+                self.at[known] = place
+            elif known:
+                self._say(1, place, f"a sheet has no column '{_cut(title)}'")
+        missing = [column for column in _COLUMNS if column not in self.at and column != "criterion"]
+        if missing:
+            raise InputError(
+                f"{self.path} is no sheet: it lacks {', '.join(missing)}.", "Give what hoptree annotate wrote."
+            )
+
+    def add(self, row: int, record: Sequence[str]) -> None:
+        for place, cell in enumerate(record):
+            if cell.strip() and place not in self.at.values():
+                self._say(row, place, f"'{_cut(cell)}' stands in no column")
+        cells = {column: record[place] if place < len(record) else "" for column, place in self.at.items()}
+        texts = {column: undone(cells[column]).replace("\r\n", "\n") for column in _GIVEN}
+        decision = self._decision(row, cells, texts)
+        rating = self._rating(row, cells)
+        if decision is None:
+            return
+        if decision.key in self.decisions:
+            self._say(row, self.at["item"], f"{decision.key} has a row already")
+            return
+        self.decisions[decision.key] = decision
+        if rating is not None:
+            self.ratings[decision.key] = rating
+        if note := undone(cells["note"]).strip():
+            self.notes[decision.key] = note
+
+    def _decision(self, row: int, cells: Mapping[str, str], texts: Mapping[str, str]) -> Decision | None:
+        key, check = cells["item"].strip(), cells["check"].strip()
+        module = next((one for one in MODULES if one == texts["module"].strip() and key.startswith(f"{one}-")), None)
+        if module is None:
+            column = "item" if texts["module"].strip() in MODULES else "module"
+            self._say(row, self.at[column], f"'{_cut(cells[column])}' is not what was written there")
+            return None
+        found = Decision(key, texts["data"], module, texts["question"], texts["shown"], texts["decided"])
+        written = check.removeprefix("x").split("-")
+        if len(written) != len(_GIVEN):
+            self._say(row, self.at["check"], f"'{_cut(check)}' is not what was written there")
+            return None
+        changed = [column for column, mine, was in zip(_GIVEN, _digests(found), written, strict=True) if mine != was]
+        for column in changed:
+            self._say(row, self.at[column], f"'{_cut(cells[column])}' is not what was written there")
+        return None if changed else found
+
+    def _rating(self, row: int, cells: Mapping[str, str]) -> bool | None:
+        said = undone(cells["rating"]).strip().casefold()
+        if said and said not in _RATINGS:
+            self._say(row, self.at["rating"], f"'{_cut(cells['rating'])}' is neither yes nor no")
+        elif not said and undone(cells["note"]).strip().casefold() in _RATINGS:
+            self._say(row, self.at["note"], f"'{_cut(cells['note'])}' is a rating, and belongs under rating")
+        return _RATINGS.get(said)
+
+    def _say(self, row: int, place: int, what: str) -> None:
+        title = self.header[place].strip() if place < len(self.header) else ""
+        self.problems.append(f"{_letters(place)}{row}{f' ({_cut(title)})' if title else ''}: {what}")
+
+    def end(self, name: str) -> Sheet:
+        if self.problems:
+            more = len(self.problems) - _PROBLEMS
+            told = "; ".join(self.problems[:_PROBLEMS]) + (f"; and {more:,} more" if more > 0 else "")
+            raise InputError(
+                f"{self.path} cannot be used as it is. {told}.",
+                "Mend these cells and save it as CSV in UTF-8: only rating (yes, no, or empty) and note are filled in.",
+            )
+        if not self.decisions:
+            raise InputError(f"{self.path} holds no decisions.", "Give what hoptree annotate wrote.")
+        return Sheet(name, self.decisions, self.ratings, self.notes)
+
+
+def _records(path: Path) -> list[list[str]]:
+    """The rows, with the separator that the first one has."""
+    try:
+        data = path.read_bytes()
+        utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+        text = data.decode("utf-16" if utf_16 else "utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give an annotation sheet.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not in UTF-8: some letters of it are lost.", "Save it again, as CSV in UTF-8."
+        ) from error
+    first = text.partition("\n")[0]
+    separator = max(_SEPARATORS, key=first.count)
+    try:
+        records = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path} is no CSV: {error}.", "Save it again, as CSV in UTF-8.") from error
+    return records or [[]]
+
+
+def _digests(decision: Decision) -> list[str]:
+    """A few digits for each text of a row, whatever its line ends: which of them was changed can be told."""
+    found = []
+    for column in _GIVEN:
+        text = " ".join(getattr(decision, column).split())
+        said = f"{decision.key}\0{column}\0{text}".encode("utf-8", "replace")
+        found.append(hashlib.sha256(said).hexdigest()[:4])
+    return found
+
+
+def _check(decision: Decision) -> str:
+    return "x" + "-".join(_digests(decision))
+
+
+def _letters(place: int) -> str:
+    """The letters of a column, as spreadsheets count: A to Z, AA and so on."""
+    place, letter = divmod(place, 26)
+    return (_letters(place - 1) if place else "") + chr(ord("A") + letter)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else f"{text[:39]}…"
