@@ -58,9 +58,9 @@ def test_from_the_run_to_the_table(home: Path) -> None:
     assert done.stdout.splitlines()[0] == "6 decisions to rate, in sheet.csv"
     assert "2 of 6 self-knowledge" in done.stdout and "2 of 3 decomposition" in done.stdout
     refused(hoptree(home, "annotate", "run", "--out", "sheet.csv"), "may hold ratings", "another --out")
-    fill(home, "ann.csv", "", "", "yes", "no", "yes", "no")
-    fill(home, "ben.csv", "", "", "yes", "yes", "yes", "no")
-    done = hoptree(home, "ratings", "ann.csv", "ben.csv", "--model", "scripted/judge.json")
+    fill(home, "first.csv", "", "", "yes", "no", "yes", "no")
+    fill(home, "second.csv", "", "", "yes", "yes", "yes", "no")
+    done = hoptree(home, "ratings", "first.csv", "second.csv", "--model", "scripted/judge.json")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("6 decisions")
@@ -72,7 +72,7 @@ def test_from_the_run_to_the_table(home: Path) -> None:
         "the model says what most people say: " in done.stdout and "decomposition 50.0 %, kappa 0.00 (2)" in done.stdout
     )
     assert "Krippendorff's alpha: self-knowledge n/a" in done.stdout
-    assert "ann left 2 of 6 without a rating" in done.stdout
+    assert "first left 2 of 6 without a rating" in done.stdout
 
 
 def test_every_decision_as_json(home: Path) -> None:
@@ -101,9 +101,9 @@ def test_a_seed_draws_the_same_again(home: Path) -> None:
 def test_what_cannot_be_used_is_refused(home: Path) -> None:
     refused(hoptree(home, "annotate", "nowhere", "--out", "sheet.csv"), "holds no run")
     assert hoptree(home, "annotate", "run", "--out", "sheet.csv").returncode == 0
-    path = fill(home, "ann.csv", "", "", "dunno", "no")
+    path = fill(home, "first.csv", "", "", "dunno", "no")
     before = path.read_bytes()
-    refused(hoptree(home, "ratings", "ann.csv"), "H4 (rating): 'dunno' is neither yes nor no")
+    refused(hoptree(home, "ratings", "first.csv"), "H4 (rating): 'dunno' is neither yes nor no")
     assert path.read_bytes() == before
     refused(hoptree(home, "ratings", "run/run.json"), "is no sheet")
     refused(hoptree(home, "ratings", "sheet.csv", "-m", "nonsense"), "names no model")

@@ -246,7 +246,7 @@ def sheet(name: str, decisions: list[Decision], said: str) -> Sheet:
 
 def test_means_by_module_and_data_set() -> None:
     some = [made("a", data="x"), made("b", data="x"), made("c", data="y"), made("d", "relevance", RELEVANT, data="y")]
-    told = sum_up([sheet("ann", some, "yn.y"), sheet("ben", some, "yynn")])
+    told = sum_up([sheet("first", some, "yn.y"), sheet("second", some, "yynn")])
     assert told["decisions"] == 4 and told["counts"] == {
         "know": {"x": 2, "y": 1},
         "relevance": {"y": 1},
@@ -256,9 +256,9 @@ def test_means_by_module_and_data_set() -> None:
     assert know["all"]["mean"] == pytest.approx((1 + 0.5 + 0) / 3) and know["all"]["decisions"] == 3
     assert {data: mean["mean"] for data, mean in know["data"].items()} == {"x": 0.75, "y": 0.0}
     assert told["people"]["decompose"] == {"all": None, "data": {}}
-    ann, ben = told["annotators"]
-    assert (ann["rated"], ann["blank"], ann["means"]["know"]["all"]["mean"]) == (3, 1, 0.5)
-    assert (ben["rated"], ben["means"]["relevance"]["all"]["mean"]) == (4, 0.0)
+    first, second = told["annotators"]
+    assert (first["rated"], first["blank"], first["means"]["know"]["all"]["mean"]) == (3, 1, 0.5)
+    assert (second["rated"], second["means"]["relevance"]["all"]["mean"]) == (4, 0.0)
     assert told["agreement"]["know"] == {
         "decisions": 2,
         "alpha": krippendorff_alpha([[True, True], [False, True]]),
@@ -268,7 +268,7 @@ def test_means_by_module_and_data_set() -> None:
 
 def test_the_model_is_held_against_what_most_people_say() -> None:
     some = [made(letter) for letter in "abcdef"]
-    people = [sheet("ann", some, "yynny."), sheet("ben", some, "yynnn."), sheet("cy", some, "nyny..")]
+    people = [sheet("first", some, "yynny."), sheet("second", some, "yynnn."), sheet("third", some, "nyny..")]
     right = {"a": True, "b": False, "c": False, "d": None, "e": True, "f": True}
     model = ModelRatings("m", {}, tuple(ModelRating(f"know-{key}", said) for key, said in right.items()))
     told = sum_up(people, model)["model"]

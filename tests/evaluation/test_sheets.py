@@ -69,7 +69,7 @@ def filled(tmp_path: Path, change: Callable[[list[list[str]]], None], **how: str
     """The sheet with something done to its rows, saved as a spreadsheet would."""
     rows = cells(out(tmp_path))
     change(rows)
-    return save(tmp_path / "ann.csv", rows, **how)
+    return save(tmp_path / "first.csv", rows, **how)
 
 
 def column(name: str) -> int:
@@ -87,7 +87,7 @@ def rate(*said: str) -> Callable[[list[list[str]]], None]:
 
 
 def read(path: Path) -> Sheet:
-    return read_sheet(path, "ann")
+    return read_sheet(path, "first")
 
 
 def test_what_goes_out_comes_back(tmp_path: Path) -> None:
@@ -205,10 +205,10 @@ def test_a_sheet_is_never_written_over(tmp_path: Path) -> None:
 
 
 def test_annotators_are_told_apart_by_their_files(tmp_path: Path) -> None:
-    places = [tmp_path / name for name in ("ann.csv", "a/ben.csv", "b/ben.csv")]
+    places = [tmp_path / name for name in ("first.csv", "a/second.csv", "b/second.csv")]
     for place in places:
         place.parent.mkdir(exist_ok=True)
         write_sheet(place, ITEMS)
-    assert [sheet.name for sheet in read_sheets(places)] == ["ann", str(places[1]), str(places[2])]
+    assert [sheet.name for sheet in read_sheets(places)] == ["first", str(places[1]), str(places[2])]
     with pytest.raises(InputError, match="given twice"):
-        read_sheets([places[0], tmp_path / "a" / ".." / "ann.csv"])
+        read_sheets([places[0], tmp_path / "a" / ".." / "first.csv"])

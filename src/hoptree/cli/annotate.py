@@ -44,8 +44,8 @@ def annotate(
 
     \b
     hoptree annotate runs/ra-isf-table5 --sample 40 --seed 1 --out sheet.csv
-    cp sheet.csv ann.csv; cp sheet.csv ben.csv       (… they fill in 'rating')
-    hoptree ratings ann.csv ben.csv --model openai/NAME
+    cp sheet.csv first.csv; cp sheet.csv second.csv       (… they fill in 'rating')
+    hoptree ratings first.csv second.csv --model openai/NAME
     """
     from hoptree.evaluation.decisions import draw_of_runs
     from hoptree.evaluation.report import find_runs
@@ -88,8 +88,8 @@ def ratings(
     or No is no rating, and counted. Its replies are remembered; an empty sheet will do for it.
 
     \b
-    hoptree ratings ann.csv ben.csv
-    hoptree ratings ann.csv ben.csv --model openai/NAME --json
+    hoptree ratings first.csv second.csv
+    hoptree ratings first.csv second.csv --model openai/NAME --json
     """
     from hoptree.evaluation.ratings import sum_up
     from hoptree.evaluation.sheets import read_sheets
