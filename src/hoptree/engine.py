@@ -15,6 +15,7 @@ from typing import Any, ParamSpec
 
 from hoptree import __version__
 from hoptree.errors import BudgetSpent, CacheError, ConfigError, HoptreeError, InputError, InternalError
+from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.methods.registry import check_role, find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
@@ -38,10 +39,11 @@ MAX_QUESTION = 8_000
 class Engine:
     """A method, a model and a corpus, ready to answer any number of questions at once.
 
+    `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
     `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
     `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
-    remembers nothing. Use it as an async context manager: it closes what it opened, not a model or retriever that was
-    handed to it.
+    remembers nothing. Use it as an async context manager: it closes what it opened, not a model, retriever or graph that
+    was handed to it.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Engine:
         concurrency: int | None = None,
         listeners: Sequence[Listener] = (),
         roles: Mapping[str, str | Model] | None = None,
+        graph: str | Path | KnowledgeGraph | None = None,
     ) -> None:
         if budget and budget.cost is not None and prices is None:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
@@ -67,9 +70,10 @@ class Engine:
         self.options = read_options(self.method, options or {})
         self.retriever = _open_corpus(corpus, retriever, rerank)
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
-        self._opened: list[Model | Retriever] = [
+        self.graph = _open_graph(graph)
+        self._opened: list[Model | Retriever | KnowledgeGraph] = [
             part
-            for part, given in ((self.model, model), (self.retriever, corpus))
+            for part, given in ((self.model, model), (self.retriever, corpus), (self.graph, graph))
             if isinstance(given, str | Path) and part is not None
         ]
         self.roles = self._open_roles(roles or {}, base_url)
@@ -138,6 +142,7 @@ class Engine:
             budget=self._budget,
             prices=self._prices,
             roles=self.roles,
+            graph=self.graph,
         )
         trace.add(
             "start",
@@ -150,6 +155,7 @@ class Engine:
             model=self.model.name,
             roles={role: model.name for role, model in self.roles.items()},
             corpus=self.retriever.identity if self.retriever else None,
+            **({"graph": self.graph.identity} if self.graph else {}),
             fidelity=self.method.fidelity(self.options),
             version=__version__,
         )
@@ -207,6 +213,7 @@ async def aask(
     trace: str | Path | None = None,
     listeners: Sequence[Listener] = (),
     roles: Mapping[str, str | Model] | None = None,
+    graph: str | Path | KnowledgeGraph | None = None,
 ) -> Result:
     """Answer one question; a failure is raised."""
     writer = TraceFile(Path(trace)) if trace else None
@@ -225,6 +232,7 @@ async def aask(
             cache=cache,
             listeners=(*listeners, writer) if writer else listeners,
             roles=roles,
+            graph=graph,
         ) as engine:
             result = await engine.ask(question)
     finally:
@@ -279,3 +287,11 @@ def _open_corpus(corpus: str | Path | Retriever | None, kind: str, rerank: str) 
 
         corpus = sample_index()
     return open_retriever(corpus, kind, rerank=rerank)
+
+
+def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:
+    if graph is None or not isinstance(graph, str | Path):
+        return graph
+    from hoptree.graph.opening import open_graph
+
+    return open_graph(str(graph), cached=False)  # what it says is remembered with the models' replies

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import math
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +15,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.models.hf_asking import WORDS, ask, ask_all, asking, mixed, texts
 
 from hoptree.errors import ConfigError, EndpointError, HoptreeError, MissingExtra, MissingModel
 from hoptree.models import open_model
 from hoptree.models.catalogue import Entry, find, is_complete
-from hoptree.models.model import Message, Reply, Request
+from hoptree.models.model import Reply, Request
 
 torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
@@ -32,7 +32,6 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-WORDS = ("red", "green", "blue", "one", "two", "three", "river", "hill", "town", "who", "wrote", "where", "is", "the")
 RULES = "Answer in one word and never explain anything at all to anybody. " * 9
 
 
@@ -91,43 +90,6 @@ def opened(folders: dict[str, Path]) -> Iterator[Callable[..., Any]]:
     yield open_one
     for model in models:
         asyncio.run(model.aclose())
-
-
-def asking(text: str = "who wrote it", **options: Any) -> Request:
-    return Request((Message("user", text),), **{"max_tokens": 12, **options})
-
-
-def mixed(count: int, most_words: int = 60, **options: Any) -> list[Request]:
-    """Requests of very different lengths, in the prompt and in the reply."""
-    chance = random.Random(5)
-    return [
-        asking(
-            " ".join(chance.choices(WORDS, k=chance.randint(1, most_words))),
-            **{"max_tokens": chance.randint(1, 30), **options},
-        )
-        for _ in range(count)
-    ]
-
-
-def ask(model: Any, request: Request) -> Reply:
-    reply: Reply = asyncio.run(model.generate(request, step="test"))
-    return reply
-
-
-def ask_all(model: Any, requests: Sequence[Request], gap: float = 0.0) -> list[Reply]:
-    async def one(request: Request, wait: float) -> Reply:
-        await asyncio.sleep(wait)
-        reply: Reply = await model.generate(request, step="test")
-        return reply
-
-    async def together() -> list[Reply]:
-        return await asyncio.gather(*(one(request, gap * number) for number, request in enumerate(requests)))
-
-    return asyncio.run(together())
-
-
-def texts(replies: Sequence[Reply]) -> list[str]:
-    return [choice.text for reply in replies for choice in reply.choices]
 
 
 def by_transformers(model: Any, requests: Sequence[Request]) -> list[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BaseURL",
     "Concurrency",
+    "Graph",
     "Model",
     "NoCache",
     "Roles",
@@ -44,6 +45,12 @@ Model = Annotated[
         envvar="HOPTREE_MODEL",
         help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
         show_default=False,
+    ),
+]
+Graph = Annotated[
+    str | None,
+    typer.Option(
+        help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.", show_default=False
     ),
 ]
 Settings = Annotated[
@@ -72,6 +79,7 @@ def ask(
             show_default=False,
         ),
     ] = None,
+    graph: Graph = None,
     retriever: RetrieverKind = "bm25",
     rerank: Rerank = "",
     model: Model = "",
@@ -116,6 +124,7 @@ def ask(
             method=method,
             model=model or DEFAULT_MODEL,
             corpus=corpus,
+            graph=graph,
             retriever=retriever,
             rerank=rerank,
             options=options,

@@ -14,11 +14,13 @@ import typer
 from hoptree import __version__
 from hoptree.cli import (
     align,
+    annotate,
     ask,
     boundary,
     compare,
     demo,
     eval_retrieval,
+    graph,
     index,
     judge,
     machine,
@@ -54,10 +56,13 @@ app.command("ask")(ask.ask)
 app.command("show")(ask.show)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
+app.add_typer(graph.app, name="graph")
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
 app.command("run")(run.run)
 app.command("boundary")(boundary.boundary)
 app.command("judge")(judge.judge)
+app.command("annotate")(annotate.annotate)
+app.command("ratings")(annotate.ratings)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)

@@ -14,6 +14,7 @@ import typer
 from hoptree.cli.ask import (
     BaseURL,
     Concurrency,
+    Graph,
     Model,
     NoCache,
     Roles,
@@ -58,6 +59,7 @@ def run(
         str | None,
         typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
     ] = None,
+    graph: Graph = None,
     retriever: Annotated[
         str, typer.Option(help="bm25, linked, dense or hybrid.  [default: bm25]", show_default=False)
     ] = "",
@@ -154,12 +156,14 @@ def run(
         **({"judge": judge} if judge else {}),
         **({"judge_base_url": judge_base_url} if judge_base_url else {}),
     }
-    if experiment is not None and (corpus or name):
-        raise InputError("An experiment file names its own corpora and runs.", "Leave out --corpus and --name.")
+    if experiment is not None and (corpus or graph or name):
+        raise InputError(
+            "An experiment file names its own corpora, graphs and runs.", "Leave out --corpus, --graph and --name."
+        )
     if experiment is not None:
         planned = read_plan(experiment, data or experiment.parent, given)
     elif data is not None:
-        planned = [Planned("", "", None, Experiment(data=data, corpus=corpus, name=name, **given))]
+        planned = [Planned("", "", None, Experiment(data=data, corpus=corpus, graph=graph, name=name, **given))]
     else:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
     ways = Ways(

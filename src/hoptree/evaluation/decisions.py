@@ -143,7 +143,7 @@ class _Reading:
     """The events of one question, made into decisions."""
 
     def __init__(self, run: Mapping[str, object], row: Row, events: Sequence[Event]) -> None:
-        self._of, self._data, self._row = str(run["id"]), str(run["data_name"]), row
+        self._data, self._row = str(run["data_name"]), row
         self._decided = [event for event in events if event["event"] == "decision"]
         self._asked: dict[int, str] = {}
         self._recalled: dict[int, str] = {}
@@ -181,7 +181,7 @@ class _Reading:
 
     def _made(self, module: Module, node: int, shown: str, decided: str) -> Decision:
         question = _line(self._asked[node])
-        said = json.dumps([self._of, self._row.id, module, question, shown, decided])
+        said = json.dumps([self._data, self._row.id, module, question, shown, decided])
         # The name in front keeps spreadsheets from reading digits with an e among them as a number.
         key = f"{module}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
         return Decision(key, _line(self._data), module, question, shown, decided)

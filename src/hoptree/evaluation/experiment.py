@@ -45,6 +45,7 @@ class Experiment:
     method: str = "taikc"
     model: str = DEFAULT_MODEL
     corpus: str | None = None
+    graph: str | None = None
     retriever: str = "bm25"
     rerank: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -109,6 +110,7 @@ class Experiment:
             method=self.method,
             model=model or self.model,
             corpus=self.corpus,
+            graph=self.graph,
             retriever=self.retriever,
             rerank=self.rerank,
             options=self.options,
@@ -132,6 +134,7 @@ def described(
         "data": data.digest,
         "questions": hashlib.sha256("\n".join(ids).encode("utf-8", "replace")).hexdigest()[:16],
         "corpus": engine.retriever.identity if engine.retriever else None,
+        **({"graph": engine.graph.identity} if engine.graph else {}),
         "method": experiment.method,
         "options": options,
         "prompts": prompts_digest(experiment.method),

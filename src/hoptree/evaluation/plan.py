@@ -10,7 +10,7 @@
       taikc external: {method: taikc, options: {source: external}}
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
-of the data. A data set may have a `limit` of its own. `method: boundary` measures what a model knows of what it knows
+of the data. A data set may have a `limit` of its own, and a knowledge `graph`: a folder, a URL, or wikidata. `method: boundary` measures what a model knows of what it knows
 (hoptree boundary).
 """
 
@@ -32,8 +32,8 @@ from hoptree.runtime.context import Prices
 __all__ = ["Planned", "read_plan"]
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
-_SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "name"}))
-_OF_A_DATA_SET = ("questions", "corpus", "limit")
+_SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
+_OF_A_DATA_SET = ("questions", "corpus", "graph", "limit")
 _OF_A_MODEL = ("model", "base_url", "prices")
 
 
@@ -73,11 +73,19 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             experiment = (BoundaryExperiment if boundary else Experiment)(
                 data=root / str(places["questions"]),
                 corpus=str(corpus) if corpus else None,
+                graph=_graph(places, root) if not boundary else None,
                 name=f"{run_name} on {data_name}",
                 **_converted({**said, **limit}, path),
             )
             planned.append(Planned(str(data_name), run_name, corpus, experiment))
     return planned
+
+
+def _graph(places: Mapping[str, Any], root: Path) -> str | None:
+    """Where the graph of a data set is: below the folder of the data, unless it is on the network."""
+    if not (said := places.get("graph")):
+        return None
+    return str(said) if said == "wikidata" or "://" in str(said) else str(root / str(said))
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:

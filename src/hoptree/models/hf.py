@@ -45,6 +45,7 @@ class Settings:
 class HFModel:
     """Weights in the form of transformers, or GGUF, as a model: `hf/FOLDER`, `hf/NAME`, `hf/FILE.gguf`.
 
+    It reads and writes in one sequence, or has an encoder that reads and a decoder that writes, as T5 and BART have.
     Loaded by the first call. Requests that come at the same time run as one batch, whose rows times the longest of
     them stay within `max_batch_tokens`. Only the request's temperature decides how tokens are chosen; what a model's
     makers recommend besides (top_p, penalties) does not.
@@ -187,20 +188,26 @@ class _Engine:
             return self._ready
 
     def _load(self) -> _Ready:
-        from hoptree.models.batching import Batcher
-        from hoptree.models.hf_text import Text
+        from hoptree.models.batching import Batcher, DecoderOnly, EncoderDecoder, Passes
+        from hoptree.models.hf_text import OneSequence, Prompts, SourceAndTarget, Text
         from hoptree.models.hf_weights import load
 
         chosen = self._settings
         loaded = load(chosen.source, dtype=DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
+        if loaded.model.config.is_encoder_decoder:
+            start = _start_tokens(chosen.source.name, loaded)
+            prompts: Prompts = SourceAndTarget(loaded.tokenizer, loaded.context, start)
+            passes: Passes = EncoderDecoder(loaded.model, chosen.device)
+        else:
+            prompts = OneSequence(loaded.tokenizer, loaded.context)
+            passes = DecoderOnly(loaded.model, chosen.device, ROWS)
         batcher = Batcher(
-            loaded.model,
+            passes,
             end_tokens=_end_tokens(loaded),
             max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
             max_rows=ROWS,
-            device=chosen.device,
         )
-        return _Ready(loaded, Text(loaded.tokenizer, loaded.context), batcher)
+        return _Ready(loaded, Text(loaded.tokenizer, prompts), batcher)
 
 
 def _device(name: str) -> str:
@@ -223,13 +230,31 @@ def _end_tokens(loaded: Loaded) -> frozenset[int]:
     return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
 
 
+def _start_tokens(name: str, loaded: Loaded) -> list[int]:
+    """What a decoder beside an encoder is given first: its start, and what its makers let every reply begin with."""
+    said, config = loaded.model.generation_config, loaded.model.config
+    start = said.decoder_start_token_id
+    start = getattr(config, "decoder_start_token_id", None) if start is None else start
+    if not isinstance(start, int):
+        raise ConfigError(
+            f"{name} does not say with which token its decoder starts.",
+            "Write decoder_start_token_id into its generation_config.json.",
+        )
+    return [start, *([] if said.forced_bos_token_id is None else [said.forced_bos_token_id])]
+
+
 def _tokens_that_fit(model: Any, device: str) -> int:
     if not device.startswith("cuda"):
         return TOKENS_WITHOUT_DEVICE
     torch: Any = importlib.import_module("torch")
-    config = model.config.get_text_config()
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(max(1, min(TOKENS_WITH_DEVICE, free // 2 // _bytes_a_token(model))))
+
+
+def _bytes_a_token(model: Any) -> int:
+    """What the keys and values of one token take, in all layers that write."""
+    config = model.config.get_text_config(decoder=True)
+    layers = getattr(config, "num_decoder_layers", None) or config.num_hidden_layers
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    bytes_a_token = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(max(1, min(TOKENS_WITH_DEVICE, free // 2 // bytes_a_token)))
+    return int(2 * layers * heads * size * model.dtype.itemsize)

@@ -3,60 +3,129 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from hoptree.errors import EndpointError
 from hoptree.models.batching import Row
-from hoptree.models.model import Choice, Reply, Request, Token, TokenUsage
+from hoptree.models.model import Choice, Message, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
-__all__ = ["Text"]
+__all__ = ["OneSequence", "Opening", "Prompts", "SourceAndTarget", "Text", "plain_chat"]
 
 # What a tokenizer writes for bytes that are no whole character yet.
 _UNFINISHED = "\ufffd"
 
 
-class Text:
-    """A tokenizer with its chat template, for a model that knows `context` positions."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What comes before a reply, and how many tokens that can have; `begin` is for a decoder beside an encoder."""
+
+    prompt: list[int]
+    room: int
+    begin: list[int] = field(default_factory=list)
+
+
+class Prompts(Protocol):
+    """How a request becomes the tokens that a model reads."""
+
+    def opening(self, request: Request) -> Opening: ...
+
+
+class OneSequence:
+    """The prompts of a model with a chat template that reads and writes in one sequence of `context` positions."""
 
     def __init__(self, tokenizer: Any, context: int) -> None:
         self._tokenizer = tokenizer
         self._context = context
+
+    def opening(self, request: Request) -> Opening:
+        text = _templated(self._tokenizer, request.messages) + request.prefix
+        prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        if len(prompt) >= self._context:
+            raise _too_long(len(prompt), self._context)
+        return Opening(prompt, self._context - len(prompt))
+
+
+class SourceAndTarget:
+    """The prompts of a model with an encoder: it reads the messages, and the decoder begins with `start`.
+
+    Both know `context` positions. Without a chat template the messages are plain text.
+    """
+
+    def __init__(self, tokenizer: Any, context: int, start: Sequence[int]) -> None:
+        self._tokenizer = tokenizer
+        self._context = context
+        self._start = list(start)
+
+    def opening(self, request: Request) -> Opening:
+        templated = bool(self._tokenizer.chat_template)
+        text = _templated(self._tokenizer, request.messages) if templated else plain_chat(request.messages)
+        # A template writes the special tokens of its model itself.
+        prompt: list[int] = self._tokenizer.encode(text, add_special_tokens=not templated)
+        if not prompt:
+            raise EndpointError("The prompt is empty.", "Ask something.", exit_code=2)
+        begin = self._start + self._tokenizer.encode(request.prefix, add_special_tokens=False)
+        longest = max(len(prompt), len(begin) + 1)
+        if longest > self._context:
+            raise _too_long(longest, self._context)
+        return Opening(prompt, self._context - len(begin), begin)
+
+
+def plain_chat(messages: Sequence[Message]) -> str:
+    """A chat for a model that knows none: what is said, without saying by whom, in paragraphs."""
+    return "\n\n".join(message.content for message in messages)
+
+
+def _templated(tokenizer: Any, messages: Sequence[Message]) -> str:
+    said = [{"role": message.role, "content": message.content} for message in messages]
+    try:
+        return str(tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
+    except Exception as error:  # the template is a program of the model's makers
+        raise EndpointError(
+            f"The model's chat template refused the messages: {error}.",
+            "Some models take no system message; choose another model.",
+        ) from error
+
+
+def _too_long(tokens: int, context: int) -> EndpointError:
+    return EndpointError(
+        f"The prompt has {tokens} tokens and the model's context {context}.",
+        "Read fewer passages (--set k=…), or choose a model with a longer context.",
+    )
+
+
+class Text:
+    """A tokenizer, and the form in which its model takes `prompts`."""
+
+    def __init__(self, tokenizer: Any, prompts: Prompts) -> None:
+        self._tokenizer = tokenizer
+        self._prompts = prompts
         self._pieces: dict[int, str] = {}
 
     def rows(self, request: Request) -> list[Row]:
         """One row a sample, with seeds counted up from the request's."""
-        prompt = self._prompt(request)
-        room = self._context - len(prompt)
-        if room < 1:
-            raise EndpointError(
-                f"The prompt has {len(prompt)} tokens and the model's context {self._context}.",
-                "Read fewer passages (--set k=…), or choose a model with a longer context.",
-            )
-        most = max(1, min(request.max_tokens, room))
+        opening = self._prompts.opening(request)
+        most = max(1, min(request.max_tokens, opening.room))
         ends = self._ends(request.stop) if request.stop else None
         return [
-            Row(prompt, most, request.temperature, request.seed + sample, request.top_logprobs, ends)
+            Row(
+                prompt=opening.prompt,
+                begin=opening.begin,
+                max_tokens=most,
+                temperature=request.temperature,
+                seed=request.seed + sample,
+                top=request.top_logprobs,
+                ends=ends,
+            )
             for sample in range(request.n)
         ]
 
     def reply(self, request: Request, rows: Sequence[Row]) -> Reply:
         # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
         written = sum(len(row.output) for row in rows)
-        usage = TokenUsage(len(rows[0].prompt), rows[0].cached, written)
+        usage = TokenUsage(rows[0].read, rows[0].cached, written)
         return Reply(tuple(self._choice(request, row) for row in rows), usage)
-
-    def _prompt(self, request: Request) -> list[int]:
-        messages = [{"role": message.role, "content": message.content} for message in request.messages]
-        try:
-            text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # the template is a program of the model's makers
-            raise EndpointError(
-                f"The model's chat template refused the messages: {error}.",
-                "Some models take no system message; choose another model.",
-            ) from error
-        prompt: list[int] = self._tokenizer.encode(text + request.prefix, add_special_tokens=False)
-        return prompt
 
     def _decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))

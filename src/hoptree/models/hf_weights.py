@@ -18,6 +18,8 @@ from hoptree.models.catalogue import CATALOGUE, file_digest, located
 __all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "load", "source_of", "weights_digest"]
 
 WEIGHTS = ".safetensors"
+# Those whose decoders tell positions by distance, and those that look them up in a table.
+ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 # What besides the weights decides what a model says: its configuration, tokenizer and chat template.
 _BESIDE = ("*.json", "*.jinja", "*.txt", "*.model")
@@ -34,7 +36,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A tokenizer and a model of transformers, ready for the batch, and the most tokens its positions allow."""
+    """A tokenizer and a model of transformers, ready for the batch, and the most tokens its positions allow.
+
+    With an encoder, these are the most that it reads, and the most that the decoder writes.
+    """
 
     tokenizer: Any
     model: Any
@@ -104,7 +109,6 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
     """Load a model to run in batches; `dtype` is torch's name of a number type."""
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
-    register_attention()
     options: dict[str, Any] = {"trust_remote_code": False}
     if source.file is not None:
         where = str(source.file.parent)
@@ -112,16 +116,20 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
     else:
         where = str(source.folder or source.name)
     with _quiet(transformers), _loading(source.name):
+        config = transformers.AutoConfig.from_pretrained(where, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
+        if not (tokenizer.chat_template or config.is_encoder_decoder):
+            raise ConfigError(
+                f"{source.name} has no chat template.", "Choose a model that was trained to follow instructions."
+            )
         if source.file is None:
             options["use_safetensors"] = True  # the older form runs code when it is read
-        options.update(dtype=getattr(torch, dtype), attn_implementation="sdpa")
-        model = transformers.AutoModelForCausalLM.from_pretrained(where, **options)
+        options.update(config=config, dtype=getattr(torch, dtype))
+        make = _encoder_decoder if config.is_encoder_decoder else _decoder_only
+        model = make(source.name, where, options)
         if adapter is not None:
             model = _adapted(model, adapter, merge=dtype == "float32")
         model = model.to(device).eval()
-    _check(source.name, tokenizer, model)
-    model.set_attn_implementation(ATTENTION)
     return Loaded(tokenizer, model, _context(model.config.get_text_config()))
 
 
@@ -135,7 +143,9 @@ def _adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
     return adapted.merge_and_unload() if merge else adapted.get_base_model()
 
 
-def _check(name: str, tokenizer: Any, model: Any) -> None:
+def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:
+    transformers: Any = importlib.import_module("transformers")
+    model = transformers.AutoModelForCausalLM.from_pretrained(where, attn_implementation="sdpa", **options)
     config = model.config.get_text_config()
     known = getattr(model, "_supports_attention_backend", False) and getattr(model, "_supports_sdpa", False)
     special = [
@@ -148,12 +158,28 @@ def _check(name: str, tokenizer: Any, model: Any) -> None:
             f"{name} ({type(model).__name__}) computes its attention in a way that cannot be batched here.",
             "Serve it with another program and use --model openai/NAME with --base-url.",
         )
-    if not tokenizer.chat_template:
-        raise ConfigError(f"{name} has no chat template.", "Choose a model that was trained to follow instructions.")
+    register_attention()
+    model.set_attn_implementation(ATTENTION)
+    return model
+
+
+def _encoder_decoder(name: str, where: str, options: dict[str, Any]) -> Any:
+    transformers: Any = importlib.import_module("transformers")
+    kind = options["config"].model_type
+    if kind not in ENCODER_DECODERS:
+        raise ConfigError(
+            f"{name} is an encoder-decoder model of the kind {kind}, which cannot be batched here.",
+            f"Choose one of the kinds {', '.join(ENCODER_DECODERS)}, or serve it with another program and use "
+            "--model openai/NAME with --base-url.",
+        )
+    return transformers.AutoModelForSeq2SeqLM.from_pretrained(where, **options)
 
 
 def _context(config: Any) -> int:
-    """The positions the model knows; where rotations change with the longest text, only those before the change."""
+    """The positions the model knows; where rotations change with the longest text, only those before the change.
+
+    T5 tells positions by distance, and so reads prompts longer than the `n_positions` it was trained with.
+    """
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     most = int(getattr(config, "max_position_embeddings", 0) or 1 << 20)
     if rope.get("rope_type") in ("dynamic", "longrope"):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from math import log
 
 from hoptree.errors import CorpusError
@@ -30,6 +32,8 @@ _KEPT, _KEPT_UNNAMED = 2, 4
 """The best by words alone that always stand among the first five; more where no name leads to a passage that bears it,
 and passages are tied only by what they mention together."""
 _PERHAPS = 4
+_FURTHER = 0.001
+"""What a link still adds where it can bring a passage no nearer: of two such passages the better linked is first."""
 _WORD = re.compile(r"\w+")
 
 
@@ -47,11 +51,11 @@ class LinkWeights:
     """A passage whose name stands in the question."""
     rare_named: float = 0.3
     """How much less such a name counts the more passages mention it (a factor of the logarithm)."""
-    link: float = 1.0
+    link: float = 1.2
     """A passage whose name a seed mentions."""
     back: float = 0.2
     """A passage that mentions a seed's name."""
-    together: float = 0.4
+    together: float = 0.5
     """A passage that mentions the same name as a seed."""
     rare: float = 0.5
     """How much less a mentioned name counts the more passages mention it (a factor of the logarithm)."""
@@ -61,6 +65,14 @@ class LinkWeights:
     """A name that more documents bear is ambiguous, and not followed."""
     mentioners: int = 8
     """A name that more passages mention ties them together no more."""
+    near: float = 0.95
+    """How near links can bring a passage to the one they start from (a share of that one's score): what is found
+    through a passage is no surer than the passage itself."""
+    doubt: float = 0.075
+    """What is taken from the worth of every link: many lead nowhere."""
+    firm: float = 0.3
+    """How much better a passage must be to drive one from the first five that words alone found well: whose name the
+    question says, or which stands there with another of its page."""
     covered: tuple[float, float] = (0.8, 1.0)
     """The share of the question that one passage covers from which links count less, and where they count nothing:
     a question that one passage answers needs no links."""
@@ -106,12 +118,14 @@ class Linked:
         self._learn(query, best, named, own, passages)
         starts = {key: own[key] for key, _, _ in hits[: self._weights.seeds]}
         starts |= {key: own[key] + bonus for key, bonus in named.items() if key in passages}
-        linked, led = self._follow(query, starts, passages)
-        self._learn(query, best, linked, own, passages, fetch=False)
-        total = {
-            key: round(score + named.get(key, 0.0) + linked.get(key, 0.0), _DECIMALS) for key, score in own.items()
-        }
-        _keep(total, [key for key, _, _ in hits[: _KEPT if named or led else _KEPT_UNNAMED]])
+        worths, led = self._follow(query, starts, passages)
+        self._learn(query, best, worths, own, passages, fetch=False)
+        alone = {key: score + named.get(key, 0.0) for key, score in own.items()}
+        linked = self._lifted(worths, starts, alone)
+        total = {key: round(score + linked.get(key, 0.0), _DECIMALS) for key, score in alone.items()}
+        sure = _KEPT if named or led else _KEPT_UNNAMED
+        firm = self._firm(query, {key: passage for key, _, passage in hits[:_AMONG]}, total)
+        _keep(total, [key for place, (key, _, _) in enumerate(hits[:_AMONG]) if place < sure or key in firm])
         return self._ranked(total, own, named, linked, passages, k, where)
 
     def _learn(
@@ -157,24 +171,30 @@ class Linked:
 
     def _follow(
         self, query: str, starts: Mapping[int, float], passages: Mapping[int, Passage]
-    ) -> tuple[dict[int, float], bool]:
-        """What each passage that the starts lead to is worth (the best of the links to it), and if names led to any."""
+    ) -> tuple[dict[int, dict[int, float]], bool]:
+        """For each passage that the starts lead to, what the best link from each is worth; and if names led to any.
+
+        A name that the query says itself is no news: the passages that bear it count as named.
+        """
         weights, links = self._weights, self._links
-        said = f" {folded(query)} "
+        said = _said(query)
         enough = self._enough(query, [passages[key] for key in starts])
-        found: dict[int, float] = {}
+        found: dict[int, dict[int, float]] = {}
         led = False
 
         def give(keys: Iterable[int], worth: float, source: int) -> None:
             for key in keys:
-                if key != source and worth > found.get(key, 0.0):
-                    found[key] = worth
+                if key != source and worth > 0:
+                    worths = found.setdefault(key, {})
+                    worths[source] = max(worth, worths.get(source, 0.0))
 
         for source, strength in starts.items():
             strength *= enough
             mentions = links.mentions(source)
             ways = max(sum(1 for name in mentions if links.borne(name)), 1)
             for name in mentions:
+                if f" {name} " in said:
+                    continue
                 count = links.count(name)
                 rarity = 1 + weights.rare * log(max(count, 1))
                 worth = strength * weights.link / rarity / ways**weights.spread
@@ -182,13 +202,35 @@ class Linked:
                     led = True
                     give([key], worth * part, source)
                 # The count is of passages that are gone, too; how many there are is looked up where it may matter.
-                if 2 <= count <= _PERHAPS * weights.mentioners and f" {name} " not in said:
+                if 2 <= count <= _PERHAPS * weights.mentioners:
                     give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
             for name in {folded(name) for name in names_of(passages[source])}:
                 mentioners = links.mentioning(name, weights.mentioners)
                 rarity = 1 + weights.rare * log(max(len(mentioners), 1))
                 give(mentioners, strength * weights.back / rarity, source)
         return found, led
+
+    def _lifted(
+        self, worths: Mapping[int, Mapping[int, float]], starts: Mapping[int, float], alone: Mapping[int, float]
+    ) -> dict[int, float]:
+        """What links add to the score of each passage: nothing that brings it past the one that leads to it."""
+        near, doubt = self._weights.near, self._weights.doubt
+        return {
+            key: max(
+                max(min(worth, near * starts[source] - alone[key]) - doubt, 0.0) + _FURTHER * worth
+                for source, worth in sources.items()
+            )
+            for key, sources in worths.items()
+            if key in alone
+        }
+
+    def _firm(self, query: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
+        """Those of the first by words that others are not so much better than that they should give way."""
+        said = _said(query)
+        pages = Counter(map(_page, first.values()))
+        well = {key for key, passage in first.items() if pages[_page(passage)] > 1 or _is_named(passage, said)}
+        held = {key: score + self._weights.firm if key in well else score for key, score in total.items()}
+        return {key for key in well if held[key] >= nlargest(_AMONG, held.values())[-1]}
 
     def _enough(self, query: str, starts: Sequence[Passage]) -> float:
         """How much links count: less where one passage holds most of what the query says."""
@@ -240,8 +282,25 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
             total[key] = max(total[key], round(floor + place * 10**-_DECIMALS, _DECIMALS))
 
 
+def _said(query: str) -> str:
+    """A query in which folded names can be looked for, with a space on each side."""
+    return f" {folded(query)} "
+
+
+def _page(passage: Passage) -> str:
+    """What passages of one page have in common, whether or not they were indexed as one document."""
+    return passage.title.split(" › ")[0] or passage.document
+
+
+def _is_named(passage: Passage, said: str) -> bool:
+    return any(f" {folded(name)} " in said for name in names_of(passage))
+
+
 def _names_in(query: str, links: Links) -> list[str]:
-    """The names that stand in a query, the longest at each place; a single word must be written like a name."""
+    """The names that stand in a query, the longest at each place.
+
+    A single word must be written like a name, and not be a part of a longer one.
+    """
     words = list(_WORD.finditer(query))
     folds = [word[0].casefold() for word in words]
     found: list[str] = []
@@ -250,13 +309,27 @@ def _names_in(query: str, links: Links) -> list[str]:
         for size in range(min(_LONGEST_NAME, len(words) - at), 0, -1):
             name = " ".join(folds[at : at + size])
             if links.borne(name):
-                if size > 1 or not words[at][0].islower():
+                if size > 1 or not (words[at][0].islower() or _within_a_name(query, words, at)):
                     found.append(name)
                 at += size
                 break
         else:
             at += 1
     return found
+
+
+def _within_a_name(query: str, words: Sequence[re.Match[str]], at: int) -> bool:
+    """Whether a capital or a number begins the word before or after one: Saint in Saint Augustine, Apollo in Apollo 13.
+
+    The first word of a query has its capital for another reason.
+    """
+    for beside in (at - 1, at + 1):
+        if 0 < beside < len(words):
+            first, last = sorted((words[at].span(), words[beside].span()))
+            begins = words[beside][0][0]
+            if (begins.isupper() or begins.isdigit()) and query[first[1] : last[0]].isspace():
+                return True
+    return False
 
 
 def _stages(own: float, named: float, linked: float) -> tuple[tuple[str, float], ...]:

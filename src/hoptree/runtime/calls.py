@@ -1,4 +1,4 @@
-"""The one door to models and remote search: cache, single flight, slots, retries. Nobody else sends a request."""
+"""The one door to models, remote search and remote graphs: cache, single flight, slots, retries. Nobody else sends a request."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
+from hoptree.graph.facts import Direction, Entity, Neighbourhood
+from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.models.model import Loads, Model, Reply, Request, TokenUsage
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.cache import PASSAGES, REPLY, Form, Store
+from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
 from hoptree.runtime.limits import AdaptiveLimit
 from hoptree.values import Passage
 
@@ -80,6 +83,34 @@ class Calls:
         limit = self._limit(retriever.identity, SEARCH_SLOTS)
         key = search_key(retriever, query, k, where)
         return await self._once(key, PASSAGES, lambda: self._persist(limit, once, on_retry))
+
+    async def facts(
+        self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
+    ) -> Call[Neighbourhood]:
+        """The facts one step around an entity."""
+        key = graph_key(graph.identity, "facts", entity=entity, direction=direction, limit=limit)
+        return await self._look_up(
+            graph, key, NEIGHBOURHOOD, lambda: graph.facts(entity, direction=direction, limit=limit)
+        )
+
+    async def entities(self, graph: KnowledgeGraph, name: str, *, limit: int) -> Call[tuple[Entity, ...]]:
+        """The entities of a name."""
+        key = graph_key(graph.identity, "entities", name=name, limit=limit)
+        return await self._look_up(graph, key, ENTITIES, lambda: graph.entities(name, limit=limit))
+
+    async def _look_up(
+        self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
+    ) -> Call[T]:
+        """What a graph says; one beyond this process knows by itself when to wait and to try again."""
+
+        async def timed() -> tuple[T, float]:
+            began = time.perf_counter()
+            return await ask(), time.perf_counter() - began
+
+        if not graph.remote:
+            said, seconds = await timed()
+            return Call(said, False, seconds)
+        return await self._once(_digest(key), form, timed)
 
     async def _once(self, key: bytes, form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]) -> Call[T]:
         """What is under way or remembered under a key; else it is paid for, and remembered."""

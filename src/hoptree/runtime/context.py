@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.errors import ConfigError, CorpusError, ModelError
+from hoptree.graph.errors import GraphError
+from hoptree.graph.facts import Direction, Entity, Neighbourhood
+from hoptree.graph.knowledge import FACTS, KnowledgeGraph
 from hoptree.models.model import Capability, Model, Reply, Request
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
@@ -46,6 +49,7 @@ class Context:
         budget: Budget | None = None,
         prices: Prices | None = None,
         roles: Mapping[str, Model] | None = None,
+        graph: KnowledgeGraph | None = None,
     ) -> None:
         self.method = method
         self.model = model
@@ -57,6 +61,7 @@ class Context:
         self._cost = 0.0
         self._calls = calls
         self._retriever = retriever
+        self._graph = graph
         self._budget = budget or Budget()
         self._prices = prices or Prices()
         self._cache_lost = False
@@ -80,6 +85,14 @@ class Context:
             raise CorpusError(
                 f"{self.method} reads documents, and no corpus was given.",
                 "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample).",
+            )
+
+    def require_graph(self) -> None:
+        """Refuse to start without a knowledge graph to look things up in."""
+        if self._graph is None:
+            raise GraphError(
+                f"{self.method} with these options looks facts up, and no knowledge graph was given.",
+                "Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.",
             )
 
     async def generate(
@@ -159,6 +172,47 @@ class Context:
             seconds=round(call.seconds, 4),
         )
         return passages
+
+    async def facts(
+        self, entity: Entity, *, direction: Direction = "both", limit: int = FACTS, node: Node | None = None
+    ) -> Neighbourhood:
+        """The facts of the knowledge graph one step around an entity."""
+        self.require_graph()
+        assert self._graph is not None
+        issued = self.trace.now()
+        call = await self._calls.facts(self._graph, entity.id, direction=direction, limit=limit)
+        self._note_cache()
+        self.trace.add(
+            "facts",
+            entity=entity.id,
+            label=entity.label,
+            direction=direction,
+            **_where(node),
+            facts=[fact.text for fact in call.reply.facts],
+            complete=call.reply.complete,
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return call.reply
+
+    async def entities(self, name: str, *, limit: int = 10, node: Node | None = None) -> tuple[Entity, ...]:
+        """The entities of the knowledge graph with this label or alias, best first."""
+        self.require_graph()
+        assert self._graph is not None
+        issued = self.trace.now()
+        call = await self._calls.entities(self._graph, name, limit=limit)
+        self._note_cache()
+        self.trace.add(
+            "entities",
+            name=name,
+            **_where(node),
+            found=[[entity.id, entity.label] for entity in call.reply],
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return call.reply
 
     def propose(self, answer: Answer, *, order: int) -> None:
         """Offer an answer for the case that the budget ends first; the one with the highest order counts."""

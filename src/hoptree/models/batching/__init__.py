@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hoptree.models.batching.decoder import DecoderOnly
+from hoptree.models.batching.encoder_decoder import EncoderDecoder
 from hoptree.models.batching.kv import ATTENTION, register_attention
+from hoptree.models.batching.passes import Passes
 from hoptree.models.batching.rows import Logprobs, Row
 from hoptree.models.batching.worker import Batcher
 
-__all__ = ["ATTENTION", "Batcher", "Logprobs", "Row", "register_attention"]
+__all__ = ["ATTENTION", "Batcher", "DecoderOnly", "EncoderDecoder", "Logprobs", "Passes", "Row", "register_attention"]

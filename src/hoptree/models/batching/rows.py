@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hoptree.models.batching.kv import aligned
 
-__all__ = ["Logprobs", "Row", "next_tokens"]
+__all__ = ["Logprobs", "Row", "fitting", "next_tokens"]
 
 torch: Any = importlib.import_module("torch")
 
@@ -31,7 +31,8 @@ class Row:
     """One reply: `future` is done when it is complete, and cancelling that takes the row out of the batch.
 
     `ends` is asked after each token whether the tokens so far complete the reply. `place` is the row's place in the
-    batch's memory, `cached` how many tokens of its prompt had been read for another row.
+    batch's memory, `cached` how many tokens of its prompt had been read for another row. Where an encoder reads the
+    prompt, `begin` is what the decoder is given before the reply.
     """
 
     prompt: list[int]
@@ -40,6 +41,7 @@ class Row:
     seed: int = 0
     top: int = 0
     ends: Callable[[list[int]], bool] | None = None
+    begin: list[int] = field(default_factory=list)
     future: Future[None] = field(default_factory=Future)
     output: list[int] = field(default_factory=list)
     logprobs: list[Logprobs] = field(default_factory=list)
@@ -53,12 +55,30 @@ class Row:
         return self.prompt + self.output
 
     @property
+    def target(self) -> list[int]:
+        """What a decoder beside an encoder is given, and has written."""
+        return self.begin + self.output
+
+    @property
+    def target_length(self) -> int:
+        return len(self.begin) + len(self.output)
+
+    @property
+    def last(self) -> int:
+        return (self.output or self.begin or self.prompt)[-1]
+
+    @property
+    def read(self) -> int:
+        """How many tokens come before the reply."""
+        return len(self.prompt) + len(self.begin)
+
+    @property
     def length(self) -> int:
-        return len(self.prompt) + len(self.output)
+        return self.read + len(self.output)
 
     @property
     def longest(self) -> int:
-        return len(self.prompt) + self.max_tokens
+        return self.read + self.max_tokens
 
     @property
     def width(self) -> int:
@@ -79,6 +99,16 @@ class Row:
             self.finish = "stop"
             return True
         return len(self.output) >= self.max_tokens
+
+
+def fitting(rows: Sequence[Row], tokens: int) -> int:
+    """How many rows, from the first on and at least one, times the widest of them are no more than so many tokens."""
+    width = 0
+    for number, row in enumerate(rows):
+        width = max(width, row.width)
+        if number and (number + 1) * width > tokens:
+            return number
+    return len(rows)
 
 
 def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int]:

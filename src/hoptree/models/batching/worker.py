@@ -11,9 +11,8 @@ from concurrent.futures import InvalidStateError
 from typing import Any
 
 from hoptree.errors import EndpointError, HoptreeError, ModelError
-from hoptree.models.batching.kv import aligned
 from hoptree.models.batching.passes import Passes
-from hoptree.models.batching.rows import AHEAD, Row, next_tokens
+from hoptree.models.batching.rows import Row, next_tokens
 
 __all__ = ["Batcher"]
 
@@ -23,8 +22,6 @@ torch: Any = importlib.import_module("torch")
 # single row holds up all others as long as reading many does.
 JOIN_PART = 8
 JOIN_STEPS = 8
-# Places may be left empty up to this part of them before the rows are moved together.
-EMPTY_PART = 4
 
 
 class Batcher:
@@ -34,11 +31,8 @@ class Batcher:
     for which a growing batch has no room go back into the queue with what they have written, the youngest first.
     """
 
-    def __init__(
-        self, model: Any, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int, device: Any = "cpu"
-    ) -> None:
-        self._passes = Passes(model, device)
-        self._memory = self._passes.memory
+    def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
+        self._passes = passes
         self._end_tokens = end_tokens
         self._max_rows = max_rows
         self.max_batch_tokens = max_batch_tokens
@@ -105,7 +99,6 @@ class Batcher:
         if not self._live:
             return
         self._make_room_to_write()
-        self._move_together()
         tokens = next_tokens(self._passes.write(self._live).float(), self._live)
         still: list[Row] = []
         for row, token in zip(self._live, tokens, strict=True):
@@ -136,52 +129,18 @@ class Batcher:
 
     def _join(self, joining: list[Row]) -> None:
         running, self._live = self._live, self._live + joining
-        rows, width = len(self._live), max(row.width for row in self._live)
-        if rows > self._memory.places or width > self._memory.width:
-            if rows * self._memory.width <= self.max_batch_tokens:
-                width = max(width, self._memory.width)
-            places = max(rows, min(rows * 5 // 4, self.max_batch_tokens // width, self._max_rows))
-            self._resize(places, width, running)
-        taken = {row.place for row in running}
-        free = (place for place in range(self._memory.places) if place not in taken)
-        for row, place in zip(joining, free, strict=False):
-            row.place = place
-        self._passes.read(joining, running, self.max_batch_tokens)
+        self._passes.join(joining, running, self.max_batch_tokens)
 
     def _make_room_to_write(self) -> None:
-        if max(row.length for row in self._live) <= self._memory.width:
-            return
-        width = max(aligned(min(row.longest, row.length + AHEAD)) for row in self._live)
-        while len(self._live) > 1 and len(self._live) * width > self.max_batch_tokens:
-            with self._changed:
-                self._waiting.appendleft(self._live.pop())
-            width = max(row.width for row in self._live)
-        if max(row.length for row in self._live) > self._memory.width:
-            places = max(len(self._live), min(self._memory.places, self.max_batch_tokens // width))
-            self._resize(places, width, self._live)
-
-    def _move_together(self) -> None:
-        top = max(row.place for row in self._live) + 1
-        rows = len(self._live)
-        if EMPTY_PART * (top - rows) <= top:
-            return
-        taken = {row.place for row in self._live}
-        behind = [row for row in self._live if row.place >= rows]
-        free = [place for place in range(rows) if place not in taken]
-        self._memory.move([row.place for row in behind], free)
-        for row, place in zip(behind, free, strict=True):
-            row.place = place
-
-    def _resize(self, places: int, width: int, running: list[Row]) -> None:
-        self._memory.resize(places, width, [row.place for row in running])
-        for place, row in enumerate(running):
-            row.place = place
+        kept = self._passes.make_room(self._live, self.max_batch_tokens)
+        with self._changed:
+            self._waiting.extendleft(reversed(self._live[kept:]))
+        self._live = self._live[:kept]
 
     def _shrink(self) -> None:
         """Begin again with half the tokens: every row keeps what it has written and goes back into the queue."""
-        used = self._memory.places * self._memory.width
-        self.max_batch_tokens = min(self.max_batch_tokens, used or self.max_batch_tokens) // 2
-        self._passes.read_tokens = max(1, self._passes.read_tokens // 2)
+        self.max_batch_tokens = min(self.max_batch_tokens, self._passes.held or self.max_batch_tokens) // 2
+        self._passes.read_less()
         self._passes.clear()
         with self._changed:
             self._waiting.extendleft(reversed(self._live))
@@ -235,7 +194,7 @@ def _broken(error: Exception) -> ModelError:
 
 def _too_long(row: Row, tokens: int) -> ModelError:
     return EndpointError(
-        f"The request needs {row.longest} tokens ({len(row.prompt)} read, {row.max_tokens} written), "
+        f"The request needs {row.longest} tokens ({row.read} read, {row.max_tokens} written), "
         f"and there is room for {tokens}.",
         "Raise it (hf/NAME?max_batch_tokens=…), ask for fewer tokens, or read fewer passages (--set k=…).",
     )
