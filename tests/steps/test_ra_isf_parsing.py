@@ -282,6 +282,11 @@ def test_a_question_without_its_mark_is_one_by_its_first_word() -> None:
 
 
 @given(TEXT)
+def test_a_numbered_list_on_one_line_is_a_list() -> None:
+    said = "1. Who directed Whiplash? 2. Where was he born? 3) In 1985?"
+    assert read_questions(said) == ("Who directed Whiplash?", "Where was he born?", "In 1985?")
+
+
 def test_any_list_of_questions_can_be_read(text: str) -> None:
     found = read_questions(text)
     keys = [question_key(question) for question in found]

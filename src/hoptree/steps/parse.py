@@ -342,6 +342,7 @@ _ASKS = re.compile(
     r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b",
     re.IGNORECASE,
 )
+_NEXT_ITEM = re.compile(r"(?<=\?)\s+(?=\d{1,2}[.)]\s)")
 _MARKS = "\"'“”‘’`*_ \t"
 
 
@@ -351,7 +352,8 @@ def read_questions(text: str) -> tuple[str, ...]:
     value = read_json(text).value
     lines = _strings(value) if isinstance(value, dict | list) else []
     if not lines:
-        written = text.splitlines()[:MAX_LINES]
+        # Models whose vocabulary has no line breaks, such as T5, write their list on one line.
+        written = [part for line in text.splitlines() for part in _NEXT_ITEM.split(line)][:MAX_LINES]
         lines = [line for line in written if _ITEM.match(line)]
         lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
     questions: dict[str, str] = {}

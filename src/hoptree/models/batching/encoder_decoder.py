@@ -1,0 +1,222 @@
+"""Passes through a model whose encoder reads the prompt and whose decoder writes the reply, such as T5 or BART."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
+from hoptree.models.batching.rows import Row, fitting
+
+__all__ = ["EncoderDecoder"]
+
+torch: Any = importlib.import_module("torch")
+Tensor = Any
+
+
+class EncoderDecoder:
+    """A model with the keys and values of every row's prompt and reply.
+
+    Replies end in the same column, whenever their rows joined, and what stands before a shorter one is hidden.
+    Relative positions do not notice; a decoder that counts its positions is told each row's own.
+    """
+
+    def __init__(self, model: Any, device: Any) -> None:
+        self._model = model
+        self._device = device
+        self._encoder = model.get_encoder()
+        self._portions = Portions(str(device))
+        self._rows: Sequence[Row] = ()
+        self._block: _Block | None = None
+        self._new: list[tuple[Row, Tensor]] = []
+        self._positions: Tensor | None = None
+        counted = getattr(model.get_decoder(), "embed_positions", None)
+        if counted is not None:
+            counted.register_forward_hook(self._own_positions)
+
+    @property
+    def held(self) -> int:
+        return len(self._rows) * max((row.width for row in self._rows), default=0)
+
+    def clear(self) -> None:
+        self._rows = ()
+        self._block = None
+        self._new = []
+        give_back()
+
+    def read_less(self) -> None:
+        self._portions.read_less()
+
+    def join(self, joining: Sequence[Row], running: Sequence[Row], tokens: int) -> None:
+        self._rows = [*running, *joining]
+        self._leave(running, at_once=True)
+        # Several samples of one prompt, or requests with the same, have it encoded once.
+        encoded: dict[tuple[int, ...], Tensor] = dict.fromkeys((tuple(row.prompt) for row in joining), None)
+        prompts = list(encoded)
+        for part in self._portions.of(map(len, prompts)):
+            encoded.update(self._encoded([prompts[number] for number in part]))
+        first: set[tuple[int, ...]] = set()
+        for row in joining:
+            prompt = tuple(row.prompt)
+            if not row.output:
+                row.cached = len(prompt) if prompt in first else 0
+            first.add(prompt)
+            self._new.append((row, encoded[prompt]))
+
+    def make_room(self, rows: Sequence[Row], tokens: int) -> int:
+        return fitting(rows, tokens)
+
+    def write(self, rows: Sequence[Row]) -> Any:
+        self._rows = rows
+        self._leave(rows)
+        blocks, scores = [], []
+        if self._block is not None:
+            blocks.append(self._block)
+            scores.append(self._go_on(self._block))
+        wanted = set(rows)
+        new = [(row, states) for row, states in self._new if row in wanted]
+        self._new = []
+        # Rows that begin at once have mostly the same to begin with, and then nothing before it to hide.
+        for length in sorted({row.target_length for row, _ in new}):
+            block, found = self._begin([pair for pair in new if pair[0].target_length == length])
+            blocks.append(block)
+            scores.append(found)
+        self._block = _together(blocks)
+        places = {row: place for place, row in enumerate(self._block.rows)}
+        return torch.cat(scores)[self._tensor([places[row] for row in rows])]
+
+    def _leave(self, rows: Sequence[Row], *, at_once: bool = False) -> None:
+        """Let go of all rows but these, if they are enough for the others to be moved together."""
+        if self._block is None:
+            return
+        wanted = set(rows)
+        kept = [place for place, row in enumerate(self._block.rows) if row in wanted]
+        gone = len(self._block.rows) - len(kept)
+        if not kept:
+            self._block = None
+        elif gone and (at_once or EMPTY_PART * gone > len(self._block.rows)):
+            self._block.keep(kept, self._tensor(kept))
+
+    def _encoded(self, prompts: list[tuple[int, ...]]) -> dict[tuple[int, ...], Tensor]:
+        longest = max(map(len, prompts))
+        tokens = self._tensor([[*prompt, *[0] * (longest - len(prompt))] for prompt in prompts])
+        mask = _up_to(self._tensor([len(prompt) for prompt in prompts]), longest)
+        states = self._encoder(input_ids=tokens, attention_mask=mask).last_hidden_state
+        return {prompt: states[number, : len(prompt)] for number, prompt in enumerate(prompts)}
+
+    def _begin(self, new: list[tuple[Row, Tensor]]) -> tuple[_Block, Tensor]:
+        """The first pass of rows with targets of the same length: it also makes the prompts' keys and values."""
+        rows = [row for row, _ in new]
+        states = torch.nn.utils.rnn.pad_sequence([states for _, states in new], batch_first=True)
+        tokens = self._tensor([row.target for row in rows])
+        with self._at(torch.arange(tokens.shape[1], device=self._device).expand(len(rows), -1)):
+            done = self._model(
+                encoder_outputs=(states,),
+                attention_mask=_up_to(self._prompt_lengths(rows), states.shape[1]),
+                decoder_input_ids=tokens,
+                use_cache=True,
+            )
+        return _Block(rows, done.past_key_values), done.logits[:, -1]
+
+    def _go_on(self, block: _Block) -> Tensor:
+        """One more token of rows whose prompts are known, at the end of what they have written."""
+        rows = block.rows
+        written = self._tensor([row.target_length - 1 for row in rows])
+        # Only its shape is looked at: the keys and values that would be made of it are there.
+        states = torch.zeros((), dtype=self._model.dtype, device=self._device).expand(len(rows), block.prompt, 1)
+        with self._at(written[:, None]):
+            done = self._model(
+                encoder_outputs=(states,),
+                attention_mask=_up_to(self._prompt_lengths(rows), block.prompt),
+                decoder_input_ids=self._tensor([row.last for row in rows])[:, None],
+                decoder_attention_mask=_up_to(written + 1, block.target + 1).flip(1),
+                past_key_values=block.cache,
+                use_cache=True,
+            )
+        return done.logits[:, -1]
+
+    @contextmanager
+    def _at(self, positions: Tensor) -> Iterator[None]:
+        self._positions = positions
+        try:
+            yield
+        finally:
+            self._positions = None
+
+    def _own_positions(self, table: Any, _inputs: Any, _output: Tensor) -> Tensor | None:
+        """What a decoder adds for its positions, which it would take to be the same in all rows."""
+        if self._positions is None:
+            return None
+        return torch.nn.functional.embedding(self._positions + getattr(table, "offset", 0), table.weight)
+
+    def _prompt_lengths(self, rows: Sequence[Row]) -> Tensor:
+        return self._tensor([len(row.prompt) for row in rows])
+
+    def _tensor(self, numbers: Any) -> Any:
+        return torch.tensor(numbers, dtype=torch.long, device=self._device)
+
+
+@dataclass(slots=True)
+class _Block:
+    """Rows in their order, and the keys and values of their prompts and of what they have written.
+
+    Prompts begin in the first column, targets end in the last one. A row that is gone may stay until it is moved over.
+    """
+
+    rows: list[Row]
+    cache: Any
+
+    @property
+    def prompt(self) -> int:
+        return int(self.cache.cross_attention_cache.layers[0].keys.shape[2])
+
+    @property
+    def target(self) -> int:
+        return int(self.cache.self_attention_cache.layers[0].keys.shape[2])
+
+    def keep(self, places: Sequence[int], index: Tensor) -> None:
+        """Let go of all rows but those in `places`, and of the columns that only others needed."""
+        self.rows = [self.rows[place] for place in places]
+        prompt = max(len(row.prompt) for row in self.rows)
+        target = max(row.target_length - 1 for row in self.rows)
+        for layer in self.cache.cross_attention_cache.layers:
+            layer.keys = layer.keys[:, :, :prompt].index_select(0, index)
+            layer.values = layer.values[:, :, :prompt].index_select(0, index)
+        for layer in self.cache.self_attention_cache.layers:
+            layer.keys = layer.keys[:, :, -target:].index_select(0, index)
+            layer.values = layer.values[:, :, -target:].index_select(0, index)
+
+
+def _together(blocks: list[_Block]) -> _Block:
+    """One block of all; layer by layer, so that only one of them is there twice."""
+    if len(blocks) == 1:
+        return blocks[0]
+    cache = blocks[0].cache
+    for layer, *others in zip(*(block.cache.cross_attention_cache.layers for block in blocks), strict=True):
+        layer.keys = _stacked([layer.keys, *(other.keys for other in others)], at_end=False)
+        layer.values = _stacked([layer.values, *(other.values for other in others)], at_end=False)
+    for layer, *others in zip(*(block.cache.self_attention_cache.layers for block in blocks), strict=True):
+        layer.keys = _stacked([layer.keys, *(other.keys for other in others)], at_end=True)
+        layer.values = _stacked([layer.values, *(other.values for other in others)], at_end=True)
+    return _Block([row for block in blocks for row in block.rows], cache)
+
+
+def _stacked(parts: list[Tensor], *, at_end: bool) -> Tensor:
+    """One part above the other, zeros beside the narrower ones: hidden columns must be numbers to count nothing."""
+    first = parts[0]
+    width = max(part.shape[2] for part in parts)
+    whole = first.new_zeros(sum(part.shape[0] for part in parts), first.shape[1], width, first.shape[3])
+    top = 0
+    for part in parts:
+        left = width - part.shape[2] if at_end else 0
+        whole[top : top + part.shape[0], :, left : left + part.shape[2]] = part
+        top += part.shape[0]
+    return whole
+
+
+def _up_to(lengths: Tensor, columns: int) -> Tensor:
+    """A mask that shows the first columns of each row."""
+    return (torch.arange(columns, device=lengths.device) < lengths[:, None]).long()

@@ -1,0 +1,109 @@
+"""What was found for a hypothesis in text and graph, as a prompt shows it, and which of it a reply cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.graph.facts import Fact
+from hoptree.runtime.context import Context
+from hoptree.steps.evidence import show_passages
+from hoptree.steps.parse import question_key
+from hoptree.values import Passage
+
+__all__ = ["NOTHING", "Cited", "EvidenceBox", "read_references"]
+
+NOTHING = "(none)"
+_TAG = re.compile(r"\W*([TF])\s?(\d{1,3})\b")
+_TAGS_ONLY = re.compile(r"(?:\W*[TF]\s?\d{1,3}\b)+\W*")
+_NO_REFERENCE = re.compile(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
+_MOST = 50
+"""References of one reply that are looked at."""
+_MAX_NESTING = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """The passages and facts that references name, and those that name nothing there is."""
+
+    passages: tuple[Passage, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    fabricated: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBox:
+    """Passages and facts, each once; they are called T1, T2 … and F1, F2 … in a prompt."""
+
+    passages: tuple[Passage, ...] = ()
+    facts: tuple[Fact, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.passages or self.facts)
+
+    def over(self, older: EvidenceBox) -> EvidenceBox:
+        """This and what was found before, the newest first."""
+        passages: dict[str, Passage] = {}
+        for passage in (*self.passages, *older.passages):
+            passages.setdefault(passage.id, passage)
+        return EvidenceBox(tuple(passages.values()), tuple(dict.fromkeys((*self.facts, *older.facts))))
+
+    def shown(self, ctx: Context) -> tuple[str, str]:
+        """Texts and facts as lines of a prompt. What comes from outside gives no orders there."""
+        said = [Passage(f"F{n}", "", fact.text) for n, fact in enumerate(self.facts, 1)]
+        texts = [_line(ctx, f"T{n}", one) for n, one in enumerate(self.passages, 1)]
+        return "\n".join(texts) or NOTHING, "\n".join(_line(ctx, one.id, one) for one in said) or NOTHING
+
+    def cited(self, references: Iterable[str]) -> Cited:
+        """What references name: by tag, by a passage's id or title, or by the words of a fact."""
+        passages: dict[str, Passage] = {}
+        facts: dict[Fact, None] = {}
+        fabricated = []
+        for reference in references:
+            found = self._named(reference)
+            passages |= {one.id: one for one in found if isinstance(one, Passage)}
+            facts |= {one: None for one in found if isinstance(one, Fact)}
+            if not found and not _NO_REFERENCE.fullmatch(reference):
+                fabricated.append(reference[:200])
+        return Cited(tuple(passages.values()), tuple(facts), tuple(fabricated))
+
+    def _named(self, reference: str) -> list[Passage | Fact]:
+        said = reference.split("||", 1)[0].strip(" []()\"'`")
+        by_name: list[Passage | Fact] = [one for one in self.passages if one.id == said]
+        by_name = by_name or [one for one in self.passages if one.title.casefold() == said.casefold()]
+        if by_name or not said:
+            return by_name
+        if _TAGS_ONLY.fullmatch(said):
+            return [one for tag in _TAG.finditer(said) for one in self._tagged(tag)]
+        key = question_key(said)
+        if facts := [fact for fact in self.facts if key == question_key(" ".join(fact.triple))]:
+            return [*facts]
+        tag = _TAG.match(said)
+        return self._tagged(tag) if tag else []
+
+    def _tagged(self, tag: re.Match[str]) -> list[Passage | Fact]:
+        number = int(tag[2]) - 1
+        kind: Sequence[Passage | Fact] = self.passages if tag[1] == "T" else self.facts
+        return [kind[number]] if 0 <= number < len(kind) else []
+
+
+def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:
+    """The references in whatever a model wrote under "ref": a text, a list, an object of lists.
+
+    Three texts in a list or object that is itself an item of a list are one triple.
+    """
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return [str(value)]
+    if nesting > _MAX_NESTING or not isinstance(value, Mapping | Sequence):
+        return []
+    items = list(value.values()) if isinstance(value, Mapping) else list(value)
+    if listed and len(items) == 3 and all(isinstance(item, str) for item in items):
+        return [" | ".join(items)]
+    inside = not isinstance(value, Mapping)
+    return [one for item in items for one in read_references(item, nesting + 1, listed=inside)][:_MOST]
+
+
+def _line(ctx: Context, tag: str, passage: Passage) -> str:
+    return f"[{tag}] {show_passages(ctx, [passage], titles=True).removeprefix('passage: ')}"

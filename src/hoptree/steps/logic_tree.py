@@ -1,0 +1,177 @@
+"""Logic trees: sub-questions with hypotheses, read from whatever a model wrote. Pure functions that never raise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.steps.parse import MAX_ANSWER, looks_unanswered, question_key
+from hoptree.tree import Issue, Pairs
+
+__all__ = ["MAX_DEPTH", "MAX_NODES", "Claim", "LogicTree", "cut", "read_subtree", "read_tree", "text_of", "thinned"]
+
+MAX_NODES = 16
+MAX_DEPTH = 5
+_MAX_NESTING = 50
+"""Brackets inside brackets that are followed when nodes are looked for."""
+_FEW_WORDS = 4
+"""Up to so many words, "not available" is no hypothesis; a longer one may well say that something is not there."""
+_QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
+_HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
+_CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
+_NO_NODES = ("ref", "refs", "references", "input_question", "reason", "facts")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sub-question, what the model thinks is its answer ("" where it gave none), and what that rests on."""
+
+    question: str
+    hypothesis: str
+    children: tuple[Claim, ...] = ()
+
+    def all(self) -> Iterator[Claim]:
+        """The claim and all below it, each before those it rests on."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+    @property
+    def size(self) -> int:
+        return sum(1 for _ in self.all())
+
+    @property
+    def levels(self) -> int:
+        return 1 + max((child.levels for child in self.children), default=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The node as the paper writes it."""
+        written: dict[str, Any] = {"sub_question": self.question, "hypothesis_answer": self.hypothesis}
+        return written | ({"children": [child.as_dict() for child in self.children]} if self.children else {})
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), ensure_ascii=False, indent=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogicTree:
+    """What stands under a question, the draft of its answer, and what had to be repaired."""
+
+    children: tuple[Claim, ...] = ()
+    draft: str = ""
+    issues: tuple[Issue, ...] = ()
+
+
+def read_tree(value: object, question: str) -> LogicTree:
+    """The tree in a parsed reply; no children where there is no sub-question in it.
+
+    A node without a sub-question is dropped and its children move up; a first node that repeats the question is the
+    question itself.
+    """
+    issues: list[Issue] = []
+    draft = _first_text(value, ("answer", "final_answer")) if isinstance(value, Mapping) else ""
+    claims = _claims(value, 1, issues, root=True)
+    if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
+        issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
+        draft, claims = draft or claims[0].hypothesis, list(claims[0].children)
+    kept = thinned(claims, MAX_NODES)
+    if dropped := sum(claim.size for claim in claims) - sum(claim.size for claim in kept):
+        issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
+    return LogicTree(kept, draft, tuple(issues))
+
+
+def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
+    """The rebuilt node in a parsed reply, wrapped in whatever way, with no more than `levels` levels of nodes.
+
+    None where it lacks a sub-question or a hypothesis. What it says of no children is taken at its word: the old ones
+    rest on a hypothesis that was refuted.
+    """
+    issues: list[Issue] = []
+    claims = _claims(value, 1, issues, root=True)
+    if not claims:
+        return None, tuple(issues)
+    whole = isinstance(value, Mapping) and "input_question" in value
+    same = question_key(old.question)
+    meant = [one for claim in claims for one in claim.all() if question_key(one.question) == same]
+    chosen = meant[0] if meant and (whole or len(claims) > 1) else claims[0]
+    if len(claims) > 1:
+        issues.append(Issue("rebuild_siblings", 0, f"one of {len(claims)} nodes taken for the rebuilt one"))
+    if not chosen.hypothesis:
+        return None, tuple(issues)
+    if chosen.levels > levels:
+        issues.append(Issue("rebuild_deeper", 0, f"cut from {chosen.levels} to {levels} levels"))
+        chosen = cut(chosen, levels)
+    return chosen, tuple(issues)
+
+
+def cut(claim: Claim, levels: int) -> Claim:
+    """The claim without what is deeper than so many levels, itself counted."""
+    return replace(claim, children=tuple(cut(child, levels - 1) for child in claim.children) if levels > 1 else ())
+
+
+def thinned(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
+    """The first `most` nodes, each before those below it."""
+    kept = []
+    for claim in claims:
+        if most < 1:
+            break
+        below = thinned(claim.children, most - 1)
+        kept.append(replace(claim, children=below))
+        most -= kept[-1].size
+    return tuple(kept)
+
+
+def text_of(value: object, nesting: int = 0) -> str:
+    """A text, a number, or a list of these as one line; "" for what is none, or says that it is none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str | int | float):
+        text = " ".join(str(value).split())[:MAX_ANSWER]
+        return "" if len(text.split()) < _FEW_WORDS and looks_unanswered(text) else text
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, Sequence) and nesting < _MAX_NESTING:
+        return ", ".join(filter(None, (text_of(item, nesting + 1) for item in value)))[:MAX_ANSWER]
+    return ""
+
+
+def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False, nesting: int = 0) -> list[Claim]:
+    """The nodes found in a node, a group of nodes, or a bare question."""
+    if nesting > _MAX_NESTING:
+        return []
+    if isinstance(raw, str) and not root:
+        text = text_of(raw)
+        return [Claim(text, "")] if text and _within(depth, issues) else []
+    if isinstance(raw, Sequence) and not isinstance(raw, str):
+        return [claim for item in raw for claim in _claims(item, depth, issues, nesting=nesting + 1)]
+    if not isinstance(raw, Mapping):
+        return []
+    question = _first_text(raw, _QUESTION)
+    if question and not _within(depth, issues):
+        return []
+    hypothesis = _first_text(raw, _HYPOTHESIS) if question else ""
+    below: list[Claim] = []
+    for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
+        named = key.strip().casefold() in _CHILDREN
+        # Beside a question only what is called children holds nodes; without one, any wrapper may.
+        if named or (not question and isinstance(value, Mapping | list) and key not in _NO_NODES):
+            below += _claims(value, depth + bool(question), issues, root=not named, nesting=nesting + 1)
+    if question:
+        return [Claim(question, hypothesis, tuple(below))]
+    if _first_text(raw, _HYPOTHESIS) and not root:
+        issues.append(Issue("question_empty", 0, "a node without a question was dropped; its children moved up"))
+    return below
+
+
+def _within(depth: int, issues: list[Issue]) -> bool:
+    if depth > MAX_DEPTH:
+        issues.append(Issue("cap_depth", 0, f"deeper than {MAX_DEPTH}: dropped"))
+    return depth <= MAX_DEPTH
+
+
+def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The first text under one of the names, which may be spelled with capitals and hyphens."""
+    folded = {str(key).strip().casefold().replace("-", "_").replace(" ", "_"): value for key, value in raw.items()}
+    return next((text for key in keys if (text := text_of(folded.get(key)))), "")

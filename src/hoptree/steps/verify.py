@@ -1,0 +1,119 @@
+"""Holding a hypothesis against evidence: supported, refuted, or unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hoptree.runtime.context import Context
+from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
+from hoptree.steps.logic_tree import text_of
+from hoptree.steps.parse import JsonReading, read_json
+from hoptree.tree import Node, Pairs
+
+__all__ = ["Label", "Verdict", "find_conflict", "read_verdict", "validate"]
+
+Label = Literal["supported", "refuted", "unknown"]
+MAX_TOKENS = 512
+_NO_REASON = ("none", "null", "<none>", "n/a")
+_NOTHING_CITED = Cited()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited."""
+
+    label: Label = "unknown"
+    reason: str = ""
+    correction: str = ""
+    references: tuple[str, ...] = ()
+    cited: Cited = _NOTHING_CITED
+
+
+def read_verdict(reading: JsonReading) -> Verdict:
+    """The verdict in a reply: supported only for a boolean true, refuted only for a boolean false with enough facts.
+
+    Everything else is unknown, also a reply that says two different things of the same.
+    """
+    value = reading.value
+    if isinstance(value, list):
+        value = next((item for item in value if isinstance(item, Mapping)), None)
+    if not isinstance(value, Mapping):
+        return Verdict()
+    said = _by_name(value)
+    is_true, sufficient = _one(said.get("istrue", [])), _one(said.get("factsufficient", []))
+    enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
+    label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
+    reason = text_of(_one(said.get("reason", [])))
+    references = [one for name in ("ref", "refs", "reference", "references") for one in said.get(name, [])]
+    return Verdict(
+        label,
+        "" if reason.casefold() in _NO_REASON else reason,
+        text_of(_one(said.get("correctanswer", []))) if label == "refuted" else "",
+        tuple(read_references(references)),
+    )
+
+
+async def validate(
+    ctx: Context,
+    question: str,
+    hypothesis: str,
+    box: EvidenceBox,
+    *,
+    attempt: int,
+    with_reason: bool = True,
+    node: Node | None = None,
+) -> Verdict:
+    """What the evidence says of a hypothesis; unknown, without asking, where there is none.
+
+    A question without a hypothesis is never supported. References to what is not in the evidence are dropped.
+    """
+    verdict = Verdict()
+    if box:
+        texts, facts = box.shown(ctx)
+        prompt = prompt_for(ctx.method, "validate" if with_reason else "validate_only").fill(
+            question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+        )
+        reply = (await ctx.generate("validate", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+        reading = read_json(reply)
+        ctx.trace.add("parse", step="validate", ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
+        verdict = read_verdict(reading)
+        verdict = replace(verdict, cited=box.cited(verdict.references))
+        if verdict.label == "supported" and not hypothesis:
+            verdict = replace(verdict, label="unknown")
+        if verdict.cited.fabricated:
+            ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
+    ctx.decide(
+        "verdict", verdict.label, node=node, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
+    )
+    return verdict
+
+
+async def find_conflict(
+    ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
+) -> Verdict:
+    """The verdict with its reason and correction, asked for in a call of its own (GetConflictReason)."""
+    texts, facts = box.shown(ctx)
+    prompt = prompt_for(ctx.method, "reason").fill(
+        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+    )
+    reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+    value = read_json(reply).value
+    said = _by_name(value) if isinstance(value, Mapping) else {}
+    reason = text_of(_one(said.get("reason", []))) or ("" if said else text_of(reply))
+    return replace(verdict, reason=reason, correction=text_of(_one(said.get("correctanswer", []))))
+
+
+def _by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """All values under each name, which may be spelled isTrue, is_true or "is true"."""
+    found: dict[str, list[Any]] = {}
+    for key, item in value.pairs if isinstance(value, Pairs) else value.items():
+        found.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
+    return found
+
+
+def _one(values: list[Any]) -> Any:
+    """The value, unless there are several that differ."""
+    return values[0] if values and all(type(one) is type(values[0]) and one == values[0] for one in values) else None
