@@ -281,12 +281,12 @@ def test_a_question_without_its_mark_is_one_by_its_first_word() -> None:
     assert read_questions("1. In which city was she born\n2. Find out more") == ("In which city was she born",)
 
 
-@given(TEXT)
 def test_a_numbered_list_on_one_line_is_a_list() -> None:
     said = "1. Who directed Whiplash? 2. Where was he born? 3) In 1985?"
     assert read_questions(said) == ("Who directed Whiplash?", "Where was he born?", "In 1985?")
 
 
+@given(TEXT)
 def test_any_list_of_questions_can_be_read(text: str) -> None:
     found = read_questions(text)
     keys = [question_key(question) for question in found]
