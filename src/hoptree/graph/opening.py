@@ -1,0 +1,31 @@
+"""From what a person wrote to a knowledge graph."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hoptree.graph.knowledge import KnowledgeGraph
+
+__all__ = ["open_graph"]
+
+
+def open_graph(where: str, *, languages: tuple[str, ...] = (), cached: bool = True) -> KnowledgeGraph:
+    """The graph in a folder, at the URL of a SPARQL endpoint, or Wikidata's ("wikidata").
+
+    An endpoint's replies are remembered for a month unless `cached` is off. $HOPTREE_CONTACT tells it who asks.
+    """
+    if where != "wikidata" and not where.startswith(("http://", "https://")):
+        from hoptree.graph.store.embedded import EmbeddedGraph
+
+        return EmbeddedGraph(Path(where), languages=languages)
+    from hoptree.graph.endpoint.asking import Asking
+    from hoptree.graph.endpoint.remembered import Remembered, default_path
+    from hoptree.graph.endpoint.sparql import WIKIDATA_URL, SparqlEndpoint
+
+    asking = Asking(
+        WIKIDATA_URL if where == "wikidata" else where,
+        contact=os.environ.get("HOPTREE_CONTACT", ""),
+        remembered=Remembered(default_path()) if cached else None,
+    )
+    return SparqlEndpoint(asking, languages=languages)

@@ -1,0 +1,26 @@
+"""The triple store's library, or the sentence that says how to install it: import `ox` from here."""
+
+from __future__ import annotations
+
+from hoptree.errors import MissingExtra
+from hoptree.graph.errors import GraphError
+
+try:
+    import pyoxigraph as ox
+except ImportError as error:
+    raise MissingExtra("A knowledge graph on this machine", "graph") from error
+
+__all__ = ["Node", "Object", "Triple", "node_of", "ox"]
+
+Node = ox.NamedNode | ox.BlankNode
+Object = ox.NamedNode | ox.BlankNode | ox.Literal
+Triple = tuple[Node, ox.NamedNode, Object, tuple[str, ...]]
+"""Subject, predicate, object, and where in its file the fact says it is from (a data set, a passage)."""
+
+
+def node_of(iri: str) -> ox.NamedNode:
+    """The node of an IRI, checked by the library."""
+    try:
+        return ox.NamedNode(iri)
+    except ValueError as error:
+        raise GraphError(f"'{iri[:200]}' is no IRI ({error}).", "Correct the id.") from error

@@ -1,0 +1,1 @@
+"""A knowledge graph in a folder of this machine, on pyoxigraph."""

@@ -1,0 +1,179 @@
+"""A knowledge graph in a folder, open for reading."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from hoptree.graph.errors import GraphError
+from hoptree.graph.facts import (
+    Direction,
+    Entity,
+    Fact,
+    Neighbourhood,
+    Property,
+    Qualifier,
+    SourceCount,
+    Stats,
+    Table,
+)
+from hoptree.graph.knowledge import FACTS, SECONDS
+from hoptree.graph.oxigraph import node_of, ox
+from hoptree.graph.store.folder import open_generation
+from hoptree.graph.store.manifest import read_manifest
+from hoptree.graph.store.names import Names
+from hoptree.graph.store.neighbours import Around, Bound, Row, around
+from hoptree.graph.store.provenance import sources_of
+from hoptree.graph.store.querying import run_query
+from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri, role, step_iri
+
+__all__ = ["EmbeddedGraph"]
+
+_STATEMENTS = 20
+"""Statements of one fact, and values of one statement, that are looked at."""
+
+
+class EmbeddedGraph:
+    """A graph that `load_graph` made. It stays as it was when it was opened while a change is made.
+
+    Terms are handed to the store as terms, never as text of a query, so that no name can become a part of one.
+    """
+
+    kind = "embedded"
+    remote = False
+
+    def __init__(self, folder: Path, *, languages: tuple[str, ...] = ()) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        try:
+            self.store = open_generation(folder, self.manifest)
+        except GraphError:
+            # A writer may have switched to the next generation between the two steps.
+            latest = read_manifest(folder)
+            if latest.generation == self.manifest.generation:
+                raise
+            self.manifest = latest
+            self.store = open_generation(folder, latest)
+        self.identity = f"graph:{self.manifest.uid}"
+        self.names = Names(self.store, languages or self.manifest.languages)
+        self._qualified = any(source.qualifiers for source in self.manifest.sources)
+
+    async def facts(
+        self,
+        entity: str,
+        *,
+        direction: Direction = "both",
+        relation: str = "",
+        limit: int = FACTS,
+        seconds: float = SECONDS,
+    ) -> Neighbourhood:
+        return await asyncio.to_thread(self.facts_now, entity, direction, relation, limit, seconds)
+
+    async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
+        return await asyncio.to_thread(self.names.entities, name, limit)
+
+    async def entity(self, identifier: str) -> Entity | None:
+        return self.names.entity(node_of(entity_iri(identifier)))
+
+    async def label(self, identifier: str) -> str:
+        return self.names.label(node_of(entity_iri(identifier)).value, identifier)
+
+    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
+        return await asyncio.to_thread(self.names.properties, limit)
+
+    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
+        generation = self.folder / f"{self.manifest.generation:06}"
+        return await run_query(generation, sparql, self.names.languages, limit=limit, seconds=seconds)
+
+    async def stats(self) -> Stats:
+        manifest = self.manifest
+        counts = tuple(SourceCount(source.name, source.facts, source.names) for source in manifest.sources)
+        details = {"folder": str(self.folder), "bytes": f"{manifest.bytes:,}", "triples": f"{manifest.triples:,}"}
+        return Stats(manifest.facts, manifest.names, len(self.names.uses()), counts, details)
+
+    async def aclose(self) -> None:
+        """Nothing is open but files, which are closed with the last reference to them."""
+
+    def all_names(self) -> Iterator[tuple[str, str]]:
+        """Ids and names of everything that has one, labels before aliases, for an index of names."""
+        for predicate in (LABEL, ALIAS):
+            for quad in self.store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
+                if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
+                    yield entity_id(quad.subject.value), quad.object.value
+
+    def facts_now(
+        self,
+        entity: str,
+        direction: Direction = "both",
+        relation: str = "",
+        limit: int = FACTS,
+        seconds: float = SECONDS,
+    ) -> Neighbourhood:
+        """Look facts up in this thread."""
+        node = node_of(entity_iri(entity))
+        predicate = node_of(property_iri(relation)) if relation else None
+        bound = Bound.of(max(1, limit), seconds)
+        found = [
+            around(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
+            for outward in (True, False)
+            if direction in ("both", "out" if outward else "in")
+        ]
+        if len(found) == 2:  # a fact about itself is in both
+            found[1].rows = {row: graphs for row, graphs in found[1].rows.items() if row not in found[0].rows}
+        rows, cut = _shared_out(found, bound.rows)
+        facts: list[Fact] = []
+        for row, graphs in rows:
+            facts += self._facts(row, graphs)
+            if len(facts) > bound.rows or bound.late:  # a fact with several statements is told several times
+                cut = True
+                break
+        del facts[bound.rows :]
+        facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
+        label = self.names.label(node.value, entity)
+        complete = not cut and all(part.complete for part in found)
+        return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
+
+    def _most_used(self) -> Iterator[str]:
+        """Predicates, the most used first; made only for a node that needs them."""
+        yield from sorted(self.names.uses(), key=lambda iri: (-self.names.uses()[iri], iri))
+
+    def _facts(self, row: Row, graphs: list[object]) -> Iterator[Fact]:
+        subject, predicate, value = row
+        sources = tuple(sorted({name for graph in graphs for name in sources_of(graph, self.manifest.base)}))
+        told = self.names.term(predicate)
+        for qualifiers in self._qualifiers(row, told.id) if self._qualified else ((),):
+            yield Fact(self.names.term(subject), told, self.names.term(value), qualifiers, sources)
+
+    def _qualifiers(self, row: Row, identifier: str) -> list[tuple[Qualifier, ...]]:
+        """The qualifiers of each statement of a fact; one empty group if it has none."""
+        subject, _, value = row
+        claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))
+        groups: list[tuple[Qualifier, ...]] = []
+        assert not isinstance(subject, ox.Literal)
+        for quad in islice(self.store.quads_for_pattern(subject, claim, None, None), _STATEMENTS):
+            statement = quad.object
+            if isinstance(statement, ox.NamedNode | ox.BlankNode) and any(
+                True for _ in self.store.quads_for_pattern(statement, meaning, value, None)
+            ):
+                groups.append(tuple(self._of_statement(statement)))
+        distinct = [group for group in dict.fromkeys(groups) if group]
+        return sorted(distinct, key=lambda group: [one.value.text for one in group]) or [()]
+
+    def _of_statement(self, statement: ox.NamedNode | ox.BlankNode) -> list[Qualifier]:
+        found: set[Qualifier] = set()
+        for quad in islice(self.store.quads_for_pattern(statement, None, None, None), _STATEMENTS):
+            if role(quad.predicate.value) == "qualifier":
+                found.add(Qualifier(self.names.term(quad.predicate), self.names.term(quad.object)))
+        return sorted(found, key=lambda one: (one.relation.text, one.value.text))
+
+
+def _shared_out(found: list[Around], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
+    """At most `limit` rows, half of each direction where both have more; and whether some were left out."""
+    if sum(len(part.rows) for part in found) <= limit:
+        return [row for part in found for row in part.rows.items()], False
+    first, second = found
+    room = max(limit - len(second.rows), (limit + 1) // 2)
+    taken = list(islice(first.rows.items(), room))
+    return [*taken, *islice(second.rows.items(), limit - len(taken))], True

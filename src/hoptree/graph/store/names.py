@@ -1,0 +1,167 @@
+"""What entities and properties of a store are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from hoptree.graph.errors import GraphError
+from hoptree.graph.facts import Entity, Property, Term
+from hoptree.graph.naming import best_name, fold, language_rank
+from hoptree.graph.oxigraph import Node, ox
+from hoptree.graph.rendering import text_of, unit_of
+from hoptree.graph.vocabulary import (
+    ALIAS,
+    DATATYPE,
+    DESCRIPTION,
+    KEY,
+    LABEL,
+    PAGE,
+    QUANTITY,
+    USES,
+    entity_id,
+    entity_iri,
+    is_property,
+    property_entity,
+    property_id,
+    readable,
+)
+
+__all__ = ["Names"]
+
+_NAMES = 500
+"""Names of an entity that are looked at."""
+_CANDIDATES, _LOOKED_AT = 2_000, 100
+"""Entities of one name that are found, and the first of them, whose other names are looked up."""
+_REMEMBERED = 50_000
+_PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
+_DIGITS = re.compile(r"(\d+)")
+_LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(LABEL), ox.NamedNode(ALIAS), ox.NamedNode(DESCRIPTION)
+_KEY, _USES, _DATATYPE, _PAGE = ox.NamedNode(KEY), ox.NamedNode(USES), ox.NamedNode(DATATYPE), ox.NamedNode(PAGE)
+
+
+class Names:
+    """Looks names up, in the languages and the order given, and remembers the last ones."""
+
+    def __init__(self, store: ox.Store, languages: tuple[str, ...]) -> None:
+        self._store, self.languages = store, languages
+        self._labels: dict[str, str] = {}
+        self._terms: dict[str, Term] = {}
+        self._uses: dict[str, int] | None = None
+
+    def label(self, iri: str, identifier: str) -> str:
+        """What the thing with this IRI is called; a name made of its id, where it has none."""
+        known = self._labels.get(iri)
+        if known is None:
+            if len(self._labels) >= _REMEMBERED:
+                self._labels.clear()
+            node = ox.NamedNode(iri)
+            said = best_name(self._said(node, _LABEL), self.languages)
+            known = said or best_name(self._said(node, _ALIAS), self.languages) or readable(identifier)
+            self._labels[iri] = known
+        return known
+
+    def property_label(self, identifier: str) -> str:
+        return self.label(property_entity(identifier), identifier)
+
+    def term(self, value: object) -> Term:
+        """A subject or object of a triple, readable."""
+        if isinstance(value, ox.NamedNode):
+            iri = value.value
+            return self._terms.get(iri) or self._new_term(iri)
+        if isinstance(value, ox.BlankNode):
+            return Term("", "something unnamed")
+        assert isinstance(value, ox.Literal)
+        datatype = value.datatype.value
+        unit = unit_of(value.value) if datatype == QUANTITY else ""
+        return Term("", text_of(value.value, datatype, self._unit(unit) if unit else ""))
+
+    def _new_term(self, iri: str) -> Term:
+        if len(self._terms) >= _REMEMBERED:
+            self._terms.clear()
+        identifier = property_id(iri) if iri.startswith(_PROPERTIES) else entity_id(iri)
+        named = property_entity(identifier) if iri.startswith(_PROPERTIES) else iri
+        term = self._terms[iri] = Term(identifier, self.label(named, identifier))
+        return term
+
+    def _unit(self, identifier: str) -> str:
+        try:
+            return self.label(entity_iri(identifier), identifier)
+        except (GraphError, ValueError):
+            return identifier
+
+    def entity(self, node: ox.NamedNode) -> Entity | None:
+        """All names of an entity, or None if it has none and is in no fact."""
+        identifier = entity_id(node.value)
+        label = self.label(node.value, identifier)
+        labels = list(self._said(node, _LABEL))
+        aliases = [*self._said(node, _ALIAS), *labels]
+        aliases.sort(key=lambda pair: language_rank(pair[1], self.languages))
+        if not aliases and not self._mentioned(node):
+            return None
+        others = tuple(dict.fromkeys(name for name, _ in aliases if name != label))
+        description = best_name(self._said(node, _DESCRIPTION), self.languages)
+        return Entity(identifier, label, others, description, best_name(self._said(node, _PAGE), self.languages))
+
+    def _mentioned(self, node: ox.NamedNode) -> bool:
+        return any(True for _ in self._store.quads_for_pattern(node, None, None, None)) or any(
+            True for _ in self._store.quads_for_pattern(None, None, node, None)
+        )
+
+    def entities(self, name: str, limit: int) -> tuple[Entity, ...]:
+        """Entities of a name: those it is the label of before those it is an alias of, then by the number in the id."""
+        key = fold(name)
+        if not key:
+            return ()
+        found = self._store.quads_for_pattern(None, _KEY, ox.Literal(key), None)
+        ids = {
+            entity_id(quad.subject.value)
+            for quad in islice(found, _CANDIDATES)
+            if isinstance(quad.subject, ox.NamedNode)
+        }
+        known = sorted((one for one in ids if not is_property(one)), key=_natural)[: max(_LOOKED_AT, limit)]
+        entities = [entity for one in known if (entity := self.entity(ox.NamedNode(entity_iri(one)))) is not None]
+        entities.sort(key=lambda entity: (*_fit(entity, name, key), _natural(entity.id)))
+        return tuple(entities[:limit])
+
+    def properties(self, limit: int) -> tuple[Property, ...]:
+        uses = sorted(self.uses().items(), key=lambda pair: (-pair[1], pair[0]))
+        return tuple(self._property(property_id(iri), count) for iri, count in uses[:limit])
+
+    def _property(self, identifier: str, count: int) -> Property:
+        node = ox.NamedNode(property_entity(identifier))
+        label = self.property_label(identifier)
+        names = [*self._said(node, _LABEL), *self._said(node, _ALIAS)]
+        aliases = tuple(dict.fromkeys(name for name, _ in names if name != label))
+        description = best_name(self._said(node, _DESCRIPTION), self.languages)
+        datatype = best_name(self._said(node, _DATATYPE), self.languages)
+        return Property(identifier, label, aliases, description, datatype, count)
+
+    def uses(self) -> dict[str, int]:
+        """The predicates of facts, with how many facts each is in."""
+        if self._uses is None:
+            counted: dict[str, int] = {}
+            for quad in self._store.quads_for_pattern(None, _USES, None, None):
+                if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
+                    count = int(quad.object.value)
+                    counted[quad.subject.value] = counted.get(quad.subject.value, 0) + count
+            self._uses = counted
+        return self._uses
+
+    def _said(self, node: Node, predicate: ox.NamedNode) -> Iterator[tuple[str, str]]:
+        for quad in islice(self._store.quads_for_pattern(node, predicate, None, None), _NAMES):
+            if isinstance(quad.object, ox.Literal):
+                yield quad.object.value, quad.object.language or ""
+
+
+def _fit(entity: Entity, name: str, key: str) -> tuple[int, ...]:
+    if entity.label == name:
+        return (0,)
+    return (1,) if fold(entity.label) == key else (2,)
+
+
+def _natural(identifier: str) -> tuple[object, ...]:
+    """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
+    parts = _DIGITS.split(identifier)
+    return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))

@@ -1,0 +1,117 @@
+"""A person's own SPARQL over a store: in a process of its own, since the library cannot end one that takes too long.
+
+This module is both sides: `run_query` starts it and reads what it writes, a JSON object a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import HoptreeError
+from hoptree.graph.errors import GraphError, QueryTooLong
+from hoptree.graph.facts import Table, Term
+from hoptree.graph.oxigraph import ox
+from hoptree.graph.store.names import Names
+
+__all__ = ["PREFIXES", "run_query"]
+
+PREFIXES = {
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+    "p": "http://www.wikidata.org/prop/",
+    "ps": "http://www.wikidata.org/prop/statement/",
+    "pq": "http://www.wikidata.org/prop/qualifier/",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "schema": "http://schema.org/",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+    "entity": "urn:hoptree:entity:",
+    "property": "urn:hoptree:property:",
+}
+_NOT_WORDS = re.compile(
+    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|<[^<>\s]*>|#[^\n]*", re.DOTALL
+)
+_SERVICE = re.compile(r"(?<![?$\w:])service(?![\w:])", re.IGNORECASE)
+_LONGEST_CELL = 10_000
+
+
+async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *, limit: int, seconds: float) -> Table:
+    """The first `limit` rows of a SELECT or ASK query."""
+    if _SERVICE.search(_NOT_WORDS.sub(" ", sparql)):
+        raise GraphError(
+            "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
+        )
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "hoptree.graph.store.querying"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    request = {"generation": str(generation), "query": sparql, "languages": languages, "limit": limit}
+    try:
+        async with asyncio.timeout(seconds + 1.0):  # a second for the process to begin
+            written, said = await child.communicate(json.dumps(request).encode())
+    except TimeoutError as error:
+        raise QueryTooLong(
+            f"The query did not end within {seconds:g} seconds.", "Make it narrower, or give it more time (--seconds)."
+        ) from error
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    return _table(written, said, limit)
+
+
+def _table(written: bytes, said: bytes, limit: int) -> Table:
+    lines = [json.loads(line) for line in written.splitlines()]
+    if not lines:
+        last = said.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise HoptreeError(f"The query ended without a result ({' '.join(last)[:300]}).", "Make it narrower.")
+    if "error" in lines[0]:
+        raise GraphError(lines[0]["error"], "Correct the query; --help shows an example.")
+    rows = [tuple(Term(*cell) for cell in line) for line in lines[1:]]
+    return Table(tuple(lines[0]["columns"]), tuple(rows[:limit]), len(rows) <= limit)
+
+
+def _answer(request: dict[str, Any]) -> Iterator[Any]:
+    store = ox.Store.read_only(request["generation"])
+    try:
+        found = store.query(request["query"], use_default_graph_as_union=True, prefixes=PREFIXES)
+    except SyntaxError as error:
+        lines = str(error).splitlines() or [""]
+        yield {"error": f"The query is no SPARQL: {lines[0][:300]}."}
+        return
+    if isinstance(found, ox.QueryBoolean):
+        yield {"columns": ["answer"]}
+        yield [["", "yes" if found else "no"]]
+    elif isinstance(found, ox.QuerySolutions):
+        names = Names(store, tuple(request["languages"]))
+        yield {"columns": [variable.value for variable in found.variables]}
+        for solution in islice(found, request["limit"] + 1):
+            yield [_cell(names, value) for value in solution]
+    else:
+        yield {"error": "The query makes triples (CONSTRUCT or DESCRIBE); only SELECT and ASK are shown."}
+
+
+def _cell(names: Names, value: object) -> list[str]:
+    if value is None or isinstance(value, ox.Triple):
+        return ["", "" if value is None else str(value)[:_LONGEST_CELL]]
+    term = names.term(value)
+    return [term.id, term.text[:_LONGEST_CELL]]
+
+
+def _main() -> None:
+    for line in _answer(json.load(sys.stdin)):
+        sys.stdout.write(f"{json.dumps(line)}\n")
+
+
+if __name__ == "__main__":
+    _main()

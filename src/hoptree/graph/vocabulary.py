@@ -1,0 +1,195 @@
+"""Ids as people write them, and the IRIs they stand for.
+
+Q42 and P31 are Wikidata's; `name:Elia Kazan` is an entity of which only the name is known; anything else is an IRI.
+Statements with qualifiers have Wikidata's form: subject --claim--> statement --value--> object, and
+statement --qualifier--> value, beside the plain fact.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+from urllib.parse import quote, unquote
+
+from hoptree.graph.errors import GraphError
+
+__all__ = [
+    "ABOUT",
+    "ALIAS",
+    "ALIASES",
+    "BLANK",
+    "DATATYPE",
+    "DESCRIPTION",
+    "DESCRIPTIONS",
+    "KEY",
+    "LABEL",
+    "LABELS",
+    "PAGE",
+    "QUANTITY",
+    "TIME",
+    "TYPE",
+    "USES",
+    "WIKIBASE",
+    "WIKIDATA",
+    "Role",
+    "Step",
+    "entity_id",
+    "entity_iri",
+    "is_property",
+    "named",
+    "property_entity",
+    "property_id",
+    "property_iri",
+    "readable",
+    "role",
+    "step_iri",
+]
+
+WIKIDATA = "http://www.wikidata.org/entity/"
+WIKIBASE = "http://wikiba.se/ontology#"
+TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+ALIAS = "http://www.w3.org/2004/02/skos/core#altLabel"
+DESCRIPTION = "http://schema.org/description"
+ABOUT = "http://schema.org/about"
+LABELS = frozenset(
+    (LABEL, "http://www.w3.org/2004/02/skos/core#prefLabel", "http://schema.org/name", "http://xmlns.com/foaf/0.1/name")
+)
+ALIASES = frozenset((ALIAS, "http://schema.org/alternateName"))
+DESCRIPTIONS = frozenset(
+    (
+        DESCRIPTION,
+        "http://www.w3.org/2000/01/rdf-schema#comment",
+        "http://purl.org/dc/terms/description",
+        "https://schema.org/description",
+    )
+)
+KEY = "urn:hoptree:key"
+"""From an entity to its names as they are looked up."""
+USES = "urn:hoptree:uses"
+"""From a property to how many facts of a source use it."""
+DATATYPE = "urn:hoptree:datatype"
+PAGE = "urn:hoptree:page"
+BLANK = "urn:hoptree:blank:"
+"""Begins the IRIs of what has no name in its file."""
+TIME = "urn:hoptree:time"
+"""Literals: a time of Wikidata's and its precision, as in +1969-07-20T00:00:00Z/11."""
+QUANTITY = "urn:hoptree:quantity"
+"""Literals: an amount and the id of its unit, as in +8848.86 Q11573."""
+
+_ENTITY, _PROPERTY = "urn:hoptree:entity:", "urn:hoptree:property:"
+_DIRECT, _CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.org/prop/"
+_WIKIDATA_ID = re.compile(r"[QPL][1-9][0-9]{0,15}(?:-[FS][1-9][0-9]{0,9})?", re.ASCII)
+_PROPERTY_ID = re.compile(r"P[1-9][0-9]{0,15}", re.ASCII)
+_IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\ud800-\udfff]+")
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+Step = Literal["claim", "value", "qualifier"]
+Role = Literal["fact", "label", "alias", "description", "own", "claim", "value", "qualifier", "bookkeeping"]
+"""What a triple is for, told by its predicate; bookkeeping is what dumps say of themselves."""
+_STEPS: dict[Step, str] = {"claim": "", "value": "statement/", "qualifier": "qualifier/"}
+_BOOKKEEPING = frozenset(
+    f"http://schema.org/{name}" for name in ("about", "inLanguage", "isPartOf", "version", "dateModified")
+)
+
+
+@lru_cache(4096)
+def role(predicate: str) -> Role:
+    """What triples with this predicate are for."""
+    if predicate in LABELS:
+        return "label"
+    if predicate in ALIASES:
+        return "alias"
+    if predicate in DESCRIPTIONS:
+        return "description"
+    if predicate.startswith("urn:hoptree:"):
+        return _own_role(predicate)
+    if predicate in _BOOKKEEPING or predicate.startswith(WIKIBASE):
+        return "bookkeeping"
+    if not predicate.startswith(_CLAIMS) or predicate.startswith(_DIRECT):
+        return "fact"
+    rest = predicate.removeprefix(_CLAIMS)
+    return next(
+        (step for step, prefix in _STEPS.items() if _PROPERTY_ID.fullmatch(rest.removeprefix(prefix))), "bookkeeping"
+    )
+
+
+def _own_role(predicate: str) -> Role:
+    if predicate.startswith(_PROPERTY):
+        return "fact"
+    return next((step for step in _STEPS if predicate.startswith(f"urn:hoptree:{step}:")), "own")
+
+
+def named(name: str) -> str:
+    """The id of something that has no other id than its name."""
+    return f"name:{' '.join(name.split())}"
+
+
+def entity_iri(identifier: str) -> str:
+    """The IRI of an entity's id."""
+    if _WIKIDATA_ID.fullmatch(identifier):
+        return WIKIDATA + identifier
+    return _other(identifier, _ENTITY)
+
+
+def property_iri(identifier: str) -> str:
+    """The IRI a property has in facts."""
+    return _DIRECT + identifier if _PROPERTY_ID.fullmatch(identifier) else _other(identifier, _PROPERTY)
+
+
+def _other(identifier: str, prefix: str) -> str:
+    if identifier.startswith("name:") and identifier != "name:":
+        return prefix + quote(identifier.removeprefix("name:"), safe="", errors="replace")
+    if _IRI.fullmatch(identifier) is None:
+        raise GraphError(
+            f"'{identifier[:200]}' is no id.", "Ids are Wikidata's (Q42, P31), name:NAME, or whole IRIs (http://…)."
+        )
+    return identifier
+
+
+def entity_id(iri: str) -> str:
+    """The id of an entity's IRI, as short as it can be."""
+    if iri.startswith(_ENTITY):
+        return f"name:{unquote(iri.removeprefix(_ENTITY))}"
+    short = iri.removeprefix(WIKIDATA)
+    return short if short != iri and _WIKIDATA_ID.fullmatch(short) else iri
+
+
+def property_id(iri: str) -> str:
+    """The id of a property, whichever of its IRIs this is: that of facts, of statements, or its own."""
+    if iri.startswith(_PROPERTY):
+        return f"name:{unquote(iri.removeprefix(_PROPERTY))}"
+    if iri.startswith("urn:hoptree:"):
+        return unquote(iri.split(":", 3)[-1])
+    short = iri.removeprefix(WIKIDATA)
+    if iri.startswith(_CLAIMS):
+        short = iri.rpartition("/")[2]
+    return short if _PROPERTY_ID.fullmatch(short) else iri
+
+
+def is_property(identifier: str) -> bool:
+    """Whether an id is that of one of Wikidata's properties."""
+    return _PROPERTY_ID.fullmatch(identifier) is not None
+
+
+def property_entity(identifier: str) -> str:
+    """The IRI that carries the names of a property: Wikidata's have one beside that in facts."""
+    return WIKIDATA + identifier if _PROPERTY_ID.fullmatch(identifier) else property_iri(identifier)
+
+
+def step_iri(step: Step, identifier: str) -> str:
+    """The predicate of one step of a statement with this property."""
+    if _PROPERTY_ID.fullmatch(identifier):
+        return _CLAIMS + _STEPS[step] + identifier
+    return f"urn:hoptree:{step}:{quote(identifier, safe='', errors='replace')}"
+
+
+def readable(identifier: str) -> str:
+    """A name made of an id, for what has no label: the name in it, or the last part of an IRI in words."""
+    if identifier.startswith("name:"):
+        return identifier.removeprefix("name:").replace("_", " ")
+    if "://" not in identifier:
+        return "something unnamed" if identifier.startswith(BLANK) else identifier
+    last = unquote(re.split(r"[/#]", identifier.rstrip("/#"))[-1]).replace("_", " ")
+    return _WORD_ENDS.sub(" ", last).lower() if last[:1].islower() else last

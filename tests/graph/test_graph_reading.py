@@ -1,0 +1,281 @@
+"""Files of triples: what is read, and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoptree.errors import ConfigError
+from hoptree.graph.errors import GraphError
+from hoptree.graph.oxigraph import Triple, ox
+from hoptree.graph.reading.broken import Broken
+from hoptree.graph.reading.files import form_of, read_triples
+from hoptree.graph.reading.rdf import read_ntriples
+from hoptree.graph.reading.tables import read_jsonl, read_tsv
+from hoptree.graph.reading.turtle import read_turtle, statements
+from hoptree.graph.vocabulary import LABEL
+
+E = "http://e.org/"
+GOOD = f'<{E}a> <{E}p> "x" .\n'
+
+
+def lines(text: str | bytes) -> list[tuple[int, bytes]]:
+    content = text.encode() if isinstance(text, str) else text
+    return list(enumerate(content.splitlines(keepends=True), 1))
+
+
+def facts(triples: list[Triple]) -> list[tuple[str, str, str]]:
+    return [(s.value, p.value, o.value) for s, p, o, _ in triples if p.value != LABEL]
+
+
+def test_broken_lines_are_skipped_counted_and_named() -> None:
+    broken = Broken()
+    text = GOOD + f"<{E}a> <{E}p> nothing .\n\n# a comment\n" + GOOD + f'<{E}b c> <{E}p> "y" .\n' + GOOD
+    found = list(read_ntriples(lines(text), "f.nt", broken))
+    assert len(found) == 3 and broken.count == 2
+    assert broken.sentences[0].startswith("Line 2 of f.nt") and broken.sentences[1].startswith("Line 6 of f.nt")
+    assert "line 1" not in broken.sentences[0]
+
+
+def test_lines_that_are_no_utf8_or_have_no_end_are_broken_lines() -> None:
+    broken = Broken()
+    text = b'<a:b> <a:p> "\xff" .\n' + GOOD.encode() + b'<a:b> <a:p> "x'
+    assert len(list(read_ntriples(lines(text), "f.nt", broken))) == 1
+    assert broken.count == 2
+
+
+def test_too_many_broken_lines_are_an_error() -> None:
+    with pytest.raises(GraphError, match="More than 2 places") as raised:
+        list(read_ntriples(lines("bad\n" * 5), "f.nt", Broken(2)))
+    assert "--skip-broken 20" in raised.value.remedy
+    with pytest.raises(GraphError, match=r"Line 1 of f\.nt"):
+        list(read_ntriples(lines("bad\n"), "f.nt", Broken(0)))
+
+
+def test_blank_nodes_of_two_files_are_two() -> None:
+    text = lines(f'_:b <{E}p> "x" .\n')
+    one, two = (next(iter(read_ntriples(text, name, Broken()))) for name in ("a.nt", "b.nt"))
+    assert one[0] != two[0]
+
+
+def test_a_quad_is_read_without_its_graph() -> None:
+    text = lines(f'<{E}a> <{E}p> "x" <{E}g> .\n')
+    assert facts(list(read_ntriples(text, "f.nq", Broken(), quads=True))) == [(f"{E}a", f"{E}p", "x")]
+    broken = Broken()
+    assert list(read_ntriples(text, "f.nt", broken)) == [] and broken.count == 1
+
+
+TURTLE = f"""@prefix e: <{E}> . # names. and dots.
+PREFIX f: <{E}f/>
+e:a e:p e:b , "a. b # no comment" ; e:q 1.5 .
+e:b e:p \"\"\"a long text. with "quotes"
+
+and e:not e:a e:statement .\"\"\"@en . e:c e:p <http://x/a.b>.<{E}d> e:p f:x .
+e:bad e:p .
+e:d a [ e:p 5 ] ; e:r ( 1 2 ) .
+"""
+
+
+def test_turtle_is_read_as_the_library_reads_it_but_for_broken_statements() -> None:
+    broken = Broken()
+    found = list(read_turtle(lines(TURTLE), "f.ttl", broken))
+    sound = TURTLE.replace("e:bad e:p .\n", "")
+    assert len(found) == len(list(ox.parse(sound.encode(), format=ox.RdfFormat.TURTLE)))
+    assert [sentence[:15] for sentence in broken.sentences] == ["Line 7 of f.ttl"]
+    texts = {o.value for _, _, o, _ in found if isinstance(o, ox.Literal)}
+    assert 'a long text. with "quotes"\n\nand e:not e:a e:statement .' in texts and "a. b # no comment" in texts
+
+
+def test_a_turtle_text_that_never_ends_costs_a_piece_and_not_the_file() -> None:
+    broken = Broken()
+    text = f'<{E}a> <{E}p> """never\n' + "filler line without an end\n" * 50_000 + GOOD * 2
+    found = list(read_turtle(lines(text), "f.ttl", broken))
+    assert facts(found) == [(f"{E}a", f"{E}p", "x")] and broken.count >= 1
+    assert broken.sentences[0].startswith("Line 1 of f.ttl")
+
+
+def test_a_prefix_that_is_not_there_is_named() -> None:
+    broken = Broken()
+    assert list(read_turtle(lines(f"no:a no:b no:c .\n@prefix : <not closed .\n{GOOD}"), "f.ttl", broken)) != []
+    assert broken.count == 2
+
+
+def test_prefixes_may_be_called_like_directives() -> None:
+    text = f"@prefix base: <{E}> .\n@prefix prefix: <{E}p/> .\nbase:a prefix:b base:c .\nBASE <{E}x/>\n<d> <e> <f> .\n"
+    broken = Broken(0)
+    assert facts(list(read_turtle(lines(text), "f.ttl", broken))) == [
+        (f"{E}a", f"{E}p/b", f"{E}c"),
+        (f"{E}x/d", f"{E}x/e", f"{E}x/f"),
+    ]
+
+
+@given(st.lists(st.sampled_from(['"', "'", '"""', ".", ". ", "<", ">", "#", "\\", "\n", "a ", "<x:y>", "@prefix "])))
+def test_the_cutter_loses_nothing_and_never_fails(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    cut = b"".join(part for _, part in statements(lines(text), "f", Broken(10**6)))
+    without_space = text.encode().replace(b"#", b"").split()
+    if "#" not in text:
+        assert cut.split() == without_space or b"".join(cut.split()) == b"".join(without_space)
+    list(read_turtle(lines(text), "f", Broken(10**6)))
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
+
+
+@given(st.lists(st.tuples(TEXTS, st.sampled_from(["", "en", "pt-br"])), max_size=20))
+def test_literals_round_trip_through_ntriples_and_turtle(values: list[tuple[str, str]]) -> None:
+    quads = [
+        ox.Triple(ox.NamedNode(f"{E}a"), ox.NamedNode(f"{E}p"), ox.Literal(text, language=tag or None))
+        for text, tag in values
+    ]
+    for form, reader in ((ox.RdfFormat.N_TRIPLES, read_ntriples), (ox.RdfFormat.TURTLE, read_turtle)):
+        written = ox.serialize(quads, format=form)
+        assert written is not None
+        broken = Broken(0)
+        content = list(enumerate(written.split(b"\n"), 1))
+        found = list(reader([(number, line + b"\n") for number, line in content], "f", broken))
+        assert {o for _, _, o, _ in found} == {quad.object for quad in quads}
+
+
+NAMES = TEXTS.filter(lambda text: bool(text.replace("\0", " ").split()))
+
+
+@given(NAMES, NAMES, NAMES, st.lists(NAMES, max_size=2))
+def test_rows_of_names_round_trip(s: str, p: str, o: str, src: list[str]) -> None:
+    row = json.dumps({"s": s, "p": p, "o": o, "src": src}).encode()
+    broken = Broken(0)
+    found = [triple for triple in read_jsonl([(1, row)], "f", broken) if triple[1].value != LABEL]
+    assert len(found) == 1
+    assert all(isinstance(place, str) for place in found[0][3])
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_break_a_table(content: bytes) -> None:
+    for reader in (read_jsonl, read_tsv):
+        list(reader(lines(content), "f", Broken(10**6)))
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["s", "p", "o", "s_id", "p_id", "o_id", "src", "qualifiers", "id", "label", "aliases"])
+                | st.sampled_from(["time", "precision", "amount", "unit", "text", "language", "value"]),
+                inner,
+                max_size=6,
+            )
+        ),
+    )
+)
+def test_no_json_breaks_a_table(row: object) -> None:
+    broken = Broken(10)
+    list(read_jsonl([(1, json.dumps(row).encode())], "f", broken))
+    assert broken.count <= 1
+
+
+def test_rows_with_ids_literals_and_values_of_wikidata() -> None:
+    rows = [
+        {"s": "Apollo 11", "s_id": "Q43653", "p": "start", "p_id": "P619", "o": "16 July 1969", "src": ["b", "a"]},
+        {"head": "Q43653", "relation": "P31", "tail": "Q752783"},
+        {"s": "Everest", "p": "height", "o": {"amount": "+8848.86", "unit": "http://www.wikidata.org/entity/Q11573"}},
+        {"s": "Apollo 11", "p": "landing", "o": {"time": "+1969-07-20T00:00:00Z", "precision": 11}},
+        {"s": "Apollo 11", "p": "crew", "o": "Neil Armstrong"},
+        {"s": "Apollo 11", "p": "crew size", "o": 3},
+        {"s": "Apollo 11", "p": "link", "o": "<http://nasa.gov/a>"},
+    ]
+    broken = Broken(0)
+    found = [
+        triple
+        for triple in read_jsonl([(n, json.dumps(row).encode()) for n, row in enumerate(rows)], "f", broken)
+        if triple[1].value != LABEL
+    ]
+    assert found[0][2] == ox.Literal("16 July 1969") and found[0][3] == ("a", "b")
+    assert [o.value for _, _, o, _ in found[1:]] == [
+        "http://www.wikidata.org/entity/Q752783",
+        "+8848.86 Q11573",
+        "+1969-07-20T00:00:00Z/11",
+        "urn:hoptree:entity:Neil%20Armstrong",
+        "3",
+        "http://nasa.gov/a",
+    ]
+
+
+def test_rows_that_lack_something_say_what() -> None:
+    broken = Broken()
+    rows = [
+        '{"s": "a", "p": "b"}',
+        "[1]",
+        "{",
+        '{"x": 1}',
+        '{"s": "a", "p": "b", "o": {"odd": 1}}',
+        '{"s": [1], "p": 1}',
+    ]
+    assert list(read_jsonl([(n, row.encode()) for n, row in enumerate(rows, 1)], "f", broken)) == []
+    assert broken.count == len(rows)
+    assert "it has no o" in broken.sentences[0] and "no object" in broken.sentences[1] and "JSON" in broken.sentences[2]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        10**40,
+        1e400,
+        {"time": "x", "precision": float("inf")},
+        {"amount": 10**40, "unit": [1]},
+        {"text": "x", "language": "?"},
+    ],
+)
+def test_odd_numbers_are_read_or_named(value: object) -> None:
+    broken = Broken(1)
+    list(read_jsonl([(1, json.dumps({"s": "a", "p": "b", "o": value}).encode())], "f", broken))
+    assert broken.count <= 1
+
+
+def test_tables_with_and_without_names_of_columns() -> None:
+    plain = list(read_tsv(lines("Q1\tP2\tQ3\n\nA b\tknows\tC d\tnotes\nonly two\tfields\n"), "f", Broken()))
+    assert [(s, p) for s, p, _ in facts(plain)] == [
+        ("http://www.wikidata.org/entity/Q1", "http://www.wikidata.org/prop/direct/P2"),
+        ("urn:hoptree:entity:A%20b", "urn:hoptree:property:knows"),
+    ]
+    assert plain[-1][3] == ("notes",)
+    headed = list(read_tsv(lines("Tail\thead\trelation\nC\tA\tknows\n"), "f", Broken(0)))
+    assert facts(headed)[0][0] == "urn:hoptree:entity:A"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, bytes])
+def test_packed_files_are_told_by_their_first_bytes(tmp_path: Path, pack: object) -> None:
+    path = tmp_path / "f.nt"
+    path.write_bytes(pack(GOOD.encode() * 50))  # type: ignore[operator]
+    seen: list[int] = []
+    assert len(list(read_triples(path, "nt", Broken(0), seen.append))) == 50
+    assert seen[-1] == path.stat().st_size
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_a_packed_file_that_breaks_off_keeps_what_came_before(tmp_path: Path, pack: object) -> None:
+    path = tmp_path / "f.nt.gz"
+    content = "".join(f'<{E}{n}> <{E}p> "{n * 7919 % 10007}" .\n' for n in range(40_000)).encode()
+    packed: bytes = pack(content)  # type: ignore[operator]
+    path.write_bytes(packed[: len(packed) * 9 // 10])
+    broken = Broken()
+    found = list(read_triples(path, "nt", broken))
+    assert broken.count >= 1 and "damaged" in broken.sentences[-1]
+    assert pack is bz2.compress or len(found) > 1_000
+
+
+def test_the_form_is_told_by_the_name() -> None:
+    names = {"a.nt": "nt", "latest-truthy.nt.bz2": "nt", "b.TTL": "ttl", "c.tsv.gz": "tsv", "d.v1.jsonl": "jsonl"}
+    assert {name: form_of(Path(name)) for name in names} == names
+    assert form_of(Path("data"), "nq") == "nq"
+    with pytest.raises(GraphError, match="does not tell its form"):
+        form_of(Path("data.gz"))
+    with pytest.raises(ConfigError, match="no form 'rdf'"):
+        form_of(Path("a.nt"), "rdf")
