@@ -14,8 +14,9 @@ from hoptree.errors import ConfigError, CorpusError
 from hoptree.indexing import index_passages, remove_from_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.retrieval.linked import Linked, _keep
+from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.opening import open_retriever
 from hoptree.values import Passage
 
@@ -133,6 +134,109 @@ def test_what_words_find_best_keeps_its_place_and_its_order() -> None:
     few = {1: 0.5, 3: 9.0}
     _keep(few, [1])
     assert few == {1: 0.5, 3: 9.0}, "nothing is raised where there is room"
+
+
+def test_a_link_brings_nothing_past_the_passage_it_starts_from(index: Index) -> None:
+    """However much a link is worth: what is found through a passage is no surer than the passage itself."""
+    kite, ada = Linked(index, LinkWeights(link=50.0)).search_now(QUESTION, 2)
+    assert (kite.id, ada.id) == ("kite", "ada")
+    assert ada.score == pytest.approx(0.95 * kite.score - 0.075, abs=0.1)
+    assert ada.score < kite.score
+
+
+def test_of_two_passages_as_near_as_links_can_bring_them_the_better_linked_is_first(tmp_path: Path) -> None:
+    """Their scores would be the same, and their ids would decide."""
+    passages = [
+        Passage("kite", "Red Kite", "Red Kite is a film by Bo Berg and Ada Moor."),
+        Passage("z", "Ada Moor", "Her childhood passed at Skagen."),
+        Passage("a", "Bo Berg", "His childhood passed at Visby."),
+        *(Passage(f"m{n}", f"Barn {n}", "Bo Berg owned a barn.") for n in range(3)),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    found = Linked(Index(tmp_path / "idx"), LinkWeights(link=50.0)).search_now("Who made Red Kite?", 3)
+    assert names(found) == ["kite", "z", "a"], "three more passages mention Bo Berg"
+
+
+def test_a_link_that_is_worth_less_than_the_doubt_adds_nothing(index: Index) -> None:
+    stages = {p.id: dict(p.stages) for p in Linked(index, LinkWeights(doubt=9.0)).search_now(QUESTION, 30)}
+    assert stages["ada"]["link"] < 0.01 < dict(Linked(index).search_now(QUESTION, 2)[1].stages)["link"]
+
+
+def test_a_name_that_the_question_says_is_no_news(tmp_path: Path) -> None:
+    """Tallinn counts as named; that the film's page mentions it, too, adds nothing."""
+    passages = [
+        Passage("kite", "Red Kite", "Red Kite is a film that was made in Tallinn by Ada Moor."),
+        Passage("ada", "Ada Moor", "Her childhood passed at Skagen."),
+        Passage("town", "Tallinn", "A town by the sea."),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    found = Linked(Index(tmp_path / "idx")).search_now("Which wife has the maker of Red Kite in Tallinn?", 3)
+    stages = {passage.id: dict(passage.stages).keys() for passage in found}
+    assert stages["town"] == {"bm25", "named"} and stages["ada"] == {"link"}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("Did Saint Augustine use a calendar?", []),
+        ("Was Apollo 13 a ship of Saint Augustine?", []),
+        ("Is Apollo a saint?", ["apollo"]),
+        ("Apollo, Saint, or Orange?", ["apollo", "saint", "orange"]),
+        ("Is Saint Apollo in Red Kite?", ["red kite"]),
+        ("Was President Red Kite a film?", ["red kite"]),
+        ("where is apollo in red kite", ["red kite"]),
+    ],
+)
+def test_a_word_of_a_longer_name_is_not_that_name(tmp_path: Path, query: str, said: list[str]) -> None:
+    titles = ("Saint", "Apollo", "Orange", "Red Kite")
+    index_passages([Passage(title, title, "Something else.") for title in titles], tmp_path / "idx")
+    assert _names_in(query, Links(Index(tmp_path / "idx").links)) == said
+
+
+def crowd(titles: tuple[str, ...], text: str = "A beach with an inn.") -> list[Passage]:
+    """A page that leads to three others by rare names, and passages that words find after it."""
+    return [
+        Passage("inn", "Grand Inn", "The Grand Inn at the beach belongs to Ada Moor, Bo Berg and Eva Lund."),
+        *(Passage(name, name, "Nothing is known.") for name in ("Ada Moor", "Bo Berg", "Eva Lund")),
+        *(Passage(f"w{n}", title, text + " It is quiet." * 20 * n) for n, title in enumerate(titles)),
+        *(Passage(f"x{n}", f"Stone {n}", "A stone.") for n in range(9)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("titles", "staying"),
+    [
+        (("Hill", "Shore", "Sand", "Dune"), {"w0"}),  # the first two by words stay always: the inn's page and this
+        (("Hill", "Shore", "Sand", "Beach"), {"w0", "w3"}),  # the question says its name
+        (("Hill", "Shore", "Sand", "Sand"), {"w0", "w2", "w3"}),  # two of one page
+    ],
+)
+def test_what_words_found_well_gives_way_only_to_what_is_much_better(
+    tmp_path: Path, titles: tuple[str, ...], staying: set[str]
+) -> None:
+    index_passages(crowd(titles), tmp_path / "idx")
+    question = "Who keeps the Grand Inn, near which beach?"
+    index = Index(tmp_path / "idx")
+    assert {passage.id[0] for passage in BM25(index).search_now(question, 5)} == {"i", "w"}
+    for firm, left in ((9.0, staying), (0.0, {"w0"})):
+        found = names(Linked(index, LinkWeights(firm=firm)).search_now(question, 5))
+        assert {name for name in found if name.startswith("w")} == left
+
+
+def test_a_link_that_is_much_better_comes_among_the_passages_of_one_page(tmp_path: Path) -> None:
+    """A page in many passages, all of which words find first, leads on all the same."""
+    texts = (
+        "Red Kite is a film by the director Ada Moor.",
+        "Red Kite was born in a storm. It was cold, and nobody came.",
+        "Then the film was sold, and shown in every town by the sea for a year.",
+        "A kite is a bird. This one is red, and flies all day above a valley with a lake.",
+        "It had no music at first. Later somebody wrote a song for it that became known in the whole land.",
+    )
+    chunks = [Passage(f"k{n}", "Red Kite", text, document="kite", start=n, end=n + 9) for n, text in enumerate(texts)]
+    index_passages([*chunks, *(p for p in films() if p.id != "kite")], tmp_path / "idx")
+    index = Index(tmp_path / "idx")
+    assert {name[0] for name in names(BM25(index).search_now(QUESTION, 5))} == {"k"}
+    assert "ada" in names(Linked(index).search_now(QUESTION, 5))
 
 
 def test_passages_without_words_are_in_nobody_s_way(tmp_path: Path) -> None:

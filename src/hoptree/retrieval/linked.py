@@ -42,7 +42,8 @@ class LinkWeights:
     """How much each kind of evidence counts, in units of the best BM25 score.
 
     Chosen once for all collections, on one half of the questions of nine of them, with and without titles
-    (`hoptree eval-retrieval --half first`): the setting whose smallest gain over BM25 is the largest.
+    (`hoptree eval-retrieval --half first`): much is gained over BM25 where questions need several passages, and little
+    is lost in any question that needs one. Values near these do as well.
     """
 
     seeds: int = 5
@@ -69,7 +70,8 @@ class LinkWeights:
     """How near links can bring a passage to the one they start from (a share of that one's score): what is found
     through a passage is no surer than the passage itself."""
     doubt: float = 0.075
-    """What is taken from the worth of every link: many lead nowhere."""
+    """What is taken from the worth of every link, since many lead nowhere; not where only common mentions tie
+    passages together, and no more than one can come among the first five by them."""
     firm: float = 0.3
     """How much better a passage must be to drive one from the first five that words alone found well: whose name the
     question says, or which stands there with another of its page."""
@@ -121,9 +123,9 @@ class Linked:
         worths, led = self._follow(query, starts, passages)
         self._learn(query, best, worths, own, passages, fetch=False)
         alone = {key: score + named.get(key, 0.0) for key, score in own.items()}
-        linked = self._lifted(worths, starts, alone)
+        sure, doubt = (_KEPT, self._weights.doubt) if named or led else (_KEPT_UNNAMED, 0.0)
+        linked = self._lifted(worths, starts, alone, doubt)
         total = {key: round(score + linked.get(key, 0.0), _DECIMALS) for key, score in alone.items()}
-        sure = _KEPT if named or led else _KEPT_UNNAMED
         firm = self._firm(query, {key: passage for key, _, passage in hits[:_AMONG]}, total)
         _keep(total, [key for place, (key, _, _) in enumerate(hits[:_AMONG]) if place < sure or key in firm])
         return self._ranked(total, own, named, linked, passages, k, where)
@@ -211,10 +213,14 @@ class Linked:
         return found, led
 
     def _lifted(
-        self, worths: Mapping[int, Mapping[int, float]], starts: Mapping[int, float], alone: Mapping[int, float]
+        self,
+        worths: Mapping[int, Mapping[int, float]],
+        starts: Mapping[int, float],
+        alone: Mapping[int, float],
+        doubt: float,
     ) -> dict[int, float]:
         """What links add to the score of each passage: nothing that brings it past the one that leads to it."""
-        near, doubt = self._weights.near, self._weights.doubt
+        near = self._weights.near
         return {
             key: max(
                 max(min(worth, near * starts[source] - alone[key]) - doubt, 0.0) + _FURTHER * worth
@@ -230,7 +236,8 @@ class Linked:
         pages = Counter(map(_page, first.values()))
         well = {key for key, passage in first.items() if pages[_page(passage)] > 1 or _is_named(passage, said)}
         held = {key: score + self._weights.firm if key in well else score for key, score in total.items()}
-        return {key for key in well if held[key] >= nlargest(_AMONG, held.values())[-1]}
+        last = min(nlargest(_AMONG, held.values()), default=0.0)
+        return {key for key in well if held[key] >= last}
 
     def _enough(self, query: str, starts: Sequence[Passage]) -> float:
         """How much links count: less where one passage holds most of what the query says."""
