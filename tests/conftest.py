@@ -1,10 +1,39 @@
-"""No test sees the replies of another one, or those of the person who runs it."""
+"""No test sees the replies of another one, or those of the person who runs it; files that take long come first."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+# Files whose few tests take long, the longest first.
+LONG = (
+    "test_hf.py",
+    "test_ray.py",
+    "test_index_folder.py",
+    "test_local.py",
+    "test_cli.py",
+    "test_hf_encoder_decoder.py",
+    "test_indexing.py",
+    "test_encoders.py",
+    "test_graph_cli.py",
+    "test_corpus_read.py",
+    "test_ra_isf_experiments.py",
+    "test_ranking.py",
+    "test_ra_isf_table3.py",
+    "test_kill.py",
+    "test_kill_runs.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, so that no worker is busy with one of them when the others have finished."""
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from tests.command_line import call
 
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
@@ -66,13 +67,6 @@ def graph(folder: Path) -> set[tuple[str, str]]:
 
 
 def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command, called in this folder with a cache of its own and without settings of the person who tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
-    return subprocess.run(
-        [sys.executable, "-m", "hoptree", *arguments],
-        cwd=home,
-        env=kept | {"XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return call(*arguments, folder=home, environment=kept | {"XDG_CACHE_HOME": str(home / "cache"), "NO_COLOR": "1"})

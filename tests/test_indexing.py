@@ -25,10 +25,13 @@ from hoptree.indexing import (
     compact_index,
     encode_index,
     estimate,
+    estimate_change,
+    estimate_encoding,
     index_passages,
     remove_from_index,
     update_index,
 )
+from hoptree.indexing.sources import prefix_for
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.ledger import Ledger, key_of
 from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
@@ -530,15 +533,104 @@ def test_a_build_of_two_folders_that_was_cut_off_names_documents_the_same(
     assert found(tmp_path / "idx", "aardvark bear crane") == ["readme.txt#1", "t2/more.txt#1", "t2/readme.txt#1"]
 
 
+def namesakes(folder: Path, *animals: str) -> list[Path]:
+    """Folders a/docs, b/docs, … with a readme each."""
+    sources = [folder / letter / "docs" for letter, _ in zip("abcdefg", animals, strict=False)]
+    for source, animal in zip(sources, animals, strict=True):
+        source.mkdir(parents=True, exist_ok=True)
+        (source / "readme.txt").write_text(f"The {animal}.", encoding="utf-8")
+    return sources
+
+
+@pytest.mark.parametrize("added", [False, True])
+def test_folders_of_one_name_keep_their_own_documents(tmp_path: Path, added: bool) -> None:
+    animals = ["aardvark", "bear", "crane", "dingo"]
+    sources, out = namesakes(tmp_path, *animals), tmp_path / "idx"
+    build_index(sources[: 1 if added else 4], out)
+    for source in sources[1:] if added else ():
+        add_to_index([source], out)
+    names = ["readme.txt#1", "docs/readme.txt#1", "c/docs/readme.txt#1", "d/docs/readme.txt#1"]
+    assert [found(out, animal) for animal in animals] == [[name] for name in names]
+    assert counts(update_index(out)) == (0, 0, 0, 0, 0)
+    compact_index(out)
+    (sources[2] / "readme.txt").write_text("The crane flies.", encoding="utf-8")
+    (sources[2] / "more.txt").write_text("The emu.", encoding="utf-8")
+    assert counts(update_index(out)) == (1, 0, 1, 0, 0)
+    assert (found(out, "flies"), found(out, "emu")) == (["c/docs/readme.txt#1"], ["c/docs/more.txt#1"])
+    assert remove_from_index(out, ids=["c/docs/more.txt"]).removed == 1
+    assert remove_from_index(out, sources=[sources[1]]).removed == 1
+    assert [found(out, animal) for animal in animals] == [["readme.txt#1"], [], [names[2]], [names[3]]]
+
+
+def test_files_of_one_name_keep_their_own_documents(tmp_path: Path) -> None:
+    sources = [source / "readme.txt" for source in namesakes(tmp_path, "aardvark", "bear", "crane")]
+    out = tmp_path / "idx"
+    build_index(sources, out)
+    assert [found(out, animal) for animal in ("aardvark", "bear", "crane")] == [
+        ["readme.txt#1"],
+        ["docs/readme.txt#1"],
+        ["c/docs/readme.txt#1"],
+    ]
+    assert counts(update_index(out)) == (0, 0, 0, 0, 0)
+    assert remove_from_index(out, sources=sources[1:2]).removed == 1
+    assert found(out, "crane") == ["c/docs/readme.txt#1"]
+
+
+def test_a_further_folder_is_told_from_one_inside_the_first(tmp_path: Path) -> None:
+    (second,) = namesakes(tmp_path, "bear")
+    (tmp_path / "first" / "docs").mkdir(parents=True)
+    (tmp_path / "first" / "docs" / "readme.txt").write_text("The aardvark.", encoding="utf-8")
+    out = tmp_path / "idx"
+    build_index([tmp_path / "first", second], out)
+    assert (found(out, "aardvark"), found(out, "bear")) == (["docs/readme.txt#1"], ["a/docs/readme.txt#1"])
+
+
+def test_a_source_inside_another_is_the_same_documents(tmp_path: Path) -> None:
+    namesakes(tmp_path / "all", "aardvark", "bear")
+    out = tmp_path / "idx"
+    build_index(tmp_path / "all", out)
+    inside = [tmp_path / "all" / "b", tmp_path / "all" / "a" / "docs" / "readme.txt"]
+    assert counts(add_to_index(inside, out)) == (0, 0, 0, 0, 2)
+    assert counts(remove_from_index(out, sources=[tmp_path / "all"])) == (0, 2, 0, 0, 0)
+    assert found(out, "aardvark bear") == ["a/docs/readme.txt#1", "b/docs/readme.txt#1"]
+
+
+def test_a_source_whose_name_no_index_can_hold_is_refused(docs: Path, out: Path, tmp_path: Path) -> None:
+    strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    try:
+        strange.mkdir()
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    (strange / "x.txt").write_text("A house.", encoding="utf-8")
+    for act in (build_index, lambda sources, out: add_to_index([sources], out), estimate_of):
+        with pytest.raises(CorpusError, match=r"caf\\xe9 is not written in UTF-8"):
+            act(strange, out)
+    assert counts(update_index(out)) == (0, 0, 0, 0, 0)
+
+
+def estimate_of(source: Path, out: Path) -> None:
+    estimate([source], out, Settings())
+
+
+def test_a_prefix_is_found_whatever_is_taken(tmp_path: Path) -> None:
+    with closing(Ledger(tmp_path / "ledger.sqlite", writable=True)) as ledger:
+        ledger.enter_source("/a", "")
+        for prefix in ("tmp", "tmp~2"):
+            ledger.enter_source(f"/{prefix}/elsewhere", prefix)
+        assert prefix_for("/tmp", ledger) == "tmp~3"
+        ledger.enter_source("/", "")
+        assert prefix_for("/tmp", ledger) == "tmp", "it lies inside"
+
+
 def test_names_that_collide_all_the_same_are_an_error_that_names_both(tmp_path: Path) -> None:
-    first, second = readmes(tmp_path / "a", "One.", "Two.")
-    (third,) = readmes(tmp_path / "b", "Three.")
-    (tmp_path / "b" / "t1").rename(tmp_path / "b" / "t2")
-    third = tmp_path / "b" / "t2"
-    with pytest.raises(CorpusError, match=rf"'t2/readme.txt#1'.*{third}.*{second}") as failure:
-        build_index([first, second, third], tmp_path / "idx")
+    first, second = readmes(tmp_path, "One.", "Two.")
+    build_index([first, second], tmp_path / "idx")
+    (first / "t2").mkdir()
+    (first / "t2" / "readme.txt").write_text("Three.", encoding="utf-8")
+    with pytest.raises(CorpusError, match=rf"'t2/readme.txt#1'.*{first}.*{second}") as failure:
+        update_index(tmp_path / "idx")
     assert "one folder that holds both" in failure.value.remedy
-    assert build_index([tmp_path / "a", tmp_path / "b"], tmp_path / "idx").added == 3
+    assert build_index(tmp_path, tmp_path / "idx").added == 3
 
 
 def test_an_index_of_old_keeps_plain_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -765,7 +857,8 @@ def test_vectors_of_an_encoder_that_changed_are_made_anew(out: Path, letters: Le
 def test_an_estimate_needs_no_whole_archive(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.jsonl.gz").write_bytes(content)
-    assert estimate([tmp_path / "docs"], tmp_path / "idx", Settings()).source_bytes == len(content)
+    named_twice = [tmp_path / "docs", tmp_path / "docs" / ".." / "docs"]
+    assert estimate(named_twice, tmp_path / "idx", Settings()).source_bytes == len(content)
 
 
 def test_progress_goes_from_nothing_to_all(docs: Path, tmp_path: Path) -> None:
@@ -1059,3 +1152,48 @@ def test_two_passages_with_one_id_are_told_with_their_files(docs: Path, tmp_path
 def test_an_estimate_has_room_for_the_smallest_index(docs: Path, out: Path) -> None:
     announced = estimate([docs], out.parent / "new", Settings()).disk_bytes
     assert read_manifest(out).bytes * 0.8 < announced < read_manifest(out).bytes * 2
+
+
+def test_an_estimate_of_a_change_counts_what_is_new_or_changed(docs: Path, out: Path, tmp_path: Path) -> None:
+    more = write_rows(tmp_path / "more" / "a.jsonl", rows(40, 100))
+    assert estimate_change(out).source_bytes == 0
+    added = estimate_change(out, [more.parent, docs])
+    assert added.source_bytes == more.stat().st_size
+    assert added.disk_bytes > more.stat().st_size and added.memory_bytes and added.free_bytes
+    add_to_index([more.parent], out)
+    assert estimate_change(out, [more.parent]).source_bytes == 0
+    grown = write_rows(docs / "0.jsonl", rows(20), ns=10**18 + 9)
+    fresh = write_rows(docs / "new.jsonl", rows(2, 500))
+    assert estimate_change(out).source_bytes == grown.stat().st_size + fresh.stat().st_size
+    whole = sum(path.stat().st_size for path in (*docs.iterdir(), more))
+    assert estimate_change(out, reread=True).source_bytes == whole
+
+
+def test_an_estimate_counts_vectors(
+    docs: Path, out: Path, letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoptree.indexing.forecast.open_encoder", lambda spec: letters)
+    plain, dense = (estimate([docs], tmp_path / "new", Settings(encoder=encoder)) for encoder in ("", "letters"))
+    assert dense.disk_bytes > plain.disk_bytes and dense.memory_bytes > plain.memory_bytes
+    encoding = estimate_encoding(out, "letters")
+    assert 30 * 26 * 4 < encoding.disk_bytes < 100_000 and encoding.memory_bytes > 2 * 30 * 26 * 4
+    monkeypatch.setattr(letters, "dimensions", 0)
+    assert estimate_encoding(out, "letters").disk_bytes > encoding.disk_bytes, "not known before the first answer"
+
+
+def test_an_estimate_leaves_what_cannot_be_read_to_the_run(
+    docs: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much of it may be passed over is said to the run, which would count it again."""
+    listed = os.scandir
+
+    def refuse(path: Path) -> Any:
+        if Path(path).name.startswith("closed"):
+            raise PermissionError(13, "Permission denied")
+        return listed(path)
+
+    for number in range(101):
+        (docs / f"closed{number}").mkdir()
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert estimate([docs], tmp_path / "new", Settings()).source_bytes
+    assert estimate_change(out).source_bytes == 0

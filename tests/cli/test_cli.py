@@ -1,9 +1,13 @@
-"""The command line as a person and as a machine use it: real processes, exit codes, no tracebacks."""
+"""The command line as a person and as a machine use it: what is printed, exit codes, no tracebacks.
+
+Where a process is the point (first steps, streams, encodings, Ctrl-C), it is a real one.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import call
 
 from hoptree.cli.demo import _options as demo_options
 
@@ -33,17 +38,24 @@ REPLIES: list[dict[str, Any]] = [
 QUESTION = "Where was the director of the film Red Kite born?"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A folder with documents, their index and a script, and a cache of its own."""
-    documents = tmp_path / "docs"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with documents, their index and a script."""
+    folder = tmp_path_factory.mktemp("made")
+    documents = folder / "docs"
     documents.mkdir()
     (documents / "films.md").write_text("# Red Kite\n\nRed Kite is a film directed by Ada Moor.\n", encoding="utf-8")
     (documents / "people.txt").write_text("Ada Moor was born in Skagen.\n", encoding="utf-8")
-    (tmp_path / "script.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
-    done = hoptree(tmp_path, "index", "docs", "--out", "docs.idx")
+    (folder / "script.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    done = process(folder, "index", "docs", "--out", "docs.idx")
     assert done.returncode == 0, done.stderr
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    """A copy of that folder, with a cache of its own."""
+    return shutil.copytree(made, tmp_path / "home")
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -51,15 +63,22 @@ def environment(home: Path) -> dict[str, str]:
     return kept | {"XDG_CACHE_HOME": str(home / "cache"), "HOPTREE_MODELS": str(home / "models"), "NO_COLOR": "1"}
 
 
-def hoptree(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def process(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hoptree", *arguments]
     return subprocess.run(
         command, cwd=home, env=environment(home), input=stdin, capture_output=True, text=True, timeout=60, check=False
     )
 
 
-def ask(home: Path, *more: str, question: str = QUESTION) -> subprocess.CompletedProcess[str]:
-    return hoptree(home, "ask", question, "--corpus", "docs.idx", "-m", "scripted/script.json", *more)
+def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(*arguments, folder=home, environment=environment(home))
+
+
+ASK = ("ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/script.json")
+
+
+def ask(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    return hoptree(home, *ASK, *more)
 
 
 def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -71,7 +90,7 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 def test_help_names_the_first_steps(tmp_path: Path) -> None:
-    done = hoptree(tmp_path, "--help")
+    done = process(tmp_path, "--help")
     assert done.returncode == 0
     assert "hoptree demo" in done.stdout
     for command in ("ask", "show", "index", "search", "methods", "models", "doctor", "demo"):
@@ -79,7 +98,7 @@ def test_help_names_the_first_steps(tmp_path: Path) -> None:
 
 
 def test_json_is_one_object_with_the_promised_fields(home: Path) -> None:
-    done = ask(home, "--json")
+    done = process(home, *ASK, "--json")
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["question"] == QUESTION
@@ -100,14 +119,14 @@ def test_json_is_one_object_with_the_promised_fields(home: Path) -> None:
 
 
 def test_the_same_command_again_pays_for_nothing(home: Path) -> None:
-    first, second = json.loads(ask(home, "--json").stdout), json.loads(ask(home, "--json").stdout)
+    first, second = (json.loads(process(home, *ASK, "--json").stdout) for _ in range(2))
     assert second["usage"]["cached_calls"] == second["usage"]["llm_calls"] == 7
     assert second["tree"] == first["tree"]
     assert json.loads(ask(home, "--json", "--no-cache").stdout)["usage"]["cached_calls"] == 0
 
 
 def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
-    done = ask(home)
+    done = process(home, *ASK)
     assert done.returncode == 0, done.stderr
     for piece in (
         "1. Who directed the film Red Kite?",
@@ -139,7 +158,7 @@ def test_show_keeps_every_question_of_an_appended_trace(home: Path) -> None:
 
 
 def test_question_from_standard_input(home: Path) -> None:
-    done = hoptree(
+    done = process(
         home, "ask", "-", "--method", "direct", "-m", "scripted/script.json", "--json", stdin="Where is it?\n"
     )
     assert json.loads(done.stdout)["answer"] == "Paris"
@@ -170,7 +189,7 @@ def test_methods_and_models_are_listed(home: Path) -> None:
 
 
 def test_doctor_finds_a_missing_model_and_says_how_to_get_it(home: Path) -> None:
-    done = hoptree(home, "doctor")
+    done = process(home, "doctor")
     assert done.returncode == 1
     assert "hoptree models pull" in done.stdout
     assert all(
@@ -287,7 +306,7 @@ def test_terminal_escapes_in_replies_are_not_printed(home: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_an_answer_is_worth_more_than_its_trace(home: Path) -> None:
-    done = ask(home, "--json", "--trace", "/dev/full")
+    done = process(home, *ASK, "--json", "--trace", "/dev/full")
     assert json.loads(done.stdout)["answer"] == "Skagen"
     assert done.returncode == 1 and "No space left" in done.stderr and "Traceback" not in done.stderr
 
@@ -295,10 +314,10 @@ def test_an_answer_is_worth_more_than_its_trace(home: Path) -> None:
 def test_odd_characters_are_escaped_for_machines_and_dropped_for_people(home: Path) -> None:
     (home / "odd.json").write_text(json.dumps({"replies": [{"reply": "Pa\ud800ris\u009b\u202e!"}]}), encoding="utf-8")
     arguments = ("ask", QUESTION, "--method", "direct", "-m", "scripted/odd.json")
-    done = hoptree(home, *arguments, "--json")
+    done = process(home, *arguments, "--json")
     assert done.returncode == 0 and done.stdout.isascii()
     assert json.loads(done.stdout)["answer"] == "Pa\ud800ris\u009b\u202e!"
-    assert "Paris!" in hoptree(home, *arguments).stdout
+    assert "Paris!" in process(home, *arguments).stdout
 
 
 def test_show_draws_and_prints_json_too(home: Path) -> None:

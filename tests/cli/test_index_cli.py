@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.small_indexes import found, hoptree, rows, write_rows
 
 from hoptree.cli.main import main
+from hoptree.corpus.files import SourceFile
+from hoptree.corpus.read import read_file
 from hoptree.indexing import Outcome, build_index
+from hoptree.values import Passage
 
 
 @pytest.fixture
@@ -66,6 +71,38 @@ def test_a_build_says_what_it_will_take_and_what_it_did(home: Path) -> None:
     assert "on disk" in done.stderr and "of memory" in done.stderr
 
 
+def test_add_and_update_say_what_they_will_take(home: Path) -> None:
+    more = write_rows(home / "more.jsonl", rows(40, 50))
+    done = hoptree(home, "index", "add", "more.jsonl", "docs", "--out", "idx")
+    assert done.returncode == 0, done.stderr
+    size = f"{more.stat().st_size / 1000:.1f} kB of documents are new or changed"
+    assert size in done.stderr and "more on disk" in done.stderr and "of memory" in done.stderr
+    done = hoptree(home, "index", "update", "--out", "idx")
+    assert "No document of the sources is new or changed." in done.stderr and "on disk" not in done.stderr
+    assert hoptree(home, "index", "update", "--out", "idx", "--json").stderr == ""
+    (home / "more.jsonl").unlink()
+    refused(hoptree(home, "index", "update", "--out", "idx"), "is gone", "hoptree index remove")
+
+
+def test_one_passage_is_no_passages_and_no_line_is_empty(home: Path) -> None:
+    write_rows(home / "one.jsonl", rows(1))
+    done = hoptree(home, "index", "one.jsonl", "--out", "new")
+    assert done.stdout.startswith("1 passage in new") and "\n\n" not in done.stderr
+    assert hoptree(home, "index", "info", "--out", "new").stdout.startswith("1 passage, ")
+
+
+def test_folders_of_one_name_are_told_apart(home: Path) -> None:
+    for letter in "abc":
+        (home / letter / "docs").mkdir(parents=True)
+        (home / letter / "docs" / "readme.txt").write_text(f"Animal {letter * 3}.", encoding="utf-8")
+    done = hoptree(home, "index", "a/docs", "b/docs", "c/docs", "--out", "new")
+    assert done.returncode == 0 and "3 added" in done.stdout, done.stderr
+    shown = hoptree(home, "index", "info", "--out", "new").stdout
+    assert f"from {home / 'a' / 'docs'}\n" in shown
+    assert f"from {home / 'c' / 'docs'} (its files are called c/docs/…)" in shown
+    assert counts(said(hoptree(home, "index", "remove", "c/docs", "--out", "new", "--json")))[3] == 1
+
+
 def test_build_may_be_said_or_left_out(home: Path) -> None:
     for arguments in (("build", "docs", "--out", "x"), ("--out", "x", "docs"), ("docs", "docs", "--out", "x")):
         assert hoptree(home, "index", *arguments).returncode == 0
@@ -84,6 +121,8 @@ def test_build_may_be_said_or_left_out(home: Path) -> None:
         (("index", "docs", "--out", "x", "--chunk", "tokens:100"), ("tokenizer",)),
         (("index", "docs", "--out", "x", "--without-questions", "none.jsonl"), ("none.jsonl", "--without-questions")),
         (("index", "docs", "--out", "x", "--encoder", "minilmm"), ("minilmm",)),
+        (("index", "", "--out", "x"), ("empty name",)),
+        (("index", "add", "docs", " ", "--out", "idx"), ("empty name",)),
         (("index", "add", "nowhere", "--out", "idx"), ("nowhere",)),
         (("index", "add", "docs", "--out", "none"), ("no index", "hoptree index")),
         (("index", "update", "--out", "docs"), ("no index",)),
@@ -206,6 +245,33 @@ def test_an_index_shows_which_questions_it_was_made_without(home: Path) -> None:
     (home / "dev.jsonl").unlink()
     write_rows(home / "docs" / "b.jsonl", rows(1, 70))
     refused(hoptree(home, "index", "update", "--out", "idx"), "dev.jsonl", "stand in no passage", "Put it there")
+
+
+def test_ctrl_c_early_in_a_slow_build_keeps_what_is_older_than_a_minute(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter(range(0, 10**6, 40))
+    write_rows(home / "docs" / "b.jsonl", rows(2, 50))
+    write_rows(home / "docs" / "c.jsonl", rows(2, 70))
+
+    def stop_at_the_last(file: SourceFile, **kwargs: Any) -> Iterator[Passage]:
+        if file.name == "c.jsonl":
+            raise KeyboardInterrupt
+        yield from read_file(file, **kwargs)
+
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "argv", ["hoptree", "index", "docs", "--out", "new"])
+    with monkeypatch.context() as patch:
+        patch.setattr("hoptree.indexing.run.monotonic", lambda: next(clock))
+        patch.setattr("hoptree.indexing.run.read_file", stop_at_the_last)
+        with pytest.raises(SystemExit):
+            main()
+    assert "The same command goes on from what was made safe." in " ".join(capsys.readouterr().err.split())
+    refused(hoptree(home, "search", "x", "--corpus", "new"), "cut off", "repeat the command")
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().out
+    assert said.startswith("10 passages in new") and "went on where a run was cut off" in said
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,11 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path, content: str | N
         path.write_text(content)
     with pytest.raises(ConfigError, match="no tokenizer"):
         load_tokenizer(path)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_no_tokenizer(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    pytest.importorskip("tokenizers")
+    make(tmp_path / "tokenizer.json")
+    with pytest.raises(ConfigError, match="is no file"):
+        load_tokenizer(tmp_path / "tokenizer.json")

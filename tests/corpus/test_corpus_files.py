@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,35 @@ def test_files_come_in_the_order_of_their_names_and_others_are_counted(tmp_path:
     problems = Problems(limit=0)
     assert names(tmp_path, problems) == ["a/b.txt", "a/z.md", "a.d/c.HTML", "b.txt", "c.jsonl.gz"]
     assert problems.counts == {"files of an unknown kind": 1}
+
+
+def listen(path: Path) -> None:
+    """A socket on disk; by a short name, since a long path cannot be bound."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        before = Path.cwd()
+        os.chdir(path.parent)
+        try:
+            listener.bind(path.name)
+        finally:
+            os.chdir(before)
+
+
+def test_pipes_sockets_and_devices_are_named_and_not_opened(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt")
+    os.mkfifo(tmp_path / "b.txt")
+    (tmp_path / "sub").mkdir()
+    listen(tmp_path / "sub" / "c.jsonl")
+    (tmp_path / "d.txt").symlink_to("b.txt")
+    os.mkfifo(tmp_path / "queue")
+    problems = Problems(limit=0)
+    assert names(tmp_path, problems) == ["a.txt"]
+    assert problems.counts == {"pipes, sockets and devices": 3, "links not followed": 1}
+    assert problems.notes == [
+        "b.txt is a named pipe and not read.",
+        "d.txt is a link that is not followed.",
+        "queue is a named pipe and not read.",
+        "sub/c.jsonl is a socket and not read.",
+    ]
 
 
 def test_a_file_tells_its_size_and_time(tmp_path: Path) -> None:
@@ -112,9 +142,11 @@ def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
     [
         (lambda path: None, "There is no"),
         (lambda path: path.mkdir(), "holds no document"),
-        (lambda path: write(path / "picture.png"), "holds no document"),
+        (lambda path: write(path / "picture.png"), r"holds no document \(picture.png is no document of a known kind\)"),
         (lambda path: path.write_bytes(b"x"), "no document of a known kind"),
-        (lambda path: os.mkfifo(path), "neither a file nor a folder"),
+        (lambda path: os.mkfifo(path), "is a named pipe and no document"),
+        (lambda path: path.symlink_to("/dev/null"), "is a device and no document"),
+        (lambda path: listen(path), "is a socket and no document"),
         (lambda path: path.symlink_to(path), "is a link that leads in a circle"),
     ],
 )

@@ -146,6 +146,18 @@ def test_too_many_broken_lines_are_an_error_that_says_how_to_go_on(tmp_path: Pat
     assert len(problems.sentences) == 20 and problems.summary() == "broken lines: 30"
 
 
+def test_much_of_one_kind_does_not_hide_the_first_of_another() -> None:
+    problems = Problems()
+    for number in range(30):
+        problems.add("broken lines", f"Line {number}.")
+        problems.note("links not followed", f"link{number}")
+    for number in range(7):
+        problems.add("damaged PDF files", f"{number}.pdf")
+        problems.note("empty documents", f"{number}.txt")
+    assert problems.sentences[20:] == [f"{number}.pdf" for number in range(5)]
+    assert problems.notes[20:] == [f"{number}.txt" for number in range(5)]
+
+
 def test_a_broken_array_keeps_what_came_before(tmp_path: Path) -> None:
     text = json.dumps(ROWS, indent=1)
     for broken in (text[:-2], text.replace('"c"', "c"), text[: text.index('"c"')], text.replace("2,", "2")):

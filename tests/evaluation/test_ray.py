@@ -38,9 +38,12 @@ def cluster() -> Iterator[str]:
         patch.setenv("PYTHONPATH", str(Path(hoptree.__file__).parent.parent))
         from ray.cluster_utils import Cluster
 
-        running: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+        # What scales a cluster, collects its logs and shows it takes seconds to start, and nothing here needs it.
+        node = {"num_cpus": 2, "include_log_monitor": False}
+        head = {**node, "include_dashboard": False, "no_monitor": True}
+        running: Any = Cluster(initialize_head=True, head_node_args=head)
         try:
-            running.add_node(num_cpus=2)
+            running.add_node(**node)
             yield running.address
         finally:
             running.shutdown()

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from hoptree.cli.console import clean, print_json, stoppable
-from hoptree.errors import ConfigError, InputError, MissingExtra
-
-if TYPE_CHECKING:
-    from hoptree.indexing import Outcome, Progress
-    from hoptree.retrieval.index.manifest import Settings
+from hoptree.cli.index_output import (
+    announce,
+    announce_change,
+    passages_of,
+    report,
+    report_checked,
+    say_what_goes,
+    shown,
+    size_of,
+)
+from hoptree.errors import ConfigError, InputError
 
 __all__ = ["app"]
 
 
 def _goes_on(options: Mapping[str, Any]) -> str:
     """What Ctrl-C leaves of a change that is taken up by the same command, if anything of it was made safe."""
-    if options.get("reread") or not any(options["out"].glob("[0-9]*.part")):
+    if options.get("reread"):
         return _begins_again(options)
-    return f"{_as_it_was(options)}The same command goes on from what was made safe."
+    if any(options["out"].glob("[0-9]*.part")):
+        return f"{_as_it_was(options)}The same command goes on from what was made safe."
+    return f"{_as_it_was(options)}Nothing was made safe yet, as it is once a minute: the same command begins again."
 
 
 def _begins_again(options: Mapping[str, Any]) -> str:
@@ -62,17 +70,27 @@ hoptree index docs/ --out docs.idx                 build (text, Markdown, HTML, 
 hoptree index add more/ --out docs.idx             further documents; only what is new is touched
 hoptree index update --out docs.idx                what changed in its sources since
 hoptree index remove ID --out docs.idx             passages, documents or whole sources
-hoptree index info --out docs.idx                  what it holds
+hoptree index info --out docs.idx                  what it holds; with --deep, whether all of it is sound
 """,
 )
 
 Out = Annotated[Path, typer.Option("--out", help="The folder of the index.")]
-Sources = Annotated[list[Path], typer.Argument(help="Folders or files of documents.")]
+
+
+def _source(name: str) -> Path:
+    """A path that was named: an empty name, as of a variable that is not set, would mean the folder one is in."""
+    if not name.strip():
+        raise InputError("An empty name names no folder or file.", "Give a folder or a file with documents.")
+    return Path(name)
+
+
+Sources = Annotated[list[Path], typer.Argument(parser=_source, help="Folders or files of documents.")]
 SkipBroken = Annotated[int, typer.Option(min=0, help="Broken lines and files to pass over before giving up.")]
 SkipBrokenNow = Annotated[
     int | None,
     typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
 ]
+_NEW = "of documents are new or changed"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -114,30 +132,23 @@ def build(
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
     check_build(out, settings, reading)
     expected = estimate(sources, out, settings)
-    if not as_json:
-        typer.echo(
-            f"{_size(expected.source_bytes)} of documents; the index will take about {_size(expected.disk_bytes)} on "
-            f"disk ({_size(expected.free_bytes)} free) and up to {_size(expected.memory_bytes)} of memory while it is "
-            "made.",
-            err=True,
-        )
-    if expected.disk_bytes > expected.free_bytes:
-        typer.echo("hoptree: that may not fit on the disk.", err=True)
-    _say_what_goes(out, sources, settings)
-    with _shown(as_json) as progress:
+    announce(expected, f"{size_of(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
+    say_what_goes(out, sources, settings)
+    with shown(as_json) as progress:
         outcome = build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
-    _report(outcome, out, as_json)
+    report(outcome, out, as_json)
 
 
 @app.command()
 @stoppable(_goes_on)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
-    from hoptree.indexing import add_to_index
+    from hoptree.indexing import add_to_index, estimate_change
 
-    with _shown(as_json) as progress:
+    announce_change(estimate_change(out, sources), _NEW, as_json)
+    with shown(as_json) as progress:
         outcome = add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
-    _report(outcome, out, as_json)
+    report(outcome, out, as_json)
 
 
 @app.command()
@@ -158,11 +169,13 @@ def update(
 
     A file counts as changed when its size or its time is another one.
     """
-    from hoptree.indexing import update_index
+    from hoptree.indexing import estimate_change, update_index
 
-    with _shown(as_json) as progress:
+    what = "of documents are read again" if reread else _NEW
+    announce_change(estimate_change(out, reread=reread), what, as_json)
+    with shown(as_json) as progress:
         outcome = update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
-    _report(outcome, out, as_json)
+    report(outcome, out, as_json)
 
 
 @app.command()
@@ -191,11 +204,11 @@ def remove(
     single = [name for name in what if os.path.realpath(name) not in known]
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
-    with _shown(as_json) as progress:
+    with shown(as_json) as progress:
         outcome = remove_from_index(
             out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
         )
-    _report(outcome, out, as_json)
+    report(outcome, out, as_json)
 
 
 @app.command()
@@ -204,9 +217,9 @@ def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
     from hoptree.indexing import compact_index
 
-    with _shown(as_json) as progress:
+    with shown(as_json) as progress:
         outcome = compact_index(out, on_progress=progress)
-    _report(outcome, out, as_json)
+    report(outcome, out, as_json)
 
 
 @app.command()
@@ -217,132 +230,68 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
-    from hoptree.indexing import encode_index
+    from hoptree.indexing import encode_index, estimate_encoding
     from hoptree.retrieval.encoders.opening import settled
+    from hoptree.retrieval.index.manifest import read_manifest
 
-    with _shown(as_json) as progress:
-        outcome = encode_index(out, settled(encoder), on_progress=progress)
+    passages, spec = passages_of(read_manifest(out).passages), settled(encoder)
+    expected = estimate_encoding(out, spec)
+    announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
+    with shown(as_json) as progress:
+        outcome = encode_index(out, spec, on_progress=progress)
     if as_json:
-        _report(outcome, out, as_json)
+        report(outcome, out, as_json)
     else:
-        typer.echo(
-            f"{outcome.manifest.passages:,} passages in {out} have vectors by {outcome.manifest.settings.encoder}"
-        )
+        typer.echo(f"{passages_of(outcome.manifest.passages)} in {out}: vectors by {outcome.manifest.settings.encoder}")
 
 
 @app.command()
-def info(out: Out, as_json: AsJson = False) -> None:
-    """Show what an index holds and how it was made, after checking that it can be read."""
+@stoppable(lambda options: "The index is as it was.")
+def info(
+    out: Out,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep",
+            help="Read the whole index: compare every file of texts and links with its checksum and every passage with "
+            "its digest, and look for its links and its vector. Takes some seconds for every 100,000 passages.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what an index holds and how it was made, after checking that it can be read.
+
+    Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
+    another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
+    """
     from dataclasses import asdict
 
-    from hoptree.indexing import Reading
+    from hoptree.indexing import Reading, check_all, check_parts
     from hoptree.retrieval.index.folder import Index
-    from hoptree.retrieval.index.links import Links
 
     index = Index(out)
-    index.texts.check()
-    index.ledger().close()
-    manifest = index.manifest
-    if manifest.settings.links:
-        Links(index.links)
-    if manifest.settings.encoder:
-        with suppress(MissingExtra):  # who cannot search by vectors may still ask what else is there
-            index.open_vectors()
+    manifest, checked = index.manifest, None
+    if deep:
+        with shown(as_json) as progress:
+            checked = check_all(index, on_progress=progress)
+    else:
+        check_parts(index)
     if as_json:
-        print_json({"index": str(out), **asdict(manifest)})
+        print_json({"index": str(out), **asdict(manifest), **({"checked": asdict(checked)} if checked else {})})
         return
     settings = manifest.settings
-    typer.echo(f"{manifest.passages:,} passages, {_size(manifest.bytes)}, in {out}")
+    typer.echo(f"{passages_of(manifest.passages)}, {size_of(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
     typer.echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
     typer.echo(f"  digest {manifest.digest}")
-    for source in manifest.sources:
-        typer.echo(clean(f"  from {source}"))
+    with closing(index.ledger()) as ledger:
+        for source in manifest.sources:
+            prefix = ledger.prefix_of(source)
+            typer.echo(clean(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}"))
     for path in Reading.restored(manifest.reading).without:
         typer.echo(clean(f"  without passages that hold a question of {path}"))
-
-
-def _say_what_goes(out: Path, sources: list[Path], settings: Settings) -> None:
-    """A new index takes the place of the old one, which may hold more than the command makes again."""
-    from hoptree.errors import CorpusError
-    from hoptree.retrieval.index.manifest import read_manifest
-
-    try:
-        old = read_manifest(out)
-    except CorpusError:
-        return
-    gone = sorted(set(old.sources) - {str(source.resolve()) for source in sources})
-    if gone:
-        _say(f"the index there now was also made from {', '.join(gone)}, which the new one leaves out.")
-    if old.settings.encoder and not settings.encoder:
-        _say(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
-
-
-def _say(sentence: str) -> None:
-    typer.echo(clean(f"hoptree: {sentence}"), err=True)
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A bar with rate and remaining time, on the terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[passages]:,} passages"),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bar:
-        task = bar.add_task("reading", total=None, passages=0, rate="")
-        stage = "reading"
-
-        def advance(progress: Progress) -> None:
-            nonlocal stage
-            if progress.stage != stage:
-                stage = progress.stage
-                bar.reset(task, description=stage, total=progress.total)
-            elapsed = bar.tasks[0].elapsed or 0.0
-            count = progress.passages if stage == "reading" else progress.done
-            rate = f"{count / elapsed:,.0f} a second" if elapsed > 1 else ""
-            bar.update(task, completed=progress.done, total=progress.total, passages=count, rate=rate)
-
-        yield advance
-
-
-def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
-    for sentence in outcome.examples:
-        _say(sentence)
-    if outcome.passed_over:
-        _say(f"passed over: {outcome.passed_over}")
-    if as_json:
-        data = outcome.as_dict()
-        manifest = data.pop("manifest")
-        assert isinstance(manifest, dict)
-        print_json({"index": str(out), **manifest, **data})
-        return
-    done = [
-        f"{count:,} {what}"
-        for count, what in (
-            (outcome.added, "added"),
-            (outcome.replaced, "replaced"),
-            (outcome.removed, "removed"),
-            (outcome.unchanged, "unchanged"),
-            (outcome.repeated, "repeated and kept once"),
-            (outcome.held_questions, "left out because they hold an evaluation question"),
-        )
-        if count
-    ]
-    typer.echo(
-        f"{outcome.manifest.passages:,} passages in {out} ({_size(outcome.manifest.bytes)}): "
-        f"{', '.join(done) or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
-    )
+    if checked:
+        report_checked(checked, settings)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -351,10 +300,3 @@ def _lines(path: Path) -> Iterator[str]:
             yield from (line.strip() for line in file if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.", "Give a text file with an id a line.") from error
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}"
-    return f"{count} bytes"

@@ -78,6 +78,8 @@ def load_tokenizer(path: Path) -> Tokenizer:
         import tokenizers  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise MissingExtra("Cutting documents by tokens", "dense") from error
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise ConfigError(f"{path} is no file.", "Give the tokenizer.json of a model.")
     try:
         loaded = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more specific

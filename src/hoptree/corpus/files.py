@@ -43,10 +43,10 @@ def find_files(
 ) -> Iterator[SourceFile]:
     """The readable files of a folder in the order of their names, or the one file that `source` is.
 
-    Hidden files, files of other kinds, the questions of a BEIR folder and folders that are an index are left out; it
-    is an error if nothing is left, unless the folder `may_be_empty`. A link to a folder is not followed: what it names
-    inside the corpus is read there, and nothing outside is read. A link to a file is followed if that lies inside.
-    `never` is a folder that is not looked into, such as the index that is being made.
+    Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and folders that are
+    an index are left out; it is an error if nothing is left, unless the folder `may_be_empty`. A link to a folder is
+    not followed: what it names inside the corpus is read there, and nothing outside is read. A link to a file is
+    followed if that lies inside. `never` is a folder that is not looked into, such as the index that is being made.
     """
     problems = problems or Problems()
     try:
@@ -59,15 +59,26 @@ def find_files(
         yield SourceFile(source, _name(source.name), found.st_size, found.st_mtime_ns)
         return
     if not stat.S_ISDIR(found.st_mode):
-        raise CorpusError(f"{source} is neither a file nor a folder.", "Give a folder or a file with documents.")
+        raise CorpusError(
+            f"{source} is {_special(found.st_mode)} and no document.",
+            "Write what comes from there to a file, and give that.",
+        )
     if os.path.lexists(source / _INDEX):
         raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
-    nothing = True
+    nothing, noted = True, len(problems.notes)
     for file in _walk(source.resolve(), problems, str(never.resolve()) if never else ""):
         nothing = False
         yield file
     if nothing and not may_be_empty:
-        raise CorpusError(f"{source} holds no document.", _SAY)
+        why = "".join(f" ({note.removesuffix('.')})" for note in problems.notes[noted : noted + 1])
+        raise CorpusError(f"{source} holds no document{why}.", _SAY)
+
+
+def _special(mode: int) -> str:
+    """What a file is that may never end, or never begin, when it is read."""
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 def _why_not(source: Path, error: Exception) -> str:
@@ -93,7 +104,10 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
                 problems.note("links not followed", f"{_name(name)} is a link that is not followed.")
             elif entry.is_dir():
                 stack.append((f"{name}/", _entries(Path(entry.path), name, problems)))
-            elif not suffix_of(entry.name) or not entry.is_file():
+            elif not entry.is_file():
+                said = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
+                problems.note("pipes, sockets and devices", said)
+            elif not suffix_of(entry.name):
                 problems.note("files of an unknown kind", f"{_name(name)} is no document of a known kind.")
             else:
                 found = entry.stat()

@@ -25,10 +25,12 @@ Note = Literal[
     "files of an unknown kind",
     "files of questions",
     "links not followed",
+    "pipes, sockets and devices",
     "indexes",
 ]
 
-_KEPT = 20
+_KEPT, _KEPT_OF_A_KIND = 20, 5
+"""Sentences: so many, and in any case so many of each kind, lest one kind hide the others."""
 
 
 class Problems:
@@ -51,7 +53,7 @@ class Problems:
         self.counts[kind] += 1
         self.broken += 1
         self.cut_short += cuts
-        if len(self.sentences) < _KEPT:
+        if len(self.sentences) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
             self.sentences.append(sentence)
         if self.broken <= self.limit:
             return
@@ -67,7 +69,7 @@ class Problems:
     def note(self, kind: Note, sentence: str) -> None:
         """Count something that is left out although nothing is wrong with it."""
         self.counts[kind] += 1
-        if len(self.notes) < _KEPT:
+        if len(self.notes) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
             self.notes.append(sentence)
 
     def summary(self) -> str:

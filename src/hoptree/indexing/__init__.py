@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hoptree.indexing.checking import Checked, check_all, check_parts
 from hoptree.indexing.commands import (
     add_to_index,
     build_index,
@@ -12,21 +13,26 @@ from hoptree.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.indexing.forecast import Estimate, estimate
+from hoptree.indexing.forecast import Estimate, estimate, estimate_change, estimate_encoding
 from hoptree.indexing.outcome import Outcome, Progress
 from hoptree.indexing.reading import Reading
 
 __all__ = [
+    "Checked",
     "Estimate",
     "Outcome",
     "Progress",
     "Reading",
     "add_to_index",
     "build_index",
+    "check_all",
     "check_build",
+    "check_parts",
     "compact_index",
     "encode_index",
     "estimate",
+    "estimate_change",
+    "estimate_encoding",
     "index_passages",
     "remove_from_index",
     "update_index",

@@ -9,7 +9,8 @@ from uuid import uuid4
 from hoptree.errors import CorpusError
 from hoptree.indexing.outcome import Listener, Outcome
 from hoptree.indexing.reading import Reading
-from hoptree.indexing.run import Run, source_name
+from hoptree.indexing.run import Run
+from hoptree.indexing.sources import source_name, sources_of
 from hoptree.indexing.waiting import wait_for
 from hoptree.retrieval.encoders import open_encoder
 from hoptree.retrieval.index.analysis import analyzer_for
@@ -87,16 +88,7 @@ def update_index(
 
     `reread` looks into files that seem unchanged, too.
     """
-    manifest = read_manifest(out)
-    paths = [Path(source) for source in manifest.sources]
-    if not paths:
-        raise CorpusError(f"The index {out} was not made from files.", "Add to it, or build it again.")
-    for path in paths:
-        if not path.exists():
-            raise CorpusError(
-                f"The source {path} of the index is gone.",
-                f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
-            )
+    paths = sources_of(out)
     # What was read again before a kill is not known to have been: reading again begins again.
     intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
     with Change(out, intent=intent) as change:
@@ -111,7 +103,7 @@ def update_index(
                 )
             raise CorpusError(
                 f"No source of the index {out} holds a document any more; the index is as it was.",
-                f"Put documents into {manifest.sources[0]}, or remove the folder {out}.",
+                f"Put documents into {paths[0]}, or remove the folder {out}.",
             )
         return run.finish()
 

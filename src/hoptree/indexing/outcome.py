@@ -12,7 +12,7 @@ __all__ = ["Listener", "Outcome", "Progress"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an indexing run is: `done` of `total` bytes when it reads, of passages when it links or encodes."""
+    """How far an indexing run is: `done` of `total` bytes when it reads or checks files, else of passages."""
 
     stage: str
     done: int

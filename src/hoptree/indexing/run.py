@@ -6,7 +6,8 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
+from time import monotonic
 from typing import TypeVar
 
 from hoptree.corpus.chunk import Tokenizer, load_tokenizer
@@ -19,6 +20,7 @@ from hoptree.indexing.carrying import carry_vectors
 from hoptree.indexing.conflict import conflict
 from hoptree.indexing.outcome import Listener, Outcome, Progress
 from hoptree.indexing.reading import Reading
+from hoptree.indexing.sources import prefix_for, source_name
 from hoptree.indexing.waiting import wait_for
 from hoptree.retrieval.index.encoding import encode_passages
 from hoptree.retrieval.index.folder import Change, Index
@@ -26,21 +28,16 @@ from hoptree.retrieval.index.ledger import Entry, content_of, key_of
 from hoptree.retrieval.index.linking import link_passages
 from hoptree.values import Passage
 
-__all__ = ["Run", "source_name"]
+__all__ = ["Run"]
 
 T = TypeVar("T")
 Row = tuple[Passage, int, bytes]
 """A passage with its key and its content."""
 
 _AT_ONCE = 1_000
-_SAVE_EVERY = 1_000_000
-"""Passages after which work is made safe: what a killed run loses at most."""
+_SAVE_EVERY, _SAVE_SECONDS = 1_000_000, 60.0
+"""Passages, or seconds, after which work is made safe: what a killed run loses at most."""
 _SO_FAR = "so far"
-
-
-def source_name(source: Path) -> str:
-    """What an index calls a source, from wherever it is named."""
-    return os.path.realpath(source)  # a link that leads in a circle, which Path refuses, is told where it is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Run:
         self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
         self._dropped = 0
-        self._unsaved = 0
+        self._unsaved, self._saved_at = 0, monotonic()
         self._done = self._total = 0
         self._go_on()
 
@@ -104,11 +101,7 @@ class Run:
                     continue  # the index itself, where it lies inside a source
                 ids, state = self._ledger.ids_of(name, file.name), self._ledger.file(name, file.name)
                 number = state.id if state else -1
-                same = (
-                    not reread
-                    and state is not None
-                    and (state.size, state.modified_ns) == (file.size, file.modified_ns)
-                )
+                same = not reread and state is not None and state.fits(file.size, file.modified_ns)
                 # A later id was given to it by a run that was cut off, and may have taken passages from this one.
                 if not same or number != max(ids):
                     number = self._ledger.enter_file(name, file.name, file.size, file.modified_ns)
@@ -145,13 +138,9 @@ class Run:
         return [file for file, name in names.items() if name not in unseen and not name.startswith(below)]
 
     def _prefix(self, source: str) -> str:
-        """What the names of a source's documents begin with, settled when it is first taken in.
-
-        Further folders bring their own name along, since two folders may well hold a readme.txt each.
-        """
-        known = self._ledger.sources()
-        if source not in known:
-            self._ledger.enter_source(source, PurePath(source).name if known and Path(source).is_dir() else "")
+        """What the names of a source's documents begin with, settled when it is first taken in."""
+        if source not in self._ledger.sources():
+            self._ledger.enter_source(source, prefix_for(source, self._ledger))
         return self._ledger.prefix_of(source)
 
     def _take_file(self, number: int, file: SourceFile, before: set[int]) -> bool:
@@ -331,10 +320,10 @@ class Run:
 
     def _save_now_and_then(self, count: int) -> None:
         self._unsaved += count
-        if self._unsaved >= _SAVE_EVERY:
+        if self._unsaved >= _SAVE_EVERY or monotonic() - self._saved_at > _SAVE_SECONDS:
             self._note()
             self._change.save()
-            self._unsaved = 0
+            self._unsaved, self._saved_at = 0, monotonic()
 
     def _progress(self, stage: str, done: int) -> None:
         self._tell(Progress(stage, done, self._total, self._added + self._unchanged + self._replaced))

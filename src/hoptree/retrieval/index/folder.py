@@ -37,7 +37,7 @@ from hoptree.retrieval.index.texts import Texts, TextWriter
 from hoptree.retrieval.vectors import Vectors
 from hoptree.values import Passage
 
-__all__ = ["Change", "Index", "open_vectors"]
+__all__ = ["Change", "Index", "open_vectors", "vectors_damaged"]
 
 _INTENT = "intent.json"
 _GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
@@ -280,15 +280,23 @@ def open_vectors(vectors: Path, index: Path, encoder: str) -> Vectors:
     try:
         return Vectors(vectors)
     except CorpusError as error:
-        raise CorpusError(
-            f"The vectors of the index {index} are damaged.",
-            f"Make them again: hoptree index encode --encoder {shlex.quote(encoder)} --out {index}",
-        ) from error
+        raise vectors_damaged(index, encoder) from error
+
+
+def vectors_damaged(index: Path, encoder: str, why: str = "") -> CorpusError:
+    return CorpusError(
+        f"The vectors of the index {index} are damaged{f': {why}' if why else ''}.",
+        f"Make them again: hoptree index encode --encoder {shlex.quote(encoder)} --out {index}",
+    )
 
 
 def _check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
     """A ledger that is not the one of the text index would let passages vanish or come twice."""
-    if (ledger.passages, ledger.digest) != (manifest.passages, manifest.digest):
+    try:
+        fits = (ledger.passages, ledger.digest) == (manifest.passages, manifest.digest)
+    except ValueError:  # a count that is no number
+        fits = False
+    if not fits:
         raise CorpusError(f"The index {folder} is damaged: its ledger does not fit.", BUILD_AGAIN)
 
 

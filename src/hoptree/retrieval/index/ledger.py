@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.retrieval.index.analysis import composed
+from hoptree.retrieval.index.tantivy_folder import ALLOW
 from hoptree.values import Passage
 
 __all__ = ["Entry", "FileState", "Ledger", "content_of", "is_plain", "key_of"]
@@ -52,6 +54,10 @@ class FileState:
     size: int
     modified_ns: int
 
+    def fits(self, size: int, modified_ns: int) -> bool:
+        """Whether a file of this size and time is taken for the same."""
+        return (self.size, self.modified_ns) == (size, modified_ns)
+
 
 def key_of(passage_id: str) -> int:
     """The 63-bit number that stands for a passage id in the index."""
@@ -59,8 +65,9 @@ def key_of(passage_id: str) -> int:
 
 
 def content_of(passage: Passage) -> bytes:
-    """A digest of all that makes a passage what it is."""
-    said = hashlib.blake2b(_bytes("\0".join((passage.id, passage.title, passage.text))), digest_size=16)
+    """A digest of all that makes a passage what it is, written as an index keeps it."""
+    written = (passage.id, composed(passage.title), composed(passage.text))
+    said = hashlib.blake2b(_bytes("\0".join(written)), digest_size=16)
     if not is_plain(passage):
         rest = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
         said.update(_bytes(repr(rest)))
@@ -98,7 +105,7 @@ class Ledger:
             cause = f"The index's ledger {path} cannot be opened: {error}."
             if writable and getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise IndexUnavailable(cause, "Free some space, then run the same command again.") from error
-            raise CorpusError(cause, "Build the index again.") from error
+            raise CorpusError(cause, "Build the index again." if _may_read(path) else ALLOW) from error
 
     # Facts about the whole
 
@@ -192,7 +199,7 @@ class Ledger:
     def enter_file(self, source: str, name: str, size: int, modified_ns: int) -> int:
         """Begin with a file, or go on with one whose reading was cut off."""
         begun = self.file(source, name, complete=False)
-        if begun is not None and (begun.size, begun.modified_ns) == (size, modified_ns):
+        if begun is not None and begun.fits(size, modified_ns):
             return begun.id
         cursor = self._db.execute(
             "insert into files (source, name, size, modified, complete) values (?, ?, ?, ?, 0)",
@@ -231,6 +238,17 @@ class Ledger:
             if not prefix or name != document:
                 found += self.ids_of(source, name)
         return found
+
+    def has_below(self, prefix: str) -> bool:
+        """Whether a name before a slash is taken: by the prefix of a source, or by files that lie in such a folder."""
+        for source in self.sources():
+            own = self.prefix_of(source)
+            if own and (f"{own}/".startswith(f"{prefix}/") or prefix.startswith(f"{own}/")):
+                return True
+            inside = "select 1 from files where source = ? and name > ? and name < ?"
+            if not own and self._db.execute(inside, (source, f"{prefix}/", f"{prefix}0")).fetchone():  # 0 follows /
+                return True
+        return False
 
     def mark_present(self, files: Sequence[int]) -> None:
         """Note files that are still there, for `gone`."""
@@ -323,7 +341,25 @@ class Ledger:
     def count_names(self, since: int = 0) -> int:
         return int(self._db.execute("select count(*) from names where since >= ?", (since,)).fetchone()[0])
 
+    # Whether it is sound
+
+    def check(self) -> None:
+        """An error if the file is damaged anywhere, or its counts do not fit its rows."""
+        try:
+            said = self._db.execute("pragma integrity_check(1)").fetchone()[0]
+            rows = self._db.execute("select count(*) from passages").fetchone()[0]
+        except sqlite3.Error as error:
+            said, rows = str(error), 0
+        if said != "ok" or rows != self.passages:
+            why = said if said != "ok" else f"{rows:,} rows for {self.passages:,} passages"
+            raise CorpusError(f"The index's ledger {self._path} is damaged: {why}.", "Build the index again.")
+
     # Transactions
+
+    @property
+    def bytes(self) -> int:
+        """Its size on disk."""
+        return self._path.stat().st_size
 
     @property
     def mode(self) -> int:
@@ -345,6 +381,17 @@ class Ledger:
         self._db.execute("commit")
         self._db.execute("pragma journal_mode=delete")
         self._db.execute("begin")
+
+
+def _may_read(path: Path) -> bool:
+    """Whether a file, if it is there, may be opened; SQLite does not tell why it could not."""
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
 
 
 def _quoted(path: Path) -> str:

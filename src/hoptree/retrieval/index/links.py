@@ -14,9 +14,9 @@ import tantivy
 
 from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
 
-__all__ = ["LinkWriter", "Links"]
+__all__ = ["LINK_AGAIN", "LinkWriter", "Links"]
 
-_LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
+LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _AT_ONCE = 1_000
 _MOST_OF_A_DOCUMENT = 100
 
@@ -26,7 +26,7 @@ class LinkWriter:
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
-        with tantivy_errors(f"The links cannot be written to {folder}", _LINK_AGAIN):
+        with tantivy_errors(f"The links cannot be written to {folder}", LINK_AGAIN):
             self._schema = _schema()
             self._writer = tantivy.Index(self._schema, path=str(folder)).writer(memory, 1)
 
@@ -60,16 +60,21 @@ class Links:
     """Reads the mention graph."""
 
     def __init__(self, folder: Path) -> None:
-        with tantivy_errors(f"The links in {folder} are damaged", _LINK_AGAIN), readable(folder) as place:
+        with tantivy_errors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
             index = tantivy.Index.open(str(place))
             index.reload()
             self._schema = index.schema
             self._searcher = index.searcher()
 
+    def knows(self, key: int) -> bool:
+        """Whether anything is written down about a passage, be it that it mentions nothing."""
+        with tantivy_errors("The links are damaged", LINK_AGAIN):
+            return bool(self._searcher.doc_freq("key", key))
+
     def mentions(self, key: int) -> tuple[str, ...]:
         """The names a passage mentions, in a fixed order."""
         found: set[str] = set()
-        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+        with tantivy_errors("The links are damaged", LINK_AGAIN):
             records = max(int(self._searcher.doc_freq("key", key)), 1)
             for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
                 found.update(self._searcher.doc(address).get_all("mentions"))
@@ -103,14 +108,14 @@ class Links:
         return [] if len(found) > most else [found[document] for document in sorted(found)]
 
     def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
-        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+        with tantivy_errors("The links are damaged", LINK_AGAIN):
             if not self._searcher.doc_freq(field, name):
                 return []
             hits = self._searcher.search(self._term(field, name), most, count=False).hits
             return sorted((at for _, at in hits), key=lambda at: (at.segment_ord, at.doc))
 
     def _values(self, field: str, places: Sequence[tantivy.DocAddress]) -> list[int]:
-        with tantivy_errors("The links are damaged", _LINK_AGAIN):
+        with tantivy_errors("The links are damaged", LINK_AGAIN):
             return [int(value or 0) for value in self._searcher.fast_field_values(field, list(places))]
 
     def _term(self, field: str, value: str | int) -> tantivy.Query:

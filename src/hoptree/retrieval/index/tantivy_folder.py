@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 from hoptree.errors import CorpusError, IndexUnavailable
 
-__all__ = ["BUILD_AGAIN", "FREE_SPACE", "readable", "tantivy_errors", "writing"]
+__all__ = ["ALLOW", "BUILD_AGAIN", "FREE_SPACE", "readable", "tantivy_errors", "writing"]
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
-_ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
+ALLOW = "Let whoever owns it allow reading (and writing, to change it)."
 _FULL = re.compile("StorageFull|QuotaExceeded|No space left|Disk quota exceeded")
 _LOCK = ".tantivy-meta.lock"
 
@@ -27,7 +27,7 @@ def tantivy_errors(what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError]
     except BaseException as error:
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
             if "PermissionDenied" in str(error):
-                raise CorpusError("A file of the index may not be used by you.", _ALLOW) from error
+                raise CorpusError("A file of the index may not be used by you.", ALLOW) from error
             if _FULL.search(str(error)):
                 raise IndexUnavailable(f"{what}: {error}.", FREE_SPACE) from error
             raise kind(f"{what}: {error}.", remedy) from error

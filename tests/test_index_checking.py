@@ -1,0 +1,226 @@
+"""Looking at the whole of an index: what is sound stays sound through its life, and damage anywhere is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.small_indexes import hoptree, rows, write_rows
+
+from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.indexing import (
+    Checked,
+    Progress,
+    add_to_index,
+    build_index,
+    check_all,
+    check_parts,
+    compact_index,
+    index_passages,
+    remove_from_index,
+    update_index,
+)
+from hoptree.retrieval.index.checksums import summed_files
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.manifest import Settings
+from hoptree.values import Passage
+
+DECOMPOSED = "Cafe\u0301 Zu\u0308rich"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    write_rows(tmp_path / "docs" / "a.jsonl", rows(30), ns=10**18)
+    build_index(tmp_path / "docs", tmp_path / "idx")
+    return tmp_path / "idx"
+
+
+def put(path: Path, content: bytes) -> None:
+    """Replace a file: one that is mapped must not be cut."""
+    path.unlink()
+    path.write_bytes(content)
+
+
+def checked(out: Path) -> tuple[int, int | None, int | None]:
+    told = check_all(Index(out))
+    assert told.bytes > 0
+    return told.passages, told.linked, told.vectors
+
+
+def test_a_sound_index_is_sound_through_its_life(out: Path, tmp_path: Path) -> None:
+    assert checked(out) == (30, 30, None)
+    more = write_rows(tmp_path / "more.jsonl", rows(5, 50))
+    add_to_index([more], out)
+    assert checked(out) == (35, 35, None)
+    changed = rows(30)
+    changed[3]["text"] = "Another one."
+    write_rows(tmp_path / "docs" / "a.jsonl", changed[:29], ns=10**18 + 1)
+    update_index(out)
+    remove_from_index(out, ids=["p7", "p51"])
+    assert checked(out) == (32, 32, None)
+    compact_index(out)
+    assert checked(out) == (32, 32, None)
+    build_index(more, tmp_path / "plain", settings=Settings(links=False))
+    assert checked(tmp_path / "plain") == (5, None, None)
+
+
+def test_what_is_stored_in_another_way_than_it_was_given_is_no_damage(tmp_path: Path) -> None:
+    passages = [
+        Passage("a", DECOMPOSED, f"{DECOMPOSED} is a caf\u00e9."),
+        Passage(f"{DECOMPOSED}#1", DECOMPOSED, DECOMPOSED, 0.0, DECOMPOSED, 3, 3 + len(DECOMPOSED)),
+        Passage("b", "Half \ud800", "of \ud800 one", aliases=("A\ud800", DECOMPOSED), metadata=(("k", DECOMPOSED),)),
+        Passage("c\ud800", "", "Nothing\0 else\r\n"),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    assert checked(tmp_path / "idx") == (4, 4, None)
+    compact_index(tmp_path / "idx")
+    assert checked(tmp_path / "idx") == (4, 4, None)
+
+
+def test_vectors_are_counted(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np = pytest.importorskip("numpy")
+    pytest.importorskip("usearch")
+    from hoptree.retrieval.vectors import VectorWriter
+
+    index = Index(out)
+    keys = [key for _, key, _ in index.texts.scan()]
+    writer = VectorWriter.create(index.vectors, 4)
+    writer.add(keys, np.eye(30, 4, dtype=np.float32))
+    writer.save()
+    manifest = json.loads((out / "hoptree-index.json").read_text(encoding="utf-8"))
+    manifest["settings"]["encoder"] = "static/x y"
+    (out / "hoptree-index.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert checked(out) == (30, 30, 30)
+    writer.remove(keys[:2])
+    writer.add([5], np.eye(1, 4, dtype=np.float32))
+    writer.save()
+    check_parts(Index(out))
+    with pytest.raises(CorpusError, match="29 for 30 passages, of which 2 have none") as failure:
+        check_all(Index(out))
+    assert "hoptree index encode --encoder 'static/x y'" in failure.value.remedy
+
+
+def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
+    index = Index(out)
+    files = [path for folder in ("text", "links") for path in summed_files(index.generation / folder)]
+    assert {path.suffix for path in files} >= {".fast", ".fieldnorm", ".idx", ".store", ".term"}
+    for path in files:
+        whole = path.read_bytes()
+        for place in {0, len(whole) // 3, len(whole) // 2, len(whole) - 12}:
+            put(path, whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+            with pytest.raises(CorpusError, match="damaged") as failure:
+                check_all(Index(out))
+            assert "hoptree index" in failure.value.remedy
+        for cut in (b"", whole[:4], whole[: len(whole) // 2]):
+            put(path, cut)
+            with pytest.raises(CorpusError):
+                check_all(Index(out))
+        put(path, whole)
+    assert checked(out) == (30, 30, None)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "update passages set content = zeroblob(16) where key = (select min(key) from passages)",
+        "update passages set number = number + 100 where number = 3",
+        "delete from passages where number = 3",
+        "update facts set value = 7 where name = 'next'",
+        "update facts set value = 'x' where name = 'passages'",
+    ],
+)
+def test_a_ledger_that_does_not_fit_the_passages_is_found(out: Path, harm: str) -> None:
+    with sqlite3.connect(Index(out).generation / "ledger.sqlite") as ledger:
+        ledger.execute(harm)
+    ledger.close()
+    with pytest.raises(CorpusError, match="damaged"):
+        check_all(Index(out))
+
+
+def test_damage_in_the_midst_of_a_ledger_is_found(out: Path) -> None:
+    path = Index(out).generation / "ledger.sqlite"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:8192] + b"\xff" * 64 + whole[8256:])
+    with pytest.raises(CorpusError, match="ledger"):
+        check_all(Index(out))
+
+
+def test_links_of_another_index_are_found(out: Path, tmp_path: Path) -> None:
+    build_index(write_rows(tmp_path / "other.jsonl", rows(30, 20)), tmp_path / "other")
+    shutil.rmtree(Index(out).links)
+    shutil.copytree(Index(tmp_path / "other").links, Index(out).links)
+    check_parts(Index(out))
+    with pytest.raises(CorpusError, match="lack 20 passages") as failure:
+        check_all(Index(out))
+    assert "compact" in failure.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"), [(OSError(5, "Input/output error"), "Build"), (PermissionError(13, "Not for you"), "allow")]
+)
+def test_a_file_that_cannot_be_read_is_named(
+    out: Path, monkeypatch: pytest.MonkeyPatch, error: OSError, remedy: str
+) -> None:
+    opened: Callable[..., object] = Path.open
+
+    def refuse(path: Path, *args: object, **kwargs: object) -> object:
+        if path.suffix == ".idx":
+            raise error
+        return opened(path, *args, **kwargs)
+
+    index = Index(out)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CorpusError, match=rf"\.idx cannot be read: {error.strerror}") as failure:
+        check_all(index)
+    assert remedy in failure.value.remedy
+
+
+def test_a_ledger_that_may_not_be_read_need_not_be_built_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: Callable[..., object] = Path.open
+
+    def refuse(path: Path, *args: object, **kwargs: object) -> object:
+        if path.suffix == ".sqlite":
+            raise PermissionError(13, "Not for you")
+        return opened(path, *args, **kwargs)
+
+    (Index(out).generation / "ledger.sqlite").unlink()  # SQLite says the same of what may not be read
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(CorpusError, match="cannot be opened") as failure:
+        check_parts(Index(out))
+    assert "allow reading" in failure.value.remedy
+
+
+def test_an_index_that_is_changed_meanwhile_is_not_called_damaged(out: Path) -> None:
+    index = Index(out)
+    remove_from_index(out, ids=["p1"])
+    with pytest.raises(IndexUnavailable, match="was changed"):
+        check_all(index)
+    assert checked(out) == (29, 29, None)
+
+
+def test_how_far_it_is_is_told(out: Path) -> None:
+    heard: list[Progress] = []
+    told = check_all(Index(out), on_progress=heard.append)
+    assert {progress.stage for progress in heard} == {"checking files", "comparing"}
+    assert all(0 <= progress.done <= progress.total for progress in heard)
+    assert isinstance(told, Checked) and heard[-1].done == 30
+
+
+def test_info_looks_at_everything_when_told_to(out: Path, tmp_path: Path) -> None:
+    done = hoptree(tmp_path, "index", "info", "--deep", "--out", "idx")
+    assert done.returncode == 0, done.stderr
+    assert "sound: 30 passages by their digests" in done.stdout and "the links of 30 passages" in done.stdout
+    said = json.loads(hoptree(tmp_path, "index", "info", "--deep", "--out", "idx", "--json").stdout)
+    assert said["checked"]["passages"] == 30 and said["passages"] == 30
+    assert "checked" not in json.loads(hoptree(tmp_path, "index", "info", "--out", "idx", "--json").stdout)
+    path = next(path for path in summed_files(Index(out).generation / "text") if path.suffix == ".idx")
+    whole = path.read_bytes()
+    put(path, whole[:20] + b"\xff" + whole[21:])
+    assert hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0, "which is why there is --deep"
+    done = hoptree(tmp_path, "index", "info", "--deep", "--out", "idx")
+    assert done.returncode == 2 and done.stdout == ""
+    assert path.name in done.stderr and "is not what was written" in done.stderr and "Traceback" not in done.stderr
