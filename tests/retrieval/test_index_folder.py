@@ -224,6 +224,19 @@ def test_a_generation_that_a_killed_run_left_is_cleared_away(out: Path, tmp_path
     assert read_manifest(out).passages == 23
 
 
+def test_a_run_killed_while_it_cleared_a_generation_away_leaves_what_the_next_one_clears(
+    out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting begins with everything a generation is not known by."""
+    deleted = shutil.rmtree
+    with monkeypatch.context() as killed:
+        killed.setattr(shutil, "rmtree", lambda path, **_: None if Path(path).name == "text" else deleted(path))
+        add_to_index([write_rows(tmp_path / "more.jsonl", rows(3, 50))], out)
+    assert [path.name for path in (out / "000001").iterdir()] == ["text"]
+    add_to_index([write_rows(tmp_path / "yet.jsonl", rows(3, 60))], out)
+    assert sorted(path.name for path in out.iterdir() if path.is_dir()) == ["000003"]
+
+
 def test_files_of_others_in_an_index_folder_are_left_alone(out: Path) -> None:
     (out / "film.part").write_text("mine", encoding="utf-8")
     (out / "notes").mkdir()

@@ -153,7 +153,7 @@ class Change:
         if not self.resumed:
             for left in self.folder.glob("*.part"):
                 if _ours(left):
-                    shutil.rmtree(left)
+                    _take_away(left)
             self._copy_base()
         self.ledger = Ledger(self.part / "ledger.sqlite", writable=True)
         if self.base is not None and not self.resumed and not self._afresh:
@@ -244,7 +244,8 @@ class Change:
         for old in self.folder.iterdir():  # also one that a killed run left behind
             if old.is_dir() and old != final and _ours(old):
                 # Readers that have the old generation open keep it until they close it.
-                shutil.rmtree(old, ignore_errors=True)
+                with suppress(OSError):
+                    _take_away(old)
         return manifest
 
     def __exit__(
@@ -323,6 +324,16 @@ def _ours(path: Path) -> bool:
     if path.name in (WriteLock.NAME, f"{MANIFEST}.new"):
         return True
     return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / "text").is_dir()
+
+
+def _take_away(generation: Path) -> None:
+    """Delete a generation, last of all what it is known by: what a killed run leaves of it goes with the next change."""
+    for path in sorted(generation.iterdir(), key=lambda path: path.name == "text"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    generation.rmdir()
 
 
 def _first(folder: Path) -> int:
