@@ -327,7 +327,7 @@ def _ours(path: Path) -> bool:
 
 
 def _take_away(generation: Path) -> None:
-    """Delete a generation, last of all what it is known by: what a killed run leaves of it goes with the next change."""
+    """Delete a generation, last of all what it is known by: a killed run's rest goes with the next change."""
     for path in sorted(generation.iterdir(), key=lambda path: path.name == "text"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
