@@ -42,8 +42,7 @@ class Engine:
     `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
     `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
     `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
-    remembers nothing. Use it as an async context manager: it closes what it opened, not a model, retriever or graph that
-    was handed to it.
+    remembers nothing. Use it as an async context manager: it closes what it opened, not what was handed to it open.
     """
 
     def __init__(

@@ -178,6 +178,7 @@ def show(
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
     ] = None,
+    golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Draw the trees of a trace again, with evidence and verdicts."""
@@ -193,8 +194,11 @@ def show(
         except OSError as error:
             cause = f"The picture cannot be written to {svg}: {error.strerror}."
             raise InputError(cause, "Choose another --svg.") from error
-    if as_json:
-        print_json([result.as_dict() for result in results] if len(results) > 1 else results[0].as_dict())
+    if golden or as_json:
+        from hoptree.runtime.golden import golden_tree
+
+        told = [golden_tree(result) if golden else result.as_dict() for result in results]
+        print_json(told if len(told) > 1 else told[0])
         return
     for result in results:
         _print(result, as_json=False)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from hoptree.cli.console import clean, print_json, run, stoppable
+from hoptree.cli.extract import extract
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ app = typer.Typer(
 \b
 hoptree graph load facts.jsonl.gz --out kg          make a graph of triples, or add to one
 hoptree graph load truthy.nt.bz2 --out kg           a Wikidata dump; --language en keeps English names
+hoptree graph extract docs.idx --out docs.facts     have a model find the facts of passages
 hoptree graph entity "Elia Kazan" --graph kg        who is meant, and the facts around them
 hoptree graph entity Q72717 --graph wikidata        the same from Wikidata itself
 hoptree graph query "SELECT …" --graph kg           a SPARQL query of your own
@@ -36,6 +38,8 @@ hoptree graph stats --graph kg                      what it holds
 hoptree graph remove facts.jsonl.gz --out kg        take a source out again
 """,
 )
+
+app.command()(extract)
 
 Out = Annotated[Path, typer.Option("--out", help="The folder of the graph.")]
 Graph = Annotated[

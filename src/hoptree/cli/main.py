@@ -19,6 +19,7 @@ from hoptree.cli import (
     boundary,
     compare,
     demo,
+    eval_linking,
     eval_retrieval,
     graph,
     index,
@@ -58,6 +59,7 @@ app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.add_typer(graph.app, name="graph")
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
+app.command("eval-linking")(eval_linking.eval_linking)
 app.command("run")(run.run)
 app.command("boundary")(boundary.boundary)
 app.command("judge")(judge.judge)

@@ -35,7 +35,11 @@ _SOURCE_WORDS = {
     "fallback": "guessed: the documents do not say",
     "none": "no answer found",
 }
+_VERDICT_STYLE = {"supported": "green", "refuted": "magenta", "unknown": "yellow"}
+_VERDICT_WORDS = {"supported": "supported", "refuted": "refuted, and corrected", "unknown": "not verified"}
 _SNIPPET = 160
+_CITED = 3
+"""Passages and facts each that a node names."""
 _SVG_WIDTH = 118
 _OUTSIDE = re.compile(r"@font-face\s*{[^}]*}|<!--.*?-->", re.DOTALL)
 
@@ -172,6 +176,8 @@ def _outcome(node: TreeNode) -> Text:
     if node.state == "asking":
         said.append("  …", "yellow")
     elif node.state in ("answered", "unanswered"):
+        if node.verdict:
+            return _validated(node)
         style = _SOURCE_STYLE.get(node.source, "")
         cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
         why = f"{_knowing(node)}; {node.why}" if node.why else _knowing(node)
@@ -179,6 +185,23 @@ def _outcome(node: TreeNode) -> Text:
         said.append(clean(node.answer) or "?", f"bold {style}")
         said.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited + why)}]", f"not bold dim {style}")
     return said
+
+
+def _validated(node: TreeNode) -> Text:
+    """What became of a hypothesis: those that were struck out, the one that stands, the verdict, and its grounds."""
+    style = _VERDICT_STYLE.get(node.verdict, "")
+    words = _VERDICT_WORDS.get(node.verdict, node.verdict)
+    if node.verdict == "refuted" and not node.struck:
+        words = "refuted"
+    said = Text("  → ", "not bold dim")
+    for struck in node.struck:
+        said.append(clean(struck) or "?", "strike dim red")
+        said.append(" ⇒ ", "not bold dim")
+    said.append(clean(node.answer) or "?", f"bold {style}")
+    grounds = [*node.evidence[:_CITED], *("-".join(fact) for fact in node.facts[:_CITED])]
+    cited = f": {', '.join(grounds)}" if grounds else ""
+    why = f"; {node.why}" if node.why else ""
+    return said.append(f"  [{words}{clean(cited + why)}]", f"not bold dim {style}")
 
 
 def _knowing(node: TreeNode) -> str:
@@ -198,7 +221,7 @@ def _line(event: Event) -> str:
         return clean(f"  {event['id']}. {event['resolved']}")
     if event["event"] == "node":
         why = f"; {event['why']}" if event.get("why") else ""
-        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event['source']}{why}]")
+        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event.get('verdict') or event['source']}{why}]")
     if event["event"] == "retry":
         return clean(f"  waiting {event['wait']:g} s: {event['error']}")
     return ""

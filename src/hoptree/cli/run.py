@@ -158,7 +158,7 @@ def run(
     }
     if experiment is not None and (corpus or graph or name):
         raise InputError(
-            "An experiment file names its own corpora, graphs and runs.", "Leave out --corpus, --graph and --name."
+            "An experiment file names its own corpora, graphs and runs.", "Leave out --graph, --corpus and --name."
         )
     if experiment is not None:
         planned = read_plan(experiment, data or experiment.parent, given)

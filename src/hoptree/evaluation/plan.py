@@ -10,8 +10,8 @@
       taikc external: {method: taikc, options: {source: external}}
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
-of the data. A data set may have a `limit` of its own, and a knowledge `graph`: a folder, a URL, or wikidata. `method: boundary` measures what a model knows of what it knows
-(hoptree boundary).
+of the data. A data set may have a `limit` of its own, and a knowledge `graph`: a folder, a URL, or wikidata.
+`method: boundary` measures what a model knows of what it knows (hoptree boundary).
 """
 
 from __future__ import annotations

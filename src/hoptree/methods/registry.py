@@ -21,6 +21,7 @@ Run = Callable[..., Awaitable[Answer]]
 _BUILT_IN = (
     "hoptree.methods.taikc",
     "hoptree.methods.ra_isf",
+    "hoptree.methods.treeqa",
     "hoptree.methods.baselines.direct",
     "hoptree.methods.baselines.oner",
 )

@@ -1,4 +1,4 @@
-"""The one door to models, remote search and remote graphs: cache, single flight, slots, retries. Nobody else sends a request."""
+"""The one door to models, and to search and graphs elsewhere: cache, single flight, slots, retries."""
 
 from __future__ import annotations
 

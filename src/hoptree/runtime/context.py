@@ -87,12 +87,13 @@ class Context:
                 "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample).",
             )
 
-    def require_graph(self) -> None:
-        """Refuse to start without a knowledge graph to look things up in."""
+    def require_graph(self, *, instead: str = "") -> None:
+        """Refuse to start without a knowledge graph to look things up in; `instead` is what does without."""
         if self._graph is None:
+            without = f" {instead} does without." if instead else ""
             raise GraphError(
                 f"{self.method} with these options looks facts up, and no knowledge graph was given.",
-                "Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.",
+                f"Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.{without}",
             )
 
     async def generate(

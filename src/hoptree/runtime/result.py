@@ -18,7 +18,8 @@ class TreeNode:
     """A sub-question as it was asked and answered, with what it was answered from, and why so if the method tells.
 
     `know` is what the model said of its own knowledge, None where it was not asked. Number 0 is the question itself,
-    where a method counts it as a node.
+    where a method counts it as a node. `hypothesis` is an answer guessed beforehand, `verdict` what evidence said of
+    it, `struck` are those it took the place of, and `facts` the triples that were cited.
     """
 
     id: int
@@ -30,6 +31,10 @@ class TreeNode:
     evidence: tuple[str, ...] = ()
     why: str = ""
     know: bool | None = None
+    hypothesis: str = ""
+    verdict: str = ""
+    struck: tuple[str, ...] = ()
+    facts: tuple[tuple[str, ...], ...] = ()
     children: list[TreeNode] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
@@ -42,6 +47,10 @@ class TreeNode:
             "evidence": list(self.evidence),
             **({"why": self.why} if self.why else {}),
             **({"know": self.know} if self.know is not None else {}),
+            **({"hypothesis": self.hypothesis} if self.hypothesis else {}),
+            **({"verdict": self.verdict} if self.verdict else {}),
+            **({"struck": list(self.struck)} if self.struck else {}),
+            **({"facts": [list(fact) for fact in self.facts]} if self.facts else {}),
             "children": [child.as_dict() for child in self.children],
         }
 
@@ -130,22 +139,30 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
 
 
 def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
-    """The last plan with all that was hung under its nodes since, and what became of each of them."""
+    """The last plan with all that was hung under its nodes since, and what became of each of them.
+
+    What was `rebuilt` under a node takes the place of all that was there.
+    """
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
     for event in events:
         if event["event"] == "plan":
             if event.get("under") is None:
                 nodes, tops = {}, []
+            if event.get("rebuilt") and event["under"] in nodes:
+                nodes[event["under"]].children.clear()
             for written in event["nodes"]:
-                node = nodes[written["id"]] = TreeNode(written["id"], written["question"])
+                hypothesis = written.get("hypothesis", "")
+                node = nodes[written["id"]] = TreeNode(written["id"], written["question"], hypothesis=hypothesis)
                 above = nodes.get(written["parent"])
                 (above.children if above else tops).append(node)
         elif event["event"] == "node" and event["id"] in nodes:
             node = nodes[event["id"]]
-            for name in ("resolved", "answer", "source", "state", "why", "know"):
+            for name in ("resolved", "answer", "source", "state", "why", "know", "hypothesis", "verdict"):
                 setattr(node, name, event.get(name, getattr(node, name)))
             node.evidence = tuple(event.get("evidence", node.evidence))
+            node.struck = tuple(event.get("struck", node.struck))
+            node.facts = tuple(map(tuple, event.get("facts", node.facts)))
     return tuple(tops)
 
 
@@ -173,7 +190,7 @@ def _read_evidence(events: Sequence[Event], tree: Sequence[TreeNode]) -> tuple[P
 
 def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
     llm = [e for e in events if e["event"] == "llm"]
-    timed = [e for e in events if e["event"] in ("llm", "retrieve")]
+    timed = [e for e in events if e["event"] in ("llm", "retrieve", "facts", "entities")]
     return Usage(
         llm_calls=len(llm),
         cached_calls=sum(e["cached"] for e in llm),
@@ -181,7 +198,7 @@ def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
         cached_tokens=sum(e["cached_tokens"] for e in llm),
         completion_tokens=sum(e["completion_tokens"] for e in llm),
         reasoning_tokens=sum(e["reasoning_tokens"] for e in llm),
-        retrievals=sum(e["event"] == "retrieve" for e in events),
+        retrievals=sum(e["event"] in ("retrieve", "facts") for e in events),
         price=round(sum(e["price"] if "price" in e else e["cost"] for e in llm), 6),
         cost=round(sum(e["cost"] for e in llm), 6),
         seconds=round(seconds, 3),

@@ -21,6 +21,8 @@ _TAGS_ONLY = re.compile(r"(?:\W*[TF]\s?\d{1,3}\b)+\W*")
 _NO_REFERENCE = re.compile(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MOST = 50
 """References of one reply that are looked at."""
+_LONGEST = 500
+"""Characters of one reference: a passage quoted in full after its id is cut."""
 _MAX_NESTING = 8
 
 
@@ -95,12 +97,12 @@ def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> li
     Three texts in a list or object that is itself an item of a list are one triple.
     """
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        return [str(value)]
+        return [str(value)[:_LONGEST]]
     if nesting > _MAX_NESTING or not isinstance(value, Mapping | Sequence):
         return []
     items = list(value.values()) if isinstance(value, Mapping) else list(value)
     if listed and len(items) == 3 and all(isinstance(item, str) for item in items):
-        return [" | ".join(items)]
+        return [" | ".join(items)[:_LONGEST]]
     inside = not isinstance(value, Mapping)
     return [one for item in items for one in read_references(item, nesting + 1, listed=inside)][:_MOST]
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.names import name_spans
+from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
@@ -17,7 +18,7 @@ from hoptree.tree import Node
 __all__ = ["GraphNames", "Linker", "Titles", "choose_facts", "names_in"]
 
 MAX_TOKENS = 32
-_NAMES = 8
+_NAMES = 12
 """Names of one query that are looked up."""
 _EACH = 5
 """Entities of one name that are candidates."""
@@ -30,6 +31,8 @@ _SAMPLE = 3
 _LONG = 200
 """Characters of values in one line."""
 _QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
+_LONGER = re.compile(r" ([a-z]{3,})\b")
+_PARTS = re.compile(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
 _NUMBERED = re.compile(r"[ -]\d{1,4}\b(?!,? ?\d)")
 _NO_HEADS = frozenset(
     re.findall(
@@ -38,13 +41,10 @@ _NO_HEADS = frozenset(
         "the a an in on at of for to by from with under during this that it he she they his her their its and or",
     )
 )
-_NO_NAMES = frozenset(
-    re.findall(
-        r"\w+",
-        "january february march april may june july august september october november december "
-        "monday tuesday wednesday thursday friday saturday sunday yes no i",
-    )
-)
+_ARTICLES = ("The", "A", "An")
+_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
+_NO_NAME = re.compile(rf"(?:{_MONTH}(?: \d+)?|(?:mon|tues|wednes|thurs|fri|satur|sun)day|yes|no|.)", re.IGNORECASE)
+_WHEN = re.compile(rf"\s+(?:in|on|by|from|since|until)\s+(?:the\s+)?{_MONTH}\b.*", re.IGNORECASE)
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
@@ -55,30 +55,39 @@ class Linker(Protocol):
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names in a text, each once: capitalised words in a row (with a number behind them), and what is quoted.
-
-    "President of the United States" is also looked for in its parts.
+    """The names in a text, each once: what is quoted, capitalised words in a row (with a number behind them), and then
+    what else may be meant: parts of "President of the United States", "Apollo program", "Emperor Naruhito" without the
+    first word.
     """
+    spans = name_spans(text)
+    likely = [quoted[1] for quoted in _QUOTED.finditer(text)]
+    further = []
+    for start, end in spans:
+        span = text[start:end]
+        numbered = _NUMBERED.match(text, end)
+        likely += [text[start : numbered.end()], span] if numbered else [span]
+        parts = _PARTS.split(span)
+        further += parts if len(parts) > 1 else []
+        longer = _LONGER.match(text, end)
+        if longer and longer[1] not in _NO_HEADS and _bare(span) == span:
+            further.append(text[start : longer.end()])
+        further += [" ".join(span.split()[1:])] if len(parts) == 1 else []
     found: dict[str, str] = {}
-
-    def take(name: str) -> None:
-        words = re.sub(r"['’]s\b", "", name).strip(" .,'’").split()
-        while words and words[0].casefold() in _NO_HEADS:
-            words = words[1:]
-        key = question_key(" ".join(words))
-        if key and key not in _NO_NAMES and len(key) > 1:
-            found.setdefault(key, " ".join(words))
-
-    for quoted in _QUOTED.finditer(text):
-        take(quoted[1])
-    for start, end in name_spans(text):
-        if numbered := _NUMBERED.match(text, end):
-            take(text[start : numbered.end()])
-        take(text[start:end])
-        parts = re.split(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?", text[start:end])
-        for part in parts if len(parts) > 1 else ():
-            take(part)
+    for name in (one for written in (*likely, *further) for one in (_bare(written, article=True), _bare(written))):
+        key = question_key(name)
+        if key and not _NO_NAME.fullmatch(key):
+            found.setdefault(key, name)
     return tuple(found.values())[:_NAMES]
+
+
+def _bare(name: str, *, article: bool = False) -> str:
+    """A name without what stands before it, when it was, and whose it is; with its article, if that is a part of it."""
+    words = _WHEN.sub("", re.sub(r"['’]s\b", "", name)).strip(" .,'’").split()
+    while words and words[0].casefold() in _NO_HEADS:
+        if article and words[0] in _ARTICLES and len(words) > 1:
+            break
+        words = words[1:]
+    return " ".join(words)
 
 
 class GraphNames:
@@ -93,10 +102,13 @@ class GraphNames:
 
 
 class Titles:
-    """Names in the query as they stand, for a corpus whose pages have titles; the model keeps the most relevant."""
+    """Names in the query that are titles of the corpus; the model keeps the most relevant."""
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
-        return await _keep(ctx, query, tuple(Entity("", name, page=name) for name in names_in(query)), keep, node)
+        names = names_in(query)
+        pages = await together(ctx.search(query, k=1, where={TITLE: name}, node=node) for name in names)
+        there = tuple(Entity("", name, page=name) for name, page in zip(names, pages, strict=True) if page)
+        return await _keep(ctx, query, there, keep, node)
 
 
 async def _keep(

@@ -47,12 +47,12 @@ def read_verdict(reading: JsonReading) -> Verdict:
     enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
     reason = text_of(_one(said.get("reason", [])))
-    references = [one for name in ("ref", "refs", "reference", "references") for one in said.get(name, [])]
+    references = [value for name in ("ref", "refs", "reference", "references") for value in said.get(name, [])]
     return Verdict(
         label,
         "" if reason.casefold() in _NO_REASON else reason,
         text_of(_one(said.get("correctanswer", []))) if label == "refuted" else "",
-        tuple(read_references(references)),
+        tuple(one for value in references for one in read_references(value)),
     )
 
 
@@ -80,9 +80,10 @@ async def validate(
         reading = read_json(reply)
         ctx.trace.add("parse", step="validate", ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
         verdict = read_verdict(reading)
-        verdict = replace(verdict, cited=box.cited(verdict.references))
         if verdict.label == "supported" and not hypothesis:
             verdict = replace(verdict, label="unknown")
+        if verdict.label != "unknown":  # what settles nothing is no reference either
+            verdict = replace(verdict, cited=box.cited(verdict.references))
         if verdict.cited.fabricated:
             ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
     ctx.decide(

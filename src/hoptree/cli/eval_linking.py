@@ -1,0 +1,279 @@
+"""`hoptree eval-linking`: how often the entity and the relation of a question are found in a graph."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.ask import BaseURL, Concurrency, NoCache
+from hoptree.cli.console import clean, print_json, run_at_once, stoppable
+from hoptree.cli.graph import Graph
+from hoptree.errors import CacheError, ConfigError, InputError
+
+if TYPE_CHECKING:
+    from hoptree.evaluation.linking import LinkingRun, Parts
+    from hoptree.evaluation.linking_data import LinkingSet
+    from hoptree.steps.relations import RelationRanking
+
+__all__ = ["eval_linking"]
+
+_DEEPEST = 10
+_RANKINGS = ("words", "dense", "llm")
+
+
+@stoppable(lambda options: "There are no figures before all questions were looked up; replies of a model are kept.")
+def eval_linking(
+    data: Annotated[
+        Path,
+        typer.Option(
+            help="Questions whose entity and relation are known: SimpleQuestions as it is given out, or JSON Lines "
+            "with subject_qid and property, or with evidence_triples."
+        ),
+    ],
+    graph: Graph,
+    k: Annotated[
+        str,
+        typer.Option(
+            "--k",
+            metavar="K,K…",
+            help="Depths.  [default: 1,3,5 for entities, 1,3,6 for relations]",
+            show_default=False,
+        ),
+    ] = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODEL",
+            help="A model that reads names out of questions and keeps the best: openai/NAME, local/NAME, …",
+            show_default=False,
+        ),
+    ] = "",
+    relations: Annotated[
+        list[str],
+        typer.Option(
+            metavar="words|dense|llm",
+            help="How relations are ranked; several times for several ways.",
+        ),
+    ] = ["words"],  # noqa: B006 - typer copies it
+    among: Annotated[
+        str,
+        typer.Option(metavar="entity|graph", help="Whose relations are ranked: the entity's, or all of the graph."),
+    ] = "entity",
+    encoder: Annotated[
+        str, typer.Option(help="For dense: minilm, static/FOLDER, onnx/FOLDER or openai/NAME.")
+    ] = "minilm",
+    half: Annotated[
+        str,
+        typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.", show_default=False),
+    ] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
+    per_question: Annotated[
+        Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
+    ] = None,
+    base_url: BaseURL = "",
+    concurrency: Concurrency = None,
+    no_cache: NoCache = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+) -> None:
+    """Measure how often the entity and the relation of a question are among the first K found: recall@K.
+
+    \b
+    linker   the index of the graph's names alone, over all words of the question
+    model    the same index, asked for the names that the model reads out of the question
+    union    either of them within its first K
+    kept     what the model keeps of both
+
+    Relations are ranked by the words of their names, by an encoder (dense), or by the model (llm). Figures are over all
+    questions, and again over those whose entity or relation is in the graph at all, since no others can be found.
+    Behind each stands the interval that would hold it in 95 of 100 samples like this. What fails counts as missed.
+
+    \b
+    hoptree eval-linking --data simplequestions.jsonl --graph kg
+    hoptree eval-linking --data simplequestions.jsonl --graph kg --relations words --relations dense --among graph
+    hoptree eval-linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
+    """
+    from hoptree.evaluation.linking_data import read_linking_questions
+
+    depths = _depths(k)
+    _check(relations, among, model)
+    asked = read_linking_questions(data, half=half, limit=limit)
+    if asked.without_entity:
+        _say(f"{asked.without_entity:,} questions name no entity; left out.")
+    if per_question is not None:
+        _write(per_question, [], "a")
+    options = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
+    with _shown(len(asked.questions), as_json) as show:
+        found = run_at_once(_evaluate(asked, depths, relations, options, concurrency, not no_cache, show))
+    if per_question is not None:
+        _write(per_question, [one.as_dict() for one in found.linked], "w")
+    if found.failed:
+        first = next(one.error for one in found.linked if one.error)
+        _say(f"{found.failed:,} of {len(found.linked):,} questions failed and count as missed. The first: {first}")
+    figures = {"graph": graph, "model": model or None, "among": among, **found.as_dict()}
+    if as_json:
+        print_json(figures)
+    else:
+        _report(figures)
+
+
+def _depths(said: str) -> tuple[int, ...]:
+    if not said:
+        return ()
+    parts = [part for part in re.split(r"[\s,]+", said.strip()) if part]
+    if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _DEEPEST for part in parts):
+        raise ConfigError(f"'{said}' are no depths.", f"Give numbers from 1 to {_DEEPEST}, such as --k 1,3,5.")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _check(relations: Sequence[str], among: str, model: str) -> None:
+    for one in relations:
+        if one not in _RANKINGS:
+            raise ConfigError(f"Relations cannot be ranked by '{one}'.", f"Choose of {', '.join(_RANKINGS)}.")
+    if among not in ("entity", "graph"):
+        raise ConfigError(f"There are no relations of '{among}'.", "Use --among entity or --among graph.")
+    if "llm" in relations and not model:
+        raise ConfigError("Without a model no relations are ranked by one.", "Add --model, or use words or dense.")
+
+
+async def _evaluate(
+    asked: LinkingSet,
+    depths: tuple[int, ...],
+    relations: Sequence[str],
+    options: Mapping[str, str],
+    concurrency: int | None,
+    cached: bool,
+    show: Callable[[str, int], None],
+) -> LinkingRun:
+    from hoptree.evaluation.linking import ENTITY_KS, RELATION_KS, evaluate_linking
+
+    async with AsyncExitStack() as opened:
+        parts = await _open(opened, relations, options, concurrency, cached, lambda names: show("names", names))
+        return await evaluate_linking(
+            asked,
+            parts,
+            entity_ks=depths or ENTITY_KS,
+            relation_ks=depths or RELATION_KS,
+            on_done=lambda: show("questions", 1),
+        )
+
+
+async def _open(
+    opened: AsyncExitStack,
+    relations: Sequence[str],
+    options: Mapping[str, str],
+    concurrency: int | None,
+    cached: bool,
+    on_progress: Callable[[int], None],
+) -> Parts:
+    """All parts, which are closed with the stack."""
+    from hoptree.evaluation.linking import Parts
+    from hoptree.graph.linking import open_candidates
+    from hoptree.graph.opening import open_graph
+    from hoptree.models import open_model
+    from hoptree.runtime.cache import Cache, default_cache_path
+    from hoptree.runtime.calls import Calls
+
+    graph = open_graph(options["graph"], cached=cached)
+    opened.push_async_callback(graph.aclose)
+    model = open_model(options["model"], base_url=options["base_url"]) if options["model"] else None
+    cache = None
+    if model is not None:
+        opened.push_async_callback(model.aclose)
+        if cached:
+            try:
+                cache = Cache(default_cache_path())
+                opened.callback(cache.close)
+            except CacheError as error:
+                _say(f"{error} Replies are not remembered in this run.")
+    rankings = await _rankings(opened, relations, options["encoder"])
+    candidates = open_candidates(graph, on_progress=on_progress)
+    among: Any = options["among"]
+    return Parts(graph, candidates, rankings, model, Calls(cache, concurrency=concurrency), among)
+
+
+async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
+    from hoptree.steps.relations import ByEncoder, ByModel, ByWords
+
+    found: dict[str, RelationRanking] = {}
+    for one in dict.fromkeys(relations):
+        if one == "dense":
+            from hoptree.retrieval.encoders import open_encoder
+
+            texts = open_encoder(encoder)
+            opened.push_async_callback(texts.aclose)
+            found[f"dense {texts.name}"] = ByEncoder(texts)
+        else:
+            found[one] = ByWords() if one == "words" else ByModel(ByWords())
+    return found
+
+
+def _say(sentence: str) -> None:
+    typer.echo(clean(f"hoptree: {sentence}"), err=True)
+
+
+def _write(path: Path, rows: Sequence[dict[str, Any]], mode: str) -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror or error}.", "Give --per-question a file that can."
+        ) from error
+
+
+@contextmanager
+def _shown(total: int, quiet: bool) -> Iterator[Callable[[str, int], None]]:
+    """How many names were read for the index, then a bar over the questions; on the terminal only."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("linking", total=total)
+
+        def show(what: str, count: int) -> None:
+            if what == "names":
+                bar.update(task, description=f"indexing names: {count:,}")
+            else:
+                bar.update(task, advance=count, description="linking")
+
+        yield show
+
+
+def _report(figures: Mapping[str, Any]) -> None:
+    questions = figures["questions"]
+    _table("entities", figures["entities"], f"{questions:,} questions")
+    if figures["entity_in_graph"] < questions:
+        there = figures["entity_in_graph"]
+        _table("entities", figures["entities_in_graph"], f"the {there:,} questions whose entity is in the graph")
+    ranked = f"{figures['relations_ranked']:.1f} relations to choose from"
+    _table("relations", figures["relations"], f"{questions:,} questions, {ranked}")
+    if figures["relation_in_graph"] < questions:
+        there = figures["relation_in_graph"]
+        _table("relations", figures["relations_in_graph"], f"the {there:,} questions whose relation is one of them")
+
+
+def _table(title: str, rows: Mapping[str, Mapping[str, Mapping[str, float]]], over: str) -> None:
+    if not rows:
+        return
+    typer.echo(clean(f"{title}, {over}"))
+    width = max(len(way) for way in rows)
+    depths = list(next(iter(rows.values())))
+    typer.echo("  " + " " * width + "".join(f"  {depth.replace('recall', 'R'):>22}" for depth in depths))
+    for way, row in rows.items():
+        cells = (
+            f"{_percent(one['recall'])} ({_percent(one['low'])} to {_percent(one['high'])})" for one in row.values()
+        )
+        typer.echo(clean(f"  {way:{width}}" + "".join(f"  {cell:>22}" for cell in cells)))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"

@@ -1,0 +1,161 @@
+"""Where the words of a name stand in a passage, whatever their capitals and accents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hoptree.graph.naming import fold
+
+__all__ = ["Wording", "sentences"]
+
+# Scripts that write words without spaces: each character counts as a word.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+_END = re.compile(rf"[.!?…][\"'”’»)\]]*\s+(?=[\"'“‘«(\[]*([^\W_]))|[。！？](?=([{_UNSPACED}]))")
+_NOT_AN_END = re.compile(
+    r"(?:^|[\s(\"“.])(?:[^\W\d_]|mr|mrs|ms|dr|st|jr|sr|prof|rev|gen|col|capt|lt|sgt|gov|sen|hon|vs|ca|c|b|d"
+    r"|fl|r|bros|inc|ltd|co|corp|mt|ft|approx|esp|e\.g|i\.e|etc|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\Z",
+    re.IGNORECASE,
+)
+_BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|op)\Z", re.IGNORECASE)
+_ABBREVIATED = re.compile(r"(?:^|[\s.])(?:[^\W\d_]|jr|sr|inc|ltd|co|corp|bros|st|no|vol)\.\Z", re.IGNORECASE)
+_ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
+
+_SHORT, _STEM = 3, 5
+
+Held = Literal[0, 1, 2]
+"""How a text holds a name: not at all, its words here and there, or in a row."""
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a text on one line each; a full stop behind an initial or abbreviation ends none."""
+    text = " ".join(text.split())
+    found, begin = [], 0
+    for end in _END.finditer(text):
+        stop = end.start()
+        before, following = text[begin:stop], end[1] or end[2]
+        shortened = _NOT_AN_END.search(before) or (following.isdigit() and _BEFORE_A_NUMBER.search(before))
+        if following.islower() or (text[stop] == "." and shortened):
+            continue
+        found.append(text[begin : end.end()].strip())
+        begin = end.end()
+    return tuple(part for part in (*found, text[begin:].strip()) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One text with its words as they are compared, and where each of them stands."""
+
+    text: str
+    words: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Line:
+        found = [(word, match.span()) for match in _WORD.finditer(text) if (word := fold(match[0]))]
+        return cls(text, tuple(word for word, _ in found), tuple(span for _, span in found))
+
+    def find(self, wanted: Sequence[str]) -> int | None:
+        """The number of the word from which on the wanted ones stand in a row."""
+        count = len(wanted)
+        places = range(len(self.words) - count + 1) if count else range(0)
+        return next((at for at in places if self.words[at : at + count] == tuple(wanted)), None)
+
+
+class Wording:
+    """A passage, to be asked for names: its title, its sentences, and all of it in a row."""
+
+    def __init__(self, title: str, text: str) -> None:
+        self.sentences = sentences(text)
+        whole = " ".join(text.split())
+        self._title, self._whole = _Line.of(title), _Line.of(whole)
+        self._lines = tuple(_Line.of(sentence) for sentence in self.sentences)
+        of_title = frozenset(self._title.words)
+        self._bags = tuple(of_title | frozenset(line.words) for line in self._lines) or (of_title,)
+
+    def spelled(self, name: str) -> str:
+        """The name as the passage spells it, "" if its words do not stand there.
+
+        Words in a row are looked for in the title, then in the text; without an article before them if need be. Words
+        that stand apart count if one sentence has them all, together with the title: the name is then left as it is.
+        """
+        name = _without_stop(" ".join(name.split()))
+        if not (wanted := _Line.of(name).words):
+            return ""
+        if _stands(name, self._title.text) or _stands(name, self._whole.text):
+            return name
+        for tried in dict.fromkeys((name, _ARTICLE.sub("", name, count=1) if _ARTICLE.match(name) else name)):
+            for line in (self._title, self._whole):
+                if found := _as_written(line, tried):
+                    return found
+        return name if any(bag.issuperset(wanted) for bag in self._bags) else ""
+
+    def sentence(self, subject: str, relation: str, said: str) -> str:
+        """The first sentence that states it best: with the object and the subject, then with words of the relation.
+
+        What the title names is the subject of any sentence, under whatever pronoun. "" if no sentence holds a name.
+        """
+        pair = (_Line.of(subject).words, _Line.of(said).words)
+        between = _stems(_Line.of(relation).words)
+        titled = bool(pair[0]) and set(pair[0]) <= set(self._title.words)
+        best, found = (False, 0, 0, 0), ""
+        for line in self._lines:
+            of_subject, of_object = (_held(line, words) for words in pair)
+            both = bool(of_object and (of_subject or titled))
+            if (rank := (both, both * len(between & _stems(line.words)), int(of_object), int(of_subject))) > best:
+                best, found = rank, line.text
+        return found
+
+
+def _stems(words: Sequence[str]) -> set[str]:
+    """The beginnings of words that are long enough to tell something: "published" for "publisher"."""
+    return {word[:_STEM] for word in words if len(word) > _SHORT}
+
+
+def _held(line: _Line, words: Sequence[str]) -> Held:
+    if not words or not set(words) <= set(line.words):
+        return 0
+    return 1 if line.find(words) is None else 2
+
+
+def _stands(name: str, text: str) -> bool:
+    """Whether a text has the name letter by letter, and not inside a longer word."""
+    at = text.find(name)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
+        if not (_inside(before, name[:1]) or _inside(name[-1:], after)):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _inside(left: str, right: str) -> bool:
+    """Whether two neighbouring characters belong to one word."""
+    pair = left + right
+    return len(pair) == 2 and _WORD.match(pair) is not None and _WORD.match(pair).end() == 2  # type: ignore[union-attr]
+
+
+def _as_written(line: _Line, name: str) -> str:
+    """The place of a line that reads as the name, with the marks around it that the name has too."""
+    wanted = _Line.of(name)
+    at = line.find(wanted.words)
+    if at is None:
+        return ""
+    start, end = line.spans[at][0], line.spans[at + len(wanted.words) - 1][1]
+    for mark in reversed(name[: wanted.spans[0][0]]):
+        if line.text[start - 1 : start] != mark:
+            break
+        start -= 1
+    for mark in name[wanted.spans[-1][1] :]:
+        if line.text[end : end + 1] != mark:
+            break
+        end += 1
+    return line.text[start:end].strip()
+
+
+def _without_stop(name: str) -> str:
+    """The name without a full stop that ends the model's line; that of an abbreviation stays."""
+    return name[:-1].rstrip() if name.endswith(".") and not _ABBREVIATED.search(name) else name

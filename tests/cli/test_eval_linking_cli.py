@@ -1,0 +1,67 @@
+"""`hoptree eval-linking` as a person meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.graph.graph_files import jsonl
+from tests.small_indexes import hoptree
+
+pytest.importorskip("pyoxigraph")
+pytest.importorskip("numpy")
+
+QUESTIONS = [
+    {"id": "1", "question": "where did roger marquis die", "subject_qid": "Q1", "property": "P20"},
+    {"id": "2", "question": "where was nolan born", "subject_qid": "Q99", "property": "P19"},
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    fact = {"s": "Roger Marquis", "s_id": "Q1", "p": "place of death", "p_id": "P20", "o": "Holyoke", "o_id": "Q2"}
+    jsonl(tmp_path / "facts.jsonl", [fact])
+    jsonl(tmp_path / "q.jsonl", QUESTIONS)
+    assert hoptree(tmp_path, "graph", "load", "facts.jsonl", "--out", "kg").returncode == 0
+    return tmp_path
+
+
+def test_figures_for_people_and_for_machines(home: Path) -> None:
+    shown = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", "--per-question", "out.jsonl")
+    assert shown.returncode == 0, shown.stderr
+    assert "entities, 2 questions" in shown.stdout and "R@5" in shown.stdout and "R@6" in shown.stdout
+    assert "the 1 questions whose entity is in the graph" in shown.stdout and "100.0 (2.5 to 100.0)" in shown.stdout
+    first, second = (json.loads(line) for line in (home / "out.jsonl").read_text().splitlines())
+    assert first["entities"] == {"linker": 1} and first["linker"] == ["Q1"] and second["in_graph"] is False
+    told = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", "--k", "1 2", "--json")
+    data = json.loads(told.stdout)
+    assert list(data["entities"]["linker"]) == ["recall@1", "recall@2"]
+    assert data["relations"]["words"]["recall@1"]["recall"] == 0.5 and data["failed"] == 0
+
+
+def test_a_model_that_fails_is_told(home: Path) -> None:
+    (home / "script.json").write_text(json.dumps({"replies": [{"fault": "html"}]}))
+    arguments = ["--data", "q.jsonl", "--graph", "kg", "-m", "scripted/script.json", "--no-cache", "--limit", "1"]
+    shown = hoptree(home, "eval-linking", *arguments, "--json")
+    assert shown.returncode == 0 and json.loads(shown.stdout)["failed"] == 1
+    assert "1 of 1 questions failed and count as missed." in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--k", "0"], "are no depths"),
+        (["--k", "1,eleven"], "are no depths"),
+        (["--relations", "luck"], "cannot be ranked by 'luck'"),
+        (["--relations", "llm"], "Without a model"),
+        (["--among", "all"], "no relations of 'all'"),
+        (["--half", "third"], "no half"),
+        (["--graph", "nowhere"], "There is no knowledge graph at nowhere"),
+        (["--data", "missing.jsonl"], "There is no missing.jsonl"),
+        (["--per-question", "no/such/folder.jsonl"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(home: Path, arguments: list[str], words: str) -> None:
+    done = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", *arguments)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr and done.stdout == ""

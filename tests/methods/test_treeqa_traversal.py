@@ -1,0 +1,212 @@
+"""TreeQA's three ways through a tree: for the same replies the same final tree, whatever is refuted, and how fast."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.methods.small_knowledge import Pages, SmallGraph
+from tests.methods.treeqa_asked import LANDING, MOON, Run, node, refutes, rules, shape, tree, verdict
+
+from hoptree.engine import Engine
+from hoptree.methods import treeqa_walk
+from hoptree.models.model import Choice, Reply, Request, TokenUsage
+from hoptree.models.scripted import Rule
+from hoptree.runtime.result import Result, TreeNode
+from hoptree.runtime.trace import Event
+from hoptree.values import Passage
+
+
+class Fickle:
+    """A model whose replies depend on nothing but what it is asked, and whose haste depends on chance."""
+
+    name = endpoint = "fickle"
+    slots = 1024
+    capabilities: frozenset[Any] = frozenset()
+
+    def __init__(self, seed: int, haste: int, share: tuple[float, float]) -> None:
+        self.identity = f"fickle {seed}"
+        self._seed, self._haste, self._share = seed, random.Random(haste), share
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        text = request.messages[-1].content
+        dice = random.Random(hashlib.sha256(f"{self._seed} {step} {text}".encode()).digest())
+        for _ in range(self._haste.randrange(6)):
+            await asyncio.sleep(0)
+        said = self._say(step.removeprefix("treeqa/"), dice)
+        return Reply((Choice(said),), TokenUsage(len(text.split()), 0, len(said.split())))
+
+    def _say(self, step: str, dice: random.Random) -> str:
+        if step == "build":
+            return tree(*(_grown(dice, 4) for _ in range(dice.randint(1, 4))))
+        if step == "validate":
+            refuted, unknown = self._share
+            roll = dice.random()
+            if roll < refuted:
+                return verdict(False, "T1", reason="It is wrong.", correct=f"c{dice.random()}")
+            return verdict("unknown") if roll < refuted + unknown else verdict(True, "T1", "T2")
+        if step == "rebuild":
+            return json.dumps(_grown(dice, 3)) if dice.random() < 0.9 else "I cannot."
+        return json.dumps({"new_clue": f"Apollo {dice.randint(1, 20)}"}) if step == "clue" else "The end"
+
+    async def aclose(self) -> None:
+        return None
+
+
+def _grown(dice: random.Random, levels: int) -> dict[str, Any]:
+    below = [_grown(dice, levels - 1) for _ in range(dice.randint(0, 2))] if levels > 1 else []
+    return node(f"What of Apollo {dice.randint(1, 10**9)}?", f"Moon {dice.randint(1, 10**9)}", *below)
+
+
+async def asked(model: Fickle, **options: Any) -> tuple[Result, list[Event]]:
+    events: list[Event] = []
+    pages = Pages(*(Passage(f"p{n}", "Apollo", f"Apollo {n} moon what of") for n in range(4)))
+    async with Engine(
+        method="treeqa", model=model, corpus=pages, graph=SmallGraph(), options=options, cache=None
+    ) as engine:
+        result = await engine.ask(MOON, listeners=(events.append,))
+    return result, events
+
+
+def final_tree(result: Result) -> Any:
+    assert result.error == "", result.error_message
+    (root,) = result.tree
+    return shape(root.children), result.answer
+
+
+def settled(events: list[Event]) -> dict[str, Any]:
+    (found,) = (e for e in events if e["event"] == "decision" and e["kind"] == "corrected")
+    return {name: found[name] for name in ("value", "validations", "nodes")}
+
+
+SHARES = [(0.0, 0.0), (0.2, 0.2), (0.6, 0.1), (0.1, 0.8), (1.0, 0.0)]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    haste=st.integers(0, 10**6),
+    share=st.sampled_from(SHARES),
+    attempts=st.integers(1, 5),
+    reason=st.sampled_from(["inline", "separate"]),
+)
+@example(seed=2264, haste=0, share=(0.6, 0.1), attempts=1, reason="separate")  # a cap left less below a refuted node
+def test_speculative_gives_the_same_tree_as_serial(
+    seed: int, haste: int, share: tuple[float, float], attempts: int, reason: str
+) -> None:
+    how = {"max_attempts": attempts, "reason": reason}
+    serial, told = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial", **how))
+    ahead, events = asyncio.run(asked(Fickle(seed, haste, share), traversal="speculative", **how))
+    assert final_tree(ahead) == final_tree(serial)
+    assert settled(events) == settled(told)
+    assert ahead.usage.llm_calls >= serial.usage.llm_calls
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), haste=st.integers(0, 10**6), share=st.sampled_from(SHARES))
+def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
+    seed: int, haste: int, share: tuple[float, float]
+) -> None:
+    serial, told = asyncio.run(asked(Fickle(seed, 0, share), traversal="serial"))
+    level, heard = asyncio.run(asked(Fickle(seed, haste, share), traversal="level"))
+    reached = settled(told)
+    thinned = any(event["event"] == "plan" and event.get("under") and event["issues"] for event in (*told, *heard))
+    if not thinned and reached["value"] < treeqa_walk.MAX_FIXES and reached["validations"] < 40:
+        assert final_tree(level) == final_tree(serial)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), traversal=st.sampled_from(["serial", "level", "speculative"]))
+def test_the_caps_hold_whatever_is_refuted(seed: int, traversal: str) -> None:
+    result, events = asyncio.run(asked(Fickle(seed, seed, (0.9, 0.05)), traversal=traversal))
+    (root,) = result.tree
+
+    def below(one: TreeNode, depth: int) -> list[int]:
+        return [depth, *(number for child in one.children for number in below(child, depth + 1))]
+
+    depths = [depth for top in root.children for depth in below(top, 1)]
+    assert len(depths) <= 16 and max(depths) <= 5
+    reached = settled(events)
+    assert reached["value"] <= 8 and reached["validations"] <= 40 and reached["nodes"] == len(depths)
+
+
+def test_the_caps_are_those_of_serial_also_where_what_was_given_up_is_needed_after_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A node refuted at its second validation is only unknown where just one was left for it."""
+    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", 3)
+    first, second, third = "What of the Moon 1?", "What of the Moon 2?", "What of the Moon 3?"
+    script = [
+        Rule([verdict("unknown"), verdict("unknown")], step="validate", contains=first),
+        Rule([verdict("unknown"), verdict(False, "T1", correct="x")], step="validate", contains=second),
+    ]
+    build = tree(node(first, "a"), node(second, "b", node(third, "c")))
+    found = [Run(rules(*map(copied, script), build=build), traversal=how) for how in ("serial", "speculative")]
+    assert shape(found[0].tops) == shape(found[1].tops)
+    assert [one.verdict for one in found[0].tops] == ["unknown", "unknown"] and found[0].tops[1].children
+
+
+def copied(rule: Rule) -> Rule:
+    return Rule(rule.reply, step=rule.step, contains=rule.contains)
+
+
+def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validated() -> None:
+    run = Run(rules(refutes(LANDING)), traversal="speculative")
+    assert run.of("decision", kind="discarded")[0]["value"] == [2]
+    assert [one.id for one in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
+
+
+def test_nothing_new_is_begun_for_a_node_that_was_given_up() -> None:
+    """The old child would be unknown, and a clue be asked for; but by then its parent is refuted."""
+    slow = Rule(verdict("unknown"), step="validate", contains="in December 1968?", latency=0.2)
+    run = Run(rules(refutes(LANDING), slow), traversal="speculative")
+    assert "clue" not in run.steps and run.steps.count("validate") == 3
+
+
+def test_replies_that_are_remembered_are_not_asked_for_again_in_another_order(tmp_path: Path) -> None:
+    """A walk that never has to wait is ahead of what is done ahead of it."""
+    model = Fickle(7, 3, (0.5, 0.2))
+
+    async def both_times() -> list[Any]:
+        async with Engine(
+            method="treeqa",
+            model=model,
+            corpus=Pages(Passage("p1", "Apollo", "Apollo moon what of")),
+            graph=SmallGraph(),
+            options={"traversal": "speculative"},
+            cache=tmp_path / "replies.sqlite",
+        ) as engine:
+            return [(await engine.ask(MOON)) for _ in range(2)]
+
+    first, second = asyncio.run(both_times())
+    assert final_tree(first) == final_tree(second) and any(one.struck for one in first.tree[0].children)
+    assert second.usage.cached_calls == second.usage.llm_calls <= first.usage.llm_calls
+
+
+def chain(length: int) -> dict[str, Any]:
+    below: list[dict[str, Any]] = []
+    for number in range(length, 0, -1):
+        below = [node(f"What of Apollo {number}?", f"Moon {number}", *below)]
+    return below[0]
+
+
+def test_all_nodes_of_a_chain_are_validated_in_the_time_of_one() -> None:
+    seconds = {}
+    for how in ("serial", "level", "speculative"):
+        run = Run(rules(build=tree(chain(5), chain(5))), traversal=how, latency=0.04)
+        seconds[how] = run.result.usage.critical_path_seconds
+    assert seconds["speculative"] < 0.45 * seconds["serial"], seconds  # 3 calls after one another, and 12
+    assert 0.4 * seconds["serial"] < seconds["level"] < 0.8 * seconds["serial"], seconds  # 7 calls
+
+
+def test_siblings_are_validated_at_once_level_by_level() -> None:
+    build = tree(*(node(f"What of Apollo {n}?", "Moon") for n in range(8)))
+    serial, level = (Run(rules(build=build), traversal=how, latency=0.04) for how in ("serial", "level"))
+    assert level.result.usage.critical_path_seconds < 0.6 * serial.result.usage.critical_path_seconds

@@ -1,0 +1,86 @@
+"""Golden trees, and results of trees that were rebuilt while they were validated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hoptree.errors import TraceError
+from hoptree.runtime.golden import golden_tree
+from hoptree.runtime.result import read_result
+from hoptree.runtime.trace import Event
+
+
+def event(event_kind: str, /, **fields: Any) -> Event:
+    return {"event": event_kind, "run": "r1", "t": 0.1, **fields}
+
+
+def planned(number: int, parent: int | None, hypothesis: str = "") -> dict[str, Any]:
+    return {"id": number, "question": f"q{number}?", "parent": parent, "refs": [], "hypothesis": hypothesis}
+
+
+FOUND = [{"id": "p1", "title": "One", "text": "Text one.", "score": 1.0}]
+ANSWERED = {"state": "answered", "source": "external"}
+RUN = [
+    event("start", question="Who?", method="treeqa", model="m", options={}),
+    event("plan", nodes=[planned(0, None, "draft"), planned(1, 0, "wrong"), planned(2, 1, "old"), planned(3, 0, "c")]),
+    event("retrieve", passages=FOUND, issued=0.0, seconds=0.0),
+    event("plan", under=1, rebuilt=True, nodes=[planned(101, 1, "new")], issues=[]),
+    event(
+        "node", id=1, **ANSWERED, answer="right", hypothesis="right", verdict="refuted", struck=["wrong"], resolved="q?"
+    ),
+    event("node", id=2, **ANSWERED, answer="old", verdict="supported"),
+    event("node", id=101, **ANSWERED, answer="new", verdict="supported", evidence=["p1"], facts=[["a", "is", "b"]]),
+    event("node", id=0, **ANSWERED, answer="the end", hypothesis="draft"),
+    event("final", answer="the end", abstained=False, stopped_by=""),
+]
+
+
+def test_what_was_rebuilt_takes_the_place_of_what_was_there() -> None:
+    (root,) = read_result(RUN).tree
+    first, third = root.children
+    assert (first.answer, first.struck, first.verdict) == ("right", ("wrong",), "refuted")
+    assert [child.id for child in first.children] == [101], "the old child is gone, also if it says something later"
+    told = first.as_dict()
+    assert (told["verdict"], told["struck"], told["hypothesis"]) == ("refuted", ["wrong"], "right")
+    assert "verdict" not in third.as_dict() and third.hypothesis == "c"
+
+
+def test_a_golden_tree_says_what_is_held_for_true_and_what_says_so() -> None:
+    assert golden_tree(read_result(RUN)) == {
+        "input_question": "Who?",
+        "logic_tree": {
+            "children": [
+                {
+                    "sub_question": "q?",
+                    "hypothesis_answer": "right",
+                    "children": [
+                        {
+                            "sub_question": "q101?",
+                            "hypothesis_answer": "new",
+                            "ref": {"Wikipedia": ["p1||Text one."], "Wikidata": ["a-is-b"]},
+                        }
+                    ],
+                },
+                {"sub_question": "q3?", "hypothesis_answer": "c"},
+            ]
+        },
+        "answer": "the end",
+    }
+
+
+def test_trees_of_other_methods_have_golden_trees_too() -> None:
+    plain = [
+        event("start", question="Who?", method="taikc", model="m", options={}),
+        event("plan", nodes=[{"id": 1, "question": "a?", "parent": None, "refs": []}]),
+        event("node", id=1, **ANSWERED, answer="A"),
+    ]
+    children = golden_tree(read_result(plain))["logic_tree"]["children"]
+    assert children == [{"sub_question": "a?", "hypothesis_answer": "A"}]
+
+
+@pytest.mark.parametrize("facts", [5, [5], None])
+def test_facts_that_are_none_are_a_trace_that_cannot_be_understood(facts: Any) -> None:
+    with pytest.raises(TraceError):
+        read_result([*RUN[:4], event("node", id=1, **ANSWERED, answer="x", facts=facts)])

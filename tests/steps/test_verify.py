@@ -1,0 +1,226 @@
+"""Verdicts, references and clues out of whatever a model wrote: unknown in any shape is never supported."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.graph.facts import Fact, Term
+from hoptree.models.scripted import ScriptedModel
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.context import Context
+from hoptree.runtime.trace import Trace
+from hoptree.steps.clue import read_clue
+from hoptree.steps.evidence_box import EvidenceBox, read_references
+from hoptree.steps.link import names_in
+from hoptree.steps.parse import read_json
+from hoptree.steps.verify import Verdict, read_verdict
+from hoptree.values import Passage
+
+JAVA = Passage("Java_0_1", "Java", "Jakarta is on Java's northwestern coast.")
+JAKARTA = Passage("Jakarta_5_1", "Jakarta", "Jakarta is situated on the northwest coast of Java.")
+CAPITAL = Fact(Term("Q1", "Jakarta"), Term("P1", "capital of"), Term("Q2", "Indonesia"))
+ISLAND = Fact(Term("Q1", "Jakarta"), Term("P2", "located in/on physical feature"), Term("Q3", "Java"))
+BOX = EvidenceBox((JAVA, JAKARTA), (CAPITAL, ISLAND))
+
+
+def read(text: str) -> Verdict:
+    return read_verdict(read_json(text))
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        ('{"isTrue": true}', "supported"),
+        ('{"isTrue": True}', "supported"),
+        ('{"is_true": true, "fact_sufficient": false}', "supported"),
+        ('```json\n{"isTrue": true,}\n```', "supported"),
+        ('[{"isTrue": true}]', "supported"),
+        ('{"isTrue": false, "fact_sufficient": true}', "refuted"),
+        ('{"isTrue": False, "reason": "It is Nusantara."}', "refuted"),
+        ('{"isTrue": false, "fact_sufficient": "unknown"}', "refuted"),
+        ('{"isTrue": false, "fact_sufficient": false}', "unknown"),
+        ('{"isTrue": false, "fact_sufficient": "false"}', "unknown"),
+        ('{"isTrue": "unknown"}', "unknown"),
+        ('{"isTrue": unknown}', "unknown"),
+        ('{"isTrue": "true"}', "unknown"),
+        ('{"isTrue": 1}', "unknown"),
+        ('{"isTrue": true, "isTrue": false}', "unknown"),
+        ('{"fact_sufficient": true}', "unknown"),
+        ("{}", "unknown"),
+        ("yes", "unknown"),
+    ],
+)
+def test_the_rules_of_the_verdict(reply: str, label: str) -> None:
+    assert read(reply).label == label
+
+
+def test_a_refuted_verdict_tells_why_and_what_is_right() -> None:
+    said = read('{"isTrue": false, "reason": "It is Nusantara now.", "correct_answer": "Nusantara", "ref": ["T1"]}')
+    assert (said.reason, said.correction, said.references) == ("It is Nusantara now.", "Nusantara", ("T1",))
+    assert read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}') == Verdict("supported")
+
+
+NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    is_true=NOT_TRUE,
+    sufficient=st.booleans() | st.text(max_size=5),
+    ref=st.text(max_size=9) | st.lists(st.text(max_size=5)),
+)
+def test_nothing_but_a_boolean_true_is_supported(is_true: Any, sufficient: Any, ref: Any) -> None:
+    text = json.dumps({"isTrue": is_true, "fact_sufficient": sufficient, "ref": ref})
+    said = read(text)
+    assert said.label != "supported"
+    assert (said.label == "refuted") == (is_true is False and str(sufficient).strip().casefold() != "false")
+
+
+@settings(max_examples=500, deadline=None)
+@given(text=st.text(max_size=60) | st.text(alphabet='{}[]":,truefalsknwi T1', max_size=60))
+def test_no_reply_makes_the_readers_fail(text: str) -> None:
+    assert read(text).label in ("supported", "refuted", "unknown")
+    assert len(read_clue(text)) <= 300
+    assert len(names_in(text)) <= 12
+
+
+GOOD = '{"isTrue": true, "fact_sufficient": true, "reason": "None", "ref": {"wikipedia": ["T1"], "Wikidata": ["F2"]}}'
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    start=st.integers(0, 120), end=st.integers(0, 120), put=st.sampled_from(["", "{", "}", '"', "unknown", "\n", ","])
+)
+def test_damage_to_a_verdict_never_turns_unknown_into_supported(start: int, end: int, put: str) -> None:
+    unknown = GOOD.replace("true", '"unknown"', 1).replace("true", "false")
+    damaged = unknown[:start] + put + unknown[max(start, end) :]
+    assert read(damaged).label != "supported"
+
+
+# References
+
+
+@pytest.mark.parametrize(
+    ("reference", "passages", "facts"),
+    [
+        ("T1", [JAVA], []),
+        ("[T2]", [JAKARTA], []),
+        ("T1, T2", [JAVA, JAKARTA], []),
+        ("T1 F1", [JAVA], [CAPITAL]),
+        ("T1: Java", [JAVA], []),
+        ("Java_0_1", [JAVA], []),
+        ("java", [JAVA], []),
+        ("Jakarta_5_1||The Greater Jakarta area includes three bordering regencies", [JAKARTA], []),
+        ("F2", [], [ISLAND]),
+        ("Jakarta-capital of-Indonesia", [], [CAPITAL]),
+        ("Jakarta | located in/on physical feature | Java", [], [ISLAND]),
+        ("No Information provided.", [], []),
+        ("None", [], []),
+        ("", [], []),
+    ],
+)
+def test_what_a_reference_names(reference: str, passages: list[Passage], facts: list[Fact]) -> None:
+    cited = BOX.cited([reference])
+    assert (list(cited.passages), list(cited.facts), cited.fabricated) == (passages, facts, ())
+
+
+@pytest.mark.parametrize("reference", ["T3", "F9", "T0", "Bali_0_0", "Jakarta-capital of-Java", "Nobody knows"])
+def test_what_is_not_in_the_evidence_is_fabricated(reference: str) -> None:
+    cited = BOX.cited([reference, "T1"])
+    assert (cited.fabricated, cited.passages) == ((reference,), (JAVA,))
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("T1", ["T1"]),
+        (["T1", "F1"], ["T1", "F1"]),
+        ({"wikipedia": ["T1"], "Wikidata": ["F1"]}, ["T1", "F1"]),
+        ({"wikipedia": "T1", "Wikidata": None}, ["T1"]),
+        (["T1", "T2", "T3"], ["T1", "T2", "T3"]),
+        ({"Wikidata": [["Jakarta", "capital of", "Indonesia"]]}, ["Jakarta | capital of | Indonesia"]),
+        ([{"head": "Jakarta", "relation": "capital of", "tail": "Indonesia"}], ["Jakarta | capital of | Indonesia"]),
+        (None, []),
+        (True, []),
+        (7, ["7"]),
+    ],
+)
+def test_references_come_in_all_shapes(value: Any, found: list[str]) -> None:
+    assert read_references(value) == found
+
+
+def test_evidence_adds_up_with_the_newest_first_and_each_once() -> None:
+    newer = EvidenceBox((JAKARTA,), (ISLAND,)).over(BOX)
+    assert (newer.passages, newer.facts) == ((JAKARTA, JAVA), (ISLAND, CAPITAL))
+    assert not EvidenceBox() and newer
+
+
+def test_evidence_is_shown_with_its_tags() -> None:
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"))
+    texts, facts = BOX.shown(ctx)
+    assert texts.splitlines()[1] == "[T2] Jakarta: Jakarta is situated on the northwest coast of Java."
+    assert facts == "[F1] Jakarta | capital of | Indonesia\n[F2] Jakarta | located in/on physical feature | Java"
+    assert EvidenceBox().shown(ctx) == ("(none)", "(none)")
+
+
+# Clues and names
+
+
+@pytest.mark.parametrize(
+    ("reply", "clue"),
+    [
+        ('{"new_clue": "capital relocation of Indonesia"}', "capital relocation of Indonesia"),
+        ('```json\n{"New Clue": ["Nusantara", "Borneo"]}\n```', "Nusantara, Borneo"),
+        ('{"clue": "Nusantara"}', "Nusantara"),
+        ('{"anything": "Nusantara"}', "Nusantara"),
+        ("Nusantara", "Nusantara"),
+        ("The answer is: Nusantara.", "Nusantara"),
+        ('["Nusantara"]', "Nusantara"),
+        ("{}", ""),
+        ("", ""),
+        ('{"new_clue": ""}', ""),
+        ('{"new_clue": "unknown"}', ""),
+        ('{"new_clue": "half a', "half a"),
+    ],
+)
+def test_a_clue_is_the_value_and_never_the_json(reply: str, clue: str) -> None:
+    assert read_clue(reply) == clue
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("What is the capital of Indonesia? Jakarta", ["Indonesia", "Jakarta"]),
+        ("When did Apollo 14 land?", ["Apollo 14", "Apollo"]),
+        ("the Apollo program by NASA", ["Apollo", "NASA", "Apollo program"]),
+        ("Japan's head is Emperor Naruhito.", ["Japan", "Emperor Naruhito", "Naruhito"]),
+        (
+            "Who was the President of the United States in December 1968?",
+            ["President of the United States", "President", "United States"],
+        ),
+        ('Who sang "nothing compares 2 u"?', ["nothing compares 2 u"]),
+        ("Who is Damien Chazelle's mother?", ["Damien Chazelle", "Chazelle"]),
+        ("where is it?", []),
+        ("February 5", []),
+        ("The Moon", ["The Moon", "Moon"]),
+        ("Who directed The Hourglass Sanatorium?", ["The Hourglass Sanatorium", "Hourglass Sanatorium"]),
+    ],
+)
+def test_the_names_in_a_query(text: str, names: list[str]) -> None:
+    assert list(names_in(text)) == names
+
+
+@pytest.mark.parametrize("text", ["-" * 200_000 + "x", "T1 " * 70_000, "No " * 70_000, "A " * 100_000])
+def test_endless_texts_are_read_in_no_time(text: str) -> None:
+    began = time.monotonic()
+    BOX.cited(read_references([text, [text]]))
+    read(json.dumps({"isTrue": False, "reason": text, "ref": text}))
+    read_clue(text)
+    names_in(text[:3_000])  # a question and a hypothesis are no longer
+    assert time.monotonic() - began < 2.0
