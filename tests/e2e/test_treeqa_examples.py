@@ -267,7 +267,9 @@ def test_ask_run_and_show_at_the_command_line(
 
 
 def test_a_graph_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
-    said = CliRunner().invoke(app, ["ask", MOON, "--method", "treeqa", "--graph", str(tmp_path / "nowhere")])
+    (tmp_path / "m.json").write_text('{"replies": [{"reply": "x"}]}', encoding="utf-8")
+    told = ["--method", "treeqa", "--graph", str(tmp_path / "nowhere"), "--model", f"scripted/{tmp_path / 'm.json'}"]
+    said = CliRunner().invoke(app, ["ask", MOON, *told])
     assert said.exception is not None and said.exit_code != 0
     assert "nowhere" in str(said.exception)
 
