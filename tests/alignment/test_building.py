@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -271,8 +272,36 @@ def test_balance() -> None:
     assert described(kept)["labels"] == {"yes": 6, "no": 3}
     assert kept == [row for row in rows if row in kept], "in their order"
     assert balanced(rows, None, 1) == rows and balanced(rows, 2.0, seed=1) == kept != balanced(rows, 2.0, seed=2)
-    with pytest.raises(ConfigError):
-        balanced(rows, 0.5, 1)
+    for impossible in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="balance of"):
+            balanced(rows, impossible, 1)
+
+
+def test_a_balance_that_cannot_be_is_refused_before_anything_is_asked(here: Path) -> None:
+    (here / "m.json").unlink()
+    for impossible in (0.5, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="balance of"):
+            made(here, "ra-isf-know", balance=impossible)
+
+
+def test_a_balance_without_a_second_label_is_told(here: Path) -> None:
+    told, rows = made(here, "ra-isf-know", balance=1.0)
+    assert told["warnings"] == [] and len(rows) == 4
+    (here / "m.json").write_text(json.dumps({"replies": [{"reply": "nonsense"}]}), encoding="utf-8")
+    told, rows = made(here, "ra-isf-know", balance=1.0)
+    assert [target(row) for row in rows] == ["no"] * 4
+    (said,) = told["warnings"]
+    assert said.startswith("All 4 rows have the label 'no', and --balance") and made(here, "ra-isf-know")
+
+
+def test_questions_of_a_file_named_for_evaluation_are_told(here: Path) -> None:
+    rows = [row | {"dataset": "films", "source_split": "train" if n < 2 else "dev"} for n, row in enumerate(QUESTIONS)]
+    data = (lines(here / "dev.jsonl", rows),)
+    told = asyncio.run(build(replace(wanted(here, "ra-isf-know", only_train=True), data=data)))
+    (said,) = told["warnings"]
+    assert said.startswith(f"2 questions to train on are of {data[0]}, whose name says dev") and "--exclude" in said
+    told = asyncio.run(build(replace(wanted(here, "ra-isf-know", only_train=True, limit=1), data=data)))
+    assert told["warnings"][0].startswith("1 question to train on is of ")
 
 
 def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:

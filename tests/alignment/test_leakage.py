@@ -37,10 +37,18 @@ def asked(text: str, key: str = "t1", split: str = "train") -> TrainingQuestion:
         ("NQ-open.test.jsonl.gz", "test"),
         ("testimonies.jsonl", ""),
         ("questions.jsonl", ""),
+        ("devset.jsonl", "dev"),
+        ("held-out.jsonl", "held-out"),
+        ("train_and_dev.jsonl", "dev"),
+        ("training_set.jsonl", "train"),
+        ("dev/questions.jsonl", "dev"),
+        ("dev/train.jsonl", "train"),
+        ("test_of_mine/questions.jsonl", ""),
     ],
 )
-def test_the_name_of_a_file_tells_its_split(name: str, split: str) -> None:
-    assert split_told_by(name) == split
+def test_the_name_of_a_file_or_else_of_its_folder_tells_its_split(name: str, split: str) -> None:
+    assert split_told_by(Path("here") / name) == split
+    assert is_evaluation(split) == (split not in ("", "train"))
 
 
 def test_what_a_row_says_counts_before_the_name_of_its_file(tmp_path: Path) -> None:
@@ -53,6 +61,46 @@ def test_what_a_row_says_counts_before_the_name_of_its_file(tmp_path: Path) -> N
     assert [question.split for question in read_training_questions([path])] == ["train", "test", "dev"]
 
 
+@pytest.mark.parametrize("said", ["dev_distractor", ["dev"], "Dev-Set", ["train", "test"], "held_out"])
+def test_a_split_in_other_words_is_one_all_the_same(tmp_path: Path, said: Any) -> None:
+    (question,) = read_training_questions([write(tmp_path / "a.jsonl", {"question": "Who?", "split": said})])
+    assert is_evaluation(question.split)
+    with pytest.raises(InputError, match="1 of 1 questions are evaluation questions"):
+        admit([question], Excluded())
+
+
+@pytest.mark.parametrize("said", [7, None, {"dev": 1}, [3], "distractor"])
+def test_a_row_that_tells_no_split_leaves_it_to_the_file(tmp_path: Path, said: Any) -> None:
+    (question,) = read_training_questions([write(tmp_path / "dev.jsonl", {"question": "Who?", "split": said})])
+    assert question.split == "dev"
+
+
+def test_splits_and_facts_belong_to_the_ids_that_examples_have(tmp_path: Path) -> None:
+    facts = [["A", "director", "B"]]
+    path = write(
+        tmp_path / "a.jsonl",
+        {"id": 0, "question": "Who?", "split": "dev", "evidence_triples": facts},
+        {"id": "", "qid": "q", "question": "Where?", "split": "test"},
+    )
+    first, second = read_training_questions([path])
+    assert (first.example.id, first.split, first.facts) == ("0", "dev", (("A", "director", "B"),))
+    assert (second.example.id, second.split) == ("Where?", "test")
+    raw = {"question": "who sang it", "answer": ["x"], "split": "dev"}
+    (tmp_path / "nq.jsonl").write_text(json.dumps(raw) + "\n", encoding="utf-8")
+    (third,) = read_training_questions([tmp_path / "nq.jsonl"])
+    assert (third.example.id, third.split) == ("nq-0", "dev"), "an id that only the form gives"
+
+
+@pytest.mark.parametrize("name", [".", "queries.jsonl", "qrels/test.tsv"])
+def test_a_folder_in_the_form_of_beir_is_of_the_split_that_it_stands_for(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "facts"
+    write(folder / "queries.jsonl", {"_id": "1", "text": "Who?"})
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\tp\t1\n", encoding="utf-8")
+    (question,) = read_training_questions([folder / name])
+    assert (question.example.id, question.split) == ("1", "test")
+
+
 def test_facts_are_read_from_both_spellings_and_anything_else_is_none(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.jsonl",
@@ -63,10 +111,20 @@ def test_facts_are_read_from_both_spellings_and_anything_else_is_none(tmp_path: 
     assert first.facts == (("A", "director", "B"),) and second.facts == ()
 
 
-def test_one_question_in_two_files_is_refused(tmp_path: Path) -> None:
-    row = {"id": "1", "question": "Who?", "dataset": "d"}
-    with pytest.raises(InputError, match=r"in .*a.jsonl and in .*b.jsonl"):
-        read_training_questions([write(tmp_path / "a.jsonl", row), write(tmp_path / "b.jsonl", row)])
+def test_one_question_in_two_files_is_taken_once_and_counted(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"id": "1", "question": "Who was it?"}, {"id": "2", "question": "Where?"}]
+    paths = [write(tmp_path / "a.jsonl", *rows), write(tmp_path / "b.jsonl", rows[0] | {"question": "who was it"})]
+    paths.append(write(tmp_path / "c.jsonl", rows[1] | {"dataset": "a", "question": "Where was that?"}))
+    found = admit(read_training_questions(paths), Excluded())
+    assert [question.key for question in found.questions] == ["a/1", "a/2"]
+    assert found.left_out == {"of the same id or words as one before": 2}
+    paths.append(write(tmp_path / "dev.jsonl", rows[0] | {"dataset": "d", "id": "9"}))
+    found = admit(read_training_questions(paths), Excluded(), allow=True)
+    assert found.evaluation == {"a/1": "split dev"}, "what is true of the one left out is true of the one taken"
+
+
+def test_questions_without_a_word_are_told_apart_by_their_ids() -> None:
+    assert len(admit([asked("???", "1"), asked("!!!", "2")], Excluded()).questions) == 2
 
 
 @pytest.mark.parametrize("split", ["dev", "test", "validation"])
@@ -86,7 +144,7 @@ def test_questions_are_left_out_by_id_and_by_words(tmp_path: Path) -> None:
         [write(tmp_path / "eval.jsonl", {"id": "e1", "question": "Who wrote the anthem of the republic of Malta?"})]
     )
     questions = [
-        asked("Something else?", "e1"),
+        TrainingQuestion(Example("e1", "Something else?", ("x",), dataset="eval"), "train.jsonl", "train"),
         asked("who wrote anthem of republic of malta", "t2"),
         asked("Who wrote the anthem of the old republic of Malta?", "t3"),
         asked("Who wrote the anthem of the republic of Cyprus?", "t4"),
@@ -102,7 +160,7 @@ def test_questions_are_left_out_by_id_and_by_words(tmp_path: Path) -> None:
 
 def test_when_all_are_evaluation_questions_nothing_is_built(tmp_path: Path) -> None:
     excluded = Excluded([write(tmp_path / "eval.jsonl", {"id": "e1", "question": "Who?"})])
-    with pytest.raises(InputError, match=r"No question is left .*1 evaluation question by id"):
+    with pytest.raises(InputError, match=r"No question is left .*1 evaluation question by words"):
         admit([asked("Who?", "e1")], excluded)
 
 
@@ -112,14 +170,51 @@ def test_a_file_that_is_excluded_is_refused_under_any_name(tmp_path: Path) -> No
     questions = read_training_questions([mine])
     with pytest.raises(InputError, match=r"mine.jsonl is among the excluded files"):
         admit(questions, Excluded([theirs]))
-    assert admit(questions, Excluded([theirs]), allow=True).evaluation == {"mine/1": "id in eval.jsonl"}
+    assert admit(questions, Excluded([theirs]), allow=True).evaluation == {"mine/1": "words in eval.jsonl"}
+
+
+def test_an_id_counts_within_its_data_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "eval.jsonl", {"id": "7", "question": "Who wrote the anthem?", "dataset": "songs"})
+    excluded = Excluded([path])
+    same = TrainingQuestion(Example("7", "Where?", ("x",), dataset="songs"), "train.jsonl", "train")
+    other = TrainingQuestion(Example("7", "Where?", ("x",), dataset="films"), "train.jsonl", "train")
+    words = TrainingQuestion(Example("7", "who wrote anthem", ("x",), dataset="films"), "train.jsonl", "train")
+    assert [excluded.why(one) for one in (same, other, words)] == ["id in eval.jsonl", "", "words in eval.jsonl"]
+
+
+def run_folder(path: Path, *names: str) -> Path:
+    about = {"format": 1, "data_name": "songs", "questions": list(names), "rests_on": {}}
+    rows = [{"id": name, "question": f"Who sang {name}?", "answer": "me"} for name in (*names, names[0])]
+    write(path / "results.jsonl", *rows)
+    (path / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    return path
 
 
 def test_the_folder_of_a_run_stands_for_the_questions_it_asked(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "mine"
-    write(run / "results.jsonl", {"id": "r1", "question": "Who?", "answer": "me", "hops": 0, "scores": {}})
-    excluded = Excluded([run])
-    assert len(excluded) == 1 and excluded.why(asked("Where?", "r1")) == "id in results.jsonl"
+    excluded = Excluded([run_folder(tmp_path / "runs" / "mine", "r1")])
+    assert len(excluded) == 1, "one that was asked again is one question"
+    question = TrainingQuestion(Example("r1", "Where?", ("x",), dataset="songs"), "train.jsonl", "train")
+    assert excluded.why(question) == "id in results.jsonl" and not excluded.why(asked("Where?", "r1"))
+    assert excluded.why(asked("who sang r1")) == "words in results.jsonl"
+
+
+def test_a_folder_of_runs_stands_for_the_questions_of_all(tmp_path: Path) -> None:
+    run_folder(tmp_path / "runs" / "a", "r1", "r2")
+    run_folder(tmp_path / "runs" / "b", "r2", "r3")
+    excluded = Excluded([tmp_path / "runs"])
+    assert len(excluded) == 3 and all(excluded.why(asked(f"Who sang r{n}?")) for n in (1, 2, 3))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError):
+        Excluded([tmp_path / "none"])
+
+
+def test_files_named_for_evaluation_whose_rows_say_train_are_told(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "question": f"Who sang song {n}?", "source_split": "train"} for n in range(3)]
+    path = write(tmp_path / "songs" / "dev.jsonl", *rows)
+    questions = read_training_questions([path, write(tmp_path / "train.jsonl", {"id": "t", "question": "Where?"})])
+    assert admit(questions, Excluded()).doubtful == {str(path): "dev"}
+    measured = write(tmp_path / "measured.jsonl", {"id": "0", "question": "Who sang song 0?"})
+    assert not admit(questions, Excluded([measured])).doubtful, "those that are measured on are known, and left out"
 
 
 @settings(max_examples=60)

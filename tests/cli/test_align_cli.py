@@ -47,7 +47,7 @@ def test_counts_and_lengths(here: Path) -> None:
 
 
 def test_one_object_and_nothing_else(here: Path) -> None:
-    excluded = write(here / "dev.jsonl", [{"id": "q3", "question": "Which?", "answers": ["x"]}])
+    excluded = write(here / "dev.jsonl", [{"id": "q3", "dataset": "questions", "question": "Which?", "answers": ["x"]}])
     told = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
     assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3}
     assert told["excluded"] == {"files": [str(excluded)], "questions": 1}
@@ -79,6 +79,15 @@ def test_questions_that_failed_end_in_1_and_a_sentence(here: Path) -> None:
     assert "1 question was not answered" in printed.stderr and "asks it again" in printed.stderr
 
 
+def test_what_should_be_known_is_said_and_the_set_is_built(here: Path) -> None:
+    rows = [{"id": "q", "question": "What is number 0?", "answers": ["zero"], "source_split": "train"}]
+    write(here / "dev.jsonl", rows)
+    printed = align(here, "--only-train", "--balance", 1, data="dev.jsonl")
+    assert printed.exit_code == 0 and "whose name says dev" in printed.stderr and "--balance" in printed.stderr
+    told = json.loads(align(here, "--only-train", "--json", data="dev.jsonl").output)
+    assert len(told["warnings"]) == 1 and "--exclude" in told["warnings"][0]
+
+
 def test_sub_questions(here: Path) -> None:
     steps = ["Which country is A from?", "Which country is B from?", "Is #1 the same as #2?"]
     row = {"id": "q", "question": "Are A and B from one country?", "answers": ["no"], "decomposition": steps}
@@ -95,6 +104,7 @@ def test_sub_questions(here: Path) -> None:
         ("ra-isf-relevance", (), "Give --corpus"),
         ("ra-isf-decompose", ("--balance", 2), "no labels to balance"),
         ("ra-isf-know", ("--right-f1", 2), "F1 of 2"),
+        ("ra-isf-know", ("--balance", "inf"), "balance of inf"),
         ("ra-isf-know", ("--exclude", "nowhere.jsonl"), "There is no nowhere.jsonl"),
     ],
 )

@@ -266,6 +266,14 @@ def test_means_by_module_and_data_set() -> None:
     assert told["agreement"]["all"]["decisions"] == 3 and "model" not in told
 
 
+def test_the_interval_of_a_mean_stays_within_what_shares_can_be() -> None:
+    some = [made("a"), made("b")]
+    told = sum_up([sheet("first", some, "yn"), sheet("second", some, "ny")])["people"]["know"]["all"]
+    assert told["mean"] == 0.5 and told["plus_minus"] == pytest.approx(0.421, abs=1e-3)
+    told = sum_up([sheet("first", some, "yy"), sheet("second", some, "yy")])["people"]["know"]["all"]
+    assert told["mean"] == 1 and told["plus_minus"] == pytest.approx(0.842, abs=1e-3)
+
+
 def test_the_model_is_held_against_what_most_people_say() -> None:
     some = [made(letter) for letter in "abcdef"]
     people = [sheet("first", some, "yynny."), sheet("second", some, "yynnn."), sheet("third", some, "nyny..")]

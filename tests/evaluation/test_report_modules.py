@@ -73,7 +73,7 @@ def test_the_tables_say_which_module_answered_and_what_the_recursion_cost(tmp_pa
     assert [row.name for row in spent.rows] == ["ra"], "only of runs whose nodes say their module"
     # 2, 3 and 6 search once; 4 and 5 for themselves, for Bob and for what Bob does
     assert cells(spent, "ra")["Searches"].value == pytest.approx((3 + 2 * 3) / 8)
-    assert cells(spent, "ra")["Questions asked"].value == pytest.approx((5 + 2 * 4) / 7), "of those that were recorded"
+    assert cells(spent, "ra")["Questions asked"].value == pytest.approx((6 + 2 * 4) / 8), "also of the one that failed"
     assert cells(spent, "ra")["Most levels"].value == 2
     lines = list(csv.DictReader(io.StringIO(as_csv(tables))))
     assert {line["column"] for line in lines if line["table"] == work.title} == set(work.columns)
@@ -95,6 +95,28 @@ def test_a_question_that_its_budget_stopped_is_not_among_the_answered(tmp_path: 
     (group,) = read_groups([modules_run(tmp_path, budget=Budget(calls=4))])
     assert modules_of(group.runs[0])["stopped or failed"] == ["q/4", "q/5", "q/7"]
     assert cells(table(tables_of([group]), "numbers: searches and sub-questions"), "ra")["Most calls"].value == 4
+
+
+def test_what_was_asked_counts_although_the_budget_ended_before_it_was_answered(tmp_path: Path) -> None:
+    (group,) = read_groups([modules_run(tmp_path, budget=Budget(calls=4))])
+    work = workload(group.runs[0])
+    assert (work["q/4"].questions, work["q/4"].depth) == (3, 1), "itself, Ann and Bob, of whom nothing came back"
+    asked = cells(table(tables_of([group]), "numbers: searches and sub-questions"), "ra")["Questions asked"].value
+    assert asked == pytest.approx((6 + 2 * 3) / 8)
+
+
+def test_a_run_that_was_stopped_before_any_answer_has_modules_all_the_same(tmp_path: Path) -> None:
+    modules_run(tmp_path, budget=Budget(calls=1), options={"no_self_knowledge": True})
+    run(tmp_path, "direct", right(range(8)))
+    work = table(tables_of(read_groups([tmp_path / "runs"])), "numbers: workload by module")
+    assert work.columns[-1] == "F1 of direct" and [row.name for row in work.rows] == ["ra: stopped or failed"]
+    assert cells(work, "ra: stopped or failed")["Share, %"].value == 100
+
+
+def test_a_tree_whose_nodes_say_no_module_is_of_no_such_method(tmp_path: Path) -> None:
+    ra = modules_run(tmp_path)
+    (ra / TRACES).write_bytes((ra / TRACES).read_bytes().replace(b'"branch": ', b'"other": '))
+    assert not workload(read_groups([ra])[0].runs[0])
 
 
 def test_broken_records_are_passed_over_and_an_unreadable_trace_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from hoptree.runtime.budget import Budget
         ("calls=20,seconds=1.5", Budget(calls=20, seconds=1.5)),
         (" tokens = 1000 , cost = 0.25 ", Budget(tokens=1000, cost=0.25)),
         ("seconds=60,", Budget(seconds=60)),
-        ("calls=0", Budget(calls=0)),
         ("tokens=1e4", Budget(tokens=10_000)),
         ("", Budget()),
     ],
@@ -34,6 +33,13 @@ def test_what_is_no_budget_is_refused_with_an_example(text: str) -> None:
         Budget.parse(f"seconds=9,{text}")
     assert text in str(caught.value)
     assert "--budget calls=20,seconds=60" in caught.value.remedy
+
+
+@pytest.mark.parametrize("text", ["calls=0", "0", "tokens=0.5", "cost=0", "seconds=0.0"])
+def test_a_budget_of_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"A budget of '{text}' allows nothing") as caught:
+        Budget.parse(f"seconds=9,{text}")
+    assert caught.value.exit_code == 2
 
 
 def test_whole_things_are_counted_in_whole_numbers() -> None:

@@ -112,6 +112,8 @@ def test_roles_on_the_command_line(tmp_path: Path, data: Path) -> None:
     for wrong in ("decompose", "=x", "decompose="):
         refused = CliRunner().invoke(app, ["ask", "Who?", "--role", wrong])
         assert isinstance(refused.exception, InputError) and "--role ROLE=MODEL" in str(refused.exception)
+    twice = CliRunner().invoke(app, ["ask", "Who?", "--role", "know=A", "--role", "know =B"]).exception
+    assert isinstance(twice, InputError) and "--role know was given twice: A and B" in str(twice)
 
 
 def test_an_experiment_file_names_roles(tmp_path: Path, data: Path) -> None:

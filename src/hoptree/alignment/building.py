@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree import __version__
-from hoptree.alignment.chat import ChatRow, balanced, described, write_rows
+from hoptree.alignment.chat import ChatRow, balanced, check_balance, described, write_rows
 from hoptree.alignment.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.alignment.making import Made, make_decompositions, make_knowledge, make_relevance
 from hoptree.alignment.memory import RIGHT_F1
-from hoptree.alignment.questions import TrainingQuestion, read_training_questions
+from hoptree.alignment.questions import TRAIN, TrainingQuestion, read_training_questions
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import sample
 from hoptree.models import DEFAULT_MODEL
@@ -91,6 +91,7 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
         "same_question_from": OVERLAP,
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": {**admitted.left_out, **made.left_out, **_dropped(made.rows, kept)},
+        "warnings": _warnings(wanted, admitted, chosen, kept),
         **made.told,
         **described(kept),
     }
@@ -101,8 +102,10 @@ def _check(wanted: Wanted) -> None:
         raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
     if not 0 < wanted.right_f1 <= 1:
         raise ConfigError(f"An F1 of {wanted.right_f1:g} makes no answer right.", "Give more than 0, and 1 at most.")
-    if wanted.kind == "ra-isf-decompose" and wanted.balance is not None:
-        raise InputError("Decompositions have no labels to balance.", "Leave --balance out.")
+    if wanted.balance is not None:
+        if wanted.kind == "ra-isf-decompose":
+            raise InputError("Decompositions have no labels to balance.", "Leave --balance out.")
+        check_balance(wanted.balance)
     for path in (*wanted.data, *wanted.exclude):
         if path.resolve() == wanted.out.resolve():
             raise InputError(f"{wanted.out} is read, and cannot be written.", "Give --out another name.")
@@ -111,10 +114,7 @@ def _check(wanted: Wanted) -> None:
 def _nothing(made: Made, wanted: Wanted) -> InputError:
     why = "; ".join(f"{count:,} {reason}" for reason, count in made.left_out.items())
     hint = " --linked takes chains, too." if wanted.kind == "ra-isf-decompose" and not wanted.linked else ""
-    return InputError(
-        "No row came of these questions.",
-        f"Left out: {why or 'all, as a label is missing that --balance needs'}.{hint}",
-    )
+    return InputError("No row came of these questions.", f"Left out: {why}.{hint}")
 
 
 def _chosen(questions: Sequence[TrainingQuestion], wanted: Wanted) -> list[TrainingQuestion]:
@@ -156,6 +156,28 @@ def _marked(row: ChatRow, wanted: Wanted, admitted: Admitted) -> ChatRow:
     if wanted.allow_evaluation:
         meta |= {"evaluation_allowed": True, "evaluation": admitted.evaluation.get(row.meta["question"], "")}
     return replace(row, meta=meta)
+
+
+def _warnings(
+    wanted: Wanted, admitted: Admitted, chosen: Sequence[TrainingQuestion], kept: Sequence[ChatRow]
+) -> list[str]:
+    """What a person should know of a set that was built all the same."""
+    said = []
+    for file, split in admitted.doubtful.items():
+        if count := sum(question.file == file for question in chosen):
+            subject = "1 question to train on is" if count == 1 else f"{count:,} questions to train on are"
+            said.append(
+                f"{subject} of {file}, whose name says {split}, though the rows say {TRAIN}: what is trained on must "
+                "not be measured on. Name the questions that you measure on with --exclude, as a file or by the folder "
+                "of a run, and they are left out."
+            )
+    labels = {row.label for row in kept}
+    if wanted.balance is not None and len(labels) == 1:
+        said.append(
+            f"All {len(kept):,} rows have the label '{labels.pop()}', and --balance had nothing to hold them against: "
+            "a model trained on them learns to say nothing else. Give more or other questions."
+        )
+    return said
 
 
 def _dropped(made: Sequence[ChatRow], kept: Sequence[ChatRow]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import statistics
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 from hoptree.errors import ConfigError, InputError
 from hoptree.models.model import Message
 
-__all__ = ["ChatRow", "balanced", "described", "write_rows"]
+__all__ = ["ChatRow", "balanced", "check_balance", "described", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,7 @@ def balanced(rows: Sequence[ChatRow], most: float | None, seed: int) -> list[Cha
     """
     if most is None:
         return list(rows)
-    if most < 1:
-        raise ConfigError(f"A balance of {most:g} is not possible.", "Give 1 (as many of each label) or more.")
+    check_balance(most)
     counts = Counter(row.label for row in rows)
     allowed = int(most * min(counts.values(), default=0))
     kept: set[str] = set()
@@ -54,6 +54,12 @@ def balanced(rows: Sequence[ChatRow], most: float | None, seed: int) -> list[Cha
         drawn = sorted((row.id for row in rows if row.label == label), key=lambda key: (_drawn(seed, key), key))
         kept.update(drawn[:allowed])
     return [row for row in rows if row.id in kept]
+
+
+def check_balance(most: float) -> None:
+    """Refuse what no label can be that many times as often as another."""
+    if not 1 <= most < math.inf:
+        raise ConfigError(f"A balance of {most:g} is not possible.", "Give 1 (as many of each label) or more.")
 
 
 def described(rows: Sequence[ChatRow]) -> dict[str, Any]:

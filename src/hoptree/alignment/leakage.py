@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from hoptree.alignment.questions import TRAIN, TrainingQuestion, is_evaluation
+from hoptree.alignment.questions import TRAIN, TrainingQuestion, is_evaluation, split_told_by
 from hoptree.errors import InputError
 from hoptree.evaluation.datasets import Example, read_examples
 from hoptree.evaluation.metrics import normalise
-from hoptree.evaluation.run_folder import RESULTS
+from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 
 __all__ = ["OVERLAP", "Admitted", "Excluded", "admit"]
 
@@ -28,21 +28,23 @@ _ALLOW = "--allow-evaluation-questions"
 
 
 class Excluded:
-    """The questions of evaluation files: a training question is one of them by its id, or by its words.
+    """The questions of evaluation files and runs: a training question is one of them by its id, or by its words.
 
-    By its words: its normal form (lower case, no punctuation, no articles) is that of an evaluation question, or at
-    least `OVERLAP` of the different words in either are in both.
+    By its id: that of an evaluation question of the same data set. By its words: its normal form (lower case, no
+    punctuation, no articles) is that of an evaluation question, or at least `OVERLAP` of the different words in either
+    are in both.
     """
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
         self._digests: set[bytes] = set()
+        self._entered: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
         self._words: list[tuple[frozenset[str], str]] = []
         for path in paths:
-            file = path / RESULTS if (path / RESULTS).is_file() else path
-            self._enter(read_examples(file).examples, file.name)
-            if file.is_file():
-                self._digests.add(_digest(file))
+            for file, examples in _measured_on(path):
+                self._enter(examples, file.name)
+                if file.is_file():
+                    self._digests.add(_digest(file))
         self._frequency = Counter(word for words, _ in self._words for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         for place, (words, _) in enumerate(self._words):
@@ -51,8 +53,11 @@ class Excluded:
 
     def _enter(self, examples: Iterable[Example], name: str) -> None:
         for example in examples:
-            self._ids.setdefault(example.id, name)
-            self._words.append((frozenset(normalise(example.question).split()), name))
+            key, words = TrainingQuestion(example, name).key, frozenset(normalise(example.question).split())
+            if (key, words) not in self._entered:  # another run asked the same
+                self._entered.add((key, words))
+                self._ids.setdefault(key, name)
+                self._words.append((words, name))
 
     def __len__(self) -> int:
         return len(self._words)
@@ -63,10 +68,9 @@ class Excluded:
 
     def why(self, question: TrainingQuestion) -> str:
         """Where the question is an evaluation question, and by what; "" if it is none."""
-        example = question.example
-        if example.id in self._ids:
-            return f"id in {self._ids[example.id]}"
-        words = frozenset(normalise(example.question).split())
+        if question.key in self._ids:
+            return f"id in {self._ids[question.key]}"
+        words = frozenset(normalise(question.example.question).split())
         places = sorted({place for word in self._telling(words) for place in self._by_word.get(word, ())})
         for place in places:
             other, name = self._words[place]
@@ -85,11 +89,14 @@ class Admitted:
     """The questions a training set may be made from, and how many were left out for what.
 
     `evaluation` says by key of those that are evaluation questions, because that was allowed, by what they are.
+    `doubtful` are files with the split that their names tell, one of evaluation, though rows say that they are of
+    train; those of which some questions were excluded are not among them, as it is known what is measured on.
     """
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
     evaluation: dict[str, str]
+    doubtful: dict[str, str]
 
 
 def admit(
@@ -97,7 +104,8 @@ def admit(
 ) -> Admitted:
     """Choose the questions that may be trained on; refuse those that say they are evaluation questions.
 
-    With `only_train`, questions of no train split are left out instead. With `allow`, all are taken and marked.
+    With `only_train`, questions of no train split are left out instead. With `allow`, all are taken and marked. One
+    that comes again, under the same id of its data set or in the same words, is taken once.
     """
     if not allow:
         _refuse_files({question.file for question in questions}, excluded)
@@ -108,19 +116,51 @@ def admit(
         chosen, left_out = list(questions), Counter()
     if not allow:
         _refuse_splits(chosen)
+    found = [(question, excluded.why(question)) for question in chosen]
+    known = {question.file for question, why in found if why}
+    if not allow:
+        left_out.update(f"evaluation question by {why.partition(' ')[0]}" for _, why in found if why)
+        found = [(question, why) for question, why in found if not why]
     admitted: list[TrainingQuestion] = []
     evaluation: dict[str, str] = {}
-    for question in chosen:
-        why = excluded.why(question) or (f"split {question.split}" if is_evaluation(question.split) else "")
-        if why and not allow:
-            left_out[f"evaluation question by {why.partition(' ')[0]}"] += 1
-            continue
-        if why:
-            evaluation[question.key] = why
-        admitted.append(question)
+    for (question, why), first in zip(found, _firsts([question for question, _ in found]), strict=True):
+        if why or is_evaluation(question.split):
+            evaluation.setdefault(first.key, why or f"split {question.split}")
+        if first is question:
+            admitted.append(question)
+        else:
+            left_out["of the same id or words as one before"] += 1
     if not admitted:
         raise InputError("No question is left to train on.", f"Left out: {_told(left_out) or 'all'}.")
-    return Admitted(tuple(admitted), dict(+left_out), evaluation)
+    return Admitted(tuple(admitted), dict(+left_out), evaluation, _doubtful(admitted, known))
+
+
+def _firsts(questions: Iterable[TrainingQuestion]) -> list[TrainingQuestion]:
+    """For each question the one that it repeats, or itself."""
+    known: dict[str, TrainingQuestion] = {}
+    found = []
+    for question in questions:
+        names = (question.key, normalise(question.example.question) or question.key)
+        first = next((known[name] for name in names if name in known), question)
+        known |= {name: first for name in names if name not in known}
+        found.append(first)
+    return found
+
+
+def _doubtful(questions: Iterable[TrainingQuestion], known: Collection[str]) -> dict[str, str]:
+    files = dict.fromkeys(question.file for question in questions if question.split == TRAIN)
+    told = {file: split_told_by(Path(file)) for file in files if file not in known}
+    return {file: split for file, split in told.items() if is_evaluation(split)}
+
+
+def _measured_on(path: Path) -> Iterator[tuple[Path, Sequence[Example]]]:
+    """The questions of a file, of a folder in BEIR's form, or of the runs in a folder, with the files they are from."""
+    runs = sorted(file.parent for file in path.rglob(RUN)) if path.is_dir() else []
+    for run in runs:
+        data = str(read_run(run).get("data_name", ""))
+        yield run / RESULTS, [Example(str(row.id), str(row.question), dataset=data) for row in read_rows(run)]
+    if not runs or (path / "qrels").is_dir():
+        yield path, read_examples(path).examples
 
 
 def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:

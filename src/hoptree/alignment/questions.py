@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
-from hoptree.evaluation.datasets import Example, read_examples
+from hoptree.evaluation.datasets import FORMS, Example, read_examples
+from hoptree.evaluation.datasets.aliases import Aliases
+from hoptree.evaluation.datasets.fields import Fields
+from hoptree.evaluation.datasets.relevance import find_beir
 from hoptree.evaluation.datasets.rows import read_question_rows
 
 __all__ = ["TRAIN", "Fact", "TrainingQuestion", "is_evaluation", "read_training_questions", "split_told_by"]
 
 TRAIN = "train"
-_EVALUATION = frozenset(("dev", "development", "val", "valid", "validation", "test", "eval", "evaluation", "heldout"))
-_WORD = re.compile(r"[a-z]+")
-_IDS = ("id", "_id", "ID", "qid")
+_EVALUATION = r"dev|development|devtest|val|valid|validation|test|eval|evaluation|held[-_ ]?out"
+_EVALUATION_WORD, _TRAIN_WORD = (
+    re.compile(rf"(?<![a-z])({names})(?:set)?(?![a-z])") for names in (_EVALUATION, "train|training")
+)
 _FACTS = ("evidence_triples", "evidences")
 
 Fact = tuple[str, str, str]
@@ -27,8 +30,9 @@ Fact = tuple[str, str, str]
 class TrainingQuestion:
     """An example of a file that may be trained on.
 
-    `split` is what the row says of itself (`source_split` or `split`), or else what the name of its file says; ""
-    where neither says anything. `facts` are its gold facts, each a subject, a property and a value.
+    `split` is what the row says of itself (`source_split` or `split`), or else what the name of its file or folder
+    says: train, or a word for evaluation; "" where nothing tells. `facts` are its gold facts, each a subject, a
+    property and a value.
     """
 
     example: Example
@@ -43,38 +47,37 @@ class TrainingQuestion:
 
 
 def read_training_questions(paths: Iterable[Path]) -> list[TrainingQuestion]:
-    """All questions of all files, in their order; an id that two files share is an error."""
-    found: list[TrainingQuestion] = []
-    files: dict[str, str] = {}
-    for path in paths:
-        for question in _read(path):
-            if question.key in files:
-                cause = f"The question '{question.example.id}' is in {files[question.key]} and in {path}."
-                raise InputError(cause, "Give each question once.")
-            files[question.key] = str(path)
-            found.append(question)
-    return found
+    """All questions of all files, in their order."""
+    return [question for path in paths for question in _read(path)]
 
 
 def is_evaluation(split: str) -> bool:
     """Whether a split is one that models are measured on."""
-    return split in _EVALUATION
+    return split not in ("", TRAIN)
 
 
-def split_told_by(name: str) -> str:
-    """The split that the name of a file tells ("hotpot_dev_distractor_v1.json" is of dev); "" if it tells none."""
-    words = [word for word in _WORD.findall(name.casefold()) if word in _EVALUATION or word == TRAIN]
-    return words[0] if words else ""
+def split_told_by(path: Path) -> str:
+    """The split that the name of a file tells ("hotpot_dev_distractor_v1.json" is of dev); "" if it tells none.
+
+    The name of its folder tells it where that says nothing else ("dev/questions.jsonl").
+    """
+    folder = path.absolute().parent.name.casefold()
+    told_by_folder = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
+    return _split_in(path.name) or (_split_in(folder) if told_by_folder else "")
+
+
+def _split_in(text: str) -> str:
+    """Where a text speaks of both, it is of evaluation."""
+    text = text.casefold()
+    if found := _EVALUATION_WORD.search(text):
+        return found[1]
+    return TRAIN if _TRAIN_WORD.search(text) else ""
 
 
 def _read(path: Path) -> list[TrainingQuestion]:
-    told: dict[str, tuple[str, tuple[Fact, ...]]] = {}
-    data = read_examples(path)
-    if not path.is_dir():
-        for _, row in read_question_rows(path):
-            if isinstance(row, dict):
-                told[_id(row)] = (_split(row), _facts(row))
-    by_name = split_told_by(path.name)
+    data, beir = read_examples(path), find_beir(path)
+    told = _told(beir.queries if beir else path, data.form)
+    by_name = split_told_by(beir.judgements if beir else path)
     questions = []
     for example in data.examples:
         split, facts = told.get(example.id, ("", ()))
@@ -82,13 +85,20 @@ def _read(path: Path) -> list[TrainingQuestion]:
     return questions
 
 
-def _id(row: dict[str, Any]) -> str:
-    return next((str(row[name]).strip() for name in _IDS if row.get(name)), str(row.get("question") or "").strip())
+def _told(path: Path, form: str) -> dict[str, tuple[str, tuple[Fact, ...]]]:
+    """What rows say beyond their examples, by the ids of these, which each form gives in its own way."""
+    told = {}
+    for position, (line, row) in enumerate(read_question_rows(path)):
+        fields = Fields(row, f"Line {line} of {path.name}", form)
+        for example in FORMS[form].read(fields, position, Aliases()):
+            told[example.id] = (_split(fields.row), _facts(fields.row))
+    return told
 
 
 def _split(row: dict[str, Any]) -> str:
-    said = row.get("source_split") or row.get("split")
-    return said.strip().casefold() if isinstance(said, str) else ""
+    said = [row.get("source_split"), row.get("split")]
+    texts = [text for one in said for text in (one if isinstance(one, list) else [one]) if isinstance(text, str)]
+    return _split_in(" ".join(texts))
 
 
 def _facts(row: dict[str, Any]) -> tuple[Fact, ...]:

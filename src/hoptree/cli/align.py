@@ -36,7 +36,7 @@ def build(
         list[Path],
         typer.Option(
             metavar="EVAL",
-            help="Evaluation questions, or the folder of a run: none of these, by id or words, is trained on.",
+            help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is trained on.",
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
@@ -90,7 +90,8 @@ def build(
     """Make a training set for one of RA-ISF's sub-models, in chat form, with the prompts that ra_isf itself sends.
 
     Rows that say they are of a dev or test split are refused, and so is a file that is also excluded. A question is
-    excluded by its id, or if 80 % of the different words in it and in an evaluation question are in both.
+    excluded by its data set and id, or if 80 % of the different words in it and in an evaluation question are in both.
+    One that comes twice is taken once.
 
     know asks the model each question, and learns from whether it was right; replies are remembered, so that the same
     command goes on where it was ended. relevance takes gold passages, and what else a search finds. decompose takes
@@ -156,6 +157,8 @@ def _report(told: Mapping[str, Any]) -> None:
     for name in ("prompt", "target"):
         words = told[f"{name}_words"]
         typer.echo(f"  words a {name}: {words['mean']:,.1f} on average, {words['max']:,} at most")
+    for warning in told["warnings"]:
+        typer.echo(clean(f"hoptree: {warning}"), err=True)
     for why, count in told["left_out"].items():
         typer.echo(clean(f"  left out: {count:,} {why}"))
     if untold := told["splits"].get(""):

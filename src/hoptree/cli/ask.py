@@ -217,14 +217,17 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 def read_roles(roles: list[str]) -> dict[str, str]:
     """ROLE=MODEL texts as a mapping."""
-    found = {}
+    found: dict[str, str] = {}
     for said in roles:
         role, sign, spec = said.partition("=")
         if not sign or not role.strip() or not spec.strip():
             raise InputError(
                 f"--role {said} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
             )
-        found[role.strip()] = spec.strip()
+        role, spec = role.strip(), spec.strip()
+        if role in found:
+            raise InputError(f"--role {role} was given twice: {found[role]} and {spec}.", "Name one model for a role.")
+        found[role] = spec
     return found
 
 

@@ -57,10 +57,10 @@ def money_spent(folder: Path) -> float:
 def half_width(values: Sequence[float]) -> float:
     """Half of the 95 % interval of a mean, by the normal approximation: quick enough to be shown during a run.
 
-    Where all are alike, how far the mean may be from them all the same.
+    Where all are alike, how far the mean of values from 0 to 1 may be from them all the same.
     """
     if len(set(values)) == 1:
-        return unseen(len(values))
+        return unseen(len(values)) * max(values[0], 1 - values[0])
     if not values:
         return 0.0
     return 1.96 * statistics.stdev(values) / math.sqrt(len(values))

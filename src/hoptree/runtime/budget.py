@@ -48,4 +48,6 @@ class Budget:
                     f"'{part}' is no budget.", "Use calls, tokens, cost or seconds: --budget calls=20,seconds=60"
                 )
             values[name] = int(number) if name in ("calls", "tokens") else number
+            if not values[name]:
+                raise ConfigError(f"A budget of '{part}' allows nothing.", "Give more, or leave that limit out.")
         return cls(**values)  # type: ignore[arg-type]

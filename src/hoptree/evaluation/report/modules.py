@@ -1,6 +1,6 @@
 """Which module of a method answered how many questions, how well, and what its recursion cost (RA-ISF, Tables 4 and 7).
 
-A method takes part if the records of its nodes say their `branch`, and number 0 is the question itself.
+A method takes part if its tree grows from the question, number 0, and the records of its nodes say their `branch`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FIRST = ("self-knowledge", "passages", "sub-questions")
 _NONE, _ENDED = "none", "stopped or failed"
 """No module had an answer; there was none to be recorded."""
 _LETTERS = 40
-_MARK = b'"branch"'
+_MARKS = (b'"plan"', b'"state"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,30 +51,44 @@ def workload(run: Run) -> dict[str, Workload]:
 def _read(path: Path, size: int, changed: int) -> Mapping[str, Workload]:
     """By trace; tables and plots of one report ask for it again."""
     modules: dict[str, str] = {}
-    depths: dict[str, dict[int, int]] = {}
+    asked: dict[str, set[int]] = {}
     try:
         for event in _records(path):
-            trace, node, depth = event["run"], event["id"], event.get("depth", 0)
-            depths.setdefault(trace, {})[node] = depth if isinstance(depth, int) else 0
-            if node == 0:
+            trace = event["run"]
+            if event["event"] == "plan":
+                if [node["id"] for node in event["nodes"]] == [0]:
+                    asked[trace] = {0}
+            elif trace not in asked:
+                continue
+            elif event["state"] == "asking":
+                asked[trace].add(event["id"])
+            elif not isinstance(event.get("branch"), str):
+                return {}
+            elif event["id"] == 0:
                 modules[trace] = event["branch"][:_LETTERS]
     except OSError as error:
         raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error
     return {
-        trace: Workload(modules.get(trace, _ENDED), len(some), max(some.values())) for trace, some in depths.items()
+        trace: Workload(modules.get(trace, _ENDED), len(some), max(map(_level, some))) for trace, some in asked.items()
     }
 
 
+def _level(node: int) -> int:
+    """How deep a node is: its number has a digit for each level (see `runtime/growing.py`)."""
+    return len(str(node)) if node else 0
+
+
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of nodes that say their module; of a large file, little else is taken apart."""
+    """The records of nodes and of what they were split into; of a large file, little else is taken apart."""
     with path.open("rb") as lines:
         for line in lines:
-            if _MARK not in line:
+            if not any(mark in line for mark in _MARKS):
                 continue
             try:
                 event = json.loads(line)
-                good = event["event"] == "node" and isinstance(event["run"], str) and type(event["id"]) is int
-                if good and isinstance(event["branch"], str):
+                node = event["event"] == "node" and type(event["id"]) is int and isinstance(event["state"], str)
+                plan = event["event"] == "plan" and all(type(one["id"]) is int for one in event["nodes"])
+                if (node or plan) and isinstance(event["run"], str):
                     yield event
             except (ValueError, KeyError, TypeError, RecursionError):
                 continue  # cut off by a kill, or no such record: whoever reads the whole trace says so
@@ -118,8 +132,9 @@ def _asked(group: DataGroup, runs: Sequence[Run]) -> Table:
         rows.append(TableRow(run.named, run.id, cells))
     columns = ("Searches", "Questions asked", "Levels below it", "Most levels", "Most calls")
     notes = (
-        "Means of one question with 95 % intervals. Questions asked: itself and all it was split into, also those that "
-        "were too deep to be looked up, or had been asked before and were not searched for again.",
+        "Means of one question with 95 % intervals. Questions asked: itself and its sub-questions, also those that "
+        "were not answered when a budget ended, were too deep to be looked up, or had been asked before and were not "
+        "searched for again.",
     )
     return Table(f"{group.name}: searches and sub-questions", columns, tuple(rows), notes)
 
