@@ -263,7 +263,7 @@ def test_table_13_combines_from_the_bottom_up(endpoint: Endpoint) -> None:
     script_table_13(endpoint)
     ask(TABLE_13, endpoint, [])
     below, above = endpoint.texts("ra_isf/combine")
-    assert f"1. {SUB_41}\nHer range from Eb3 to F#6\n2. {SUB_42}\nHer voice is praised" in below
+    assert f"1. {SUB_41}\nHer range from Eb3 to F#6\n2. {SUB_42}\nYes. Her voice is praised" in below
     assert "That is known as resonance. Wine glasses resonate around the F# above middle C" in below
     assert f"4. {SUB_4}\nYes, her range includes F#" in above and above.count("\n[unknown]") == 0
 

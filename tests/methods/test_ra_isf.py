@@ -108,6 +108,17 @@ def test_an_answer_given_with_the_yes_is_not_asked_for_again() -> None:
     assert run.root.source == "internal"
 
 
+def test_a_yes_in_other_words_is_asked_for_its_answer() -> None:
+    run = Run(rules(know="Yes, I am familiar with this topic.", direct="Celia Martin"))
+    assert (run.result.answer, run.steps) == ("Celia Martin", ["know", "direct"])
+
+
+def test_where_yes_or_no_is_asked_for_the_yes_is_in_the_answer() -> None:
+    run = Run(rules(know="Yes, they are both Polish."), question="Are Has and Polanski both Polish?")
+    assert (run.result.answer, run.steps) == ("Yes", ["know"])
+    assert run.of("final")[0]["raw"] == "Yes, they are both Polish"
+
+
 @pytest.mark.parametrize("reply", ["No", "unknow", "Perhaps", ""])
 def test_everything_but_a_yes_leads_to_passages(reply: str) -> None:
     run = Run(rules(know=reply, relevance="relevance"))
@@ -169,10 +180,12 @@ def test_as_many_passages_are_asked_for_as_k_says(k: int) -> None:
     assert run.shelf.asked == [(ROOT, k)] and run.steps.count("relevance") == k
 
 
-def test_titles_are_shown_when_asked_for() -> None:
-    script = rules(relevance="relevance")
-    assert "Damien Chazelle: Damien" in Run(script, titles=True).texts("read")[0]
-    assert "Damien Chazelle: Damien" not in Run(rules(relevance="relevance")).texts("read")[0]
+@pytest.mark.parametrize(("options", "shown"), [({"titles": True}, True), ({}, False), ({"robust": True}, True)])
+def test_titles_are_shown_when_asked_for(options: dict[str, Any], shown: bool) -> None:
+    """To those who judge and to those who read, and by `robust` in any case."""
+    run = Run(rules(relevance="relevance"), **options)
+    for step in ("relevance", "read"):
+        assert ("Damien Chazelle: Damien" in "".join(run.texts(step))) is shown, step
 
 
 # Sub-questions
@@ -450,8 +463,8 @@ WIDE = 4
 class Worst(ScriptedModel):
     """Knows nothing, finds nothing relevant, and splits every question into four that were never asked."""
 
-    def __init__(self) -> None:
-        super().__init__(rules=rules(combine="unknown"))
+    def __init__(self, script: list[Rule] | None = None) -> None:
+        super().__init__(rules=script or rules(combine="unknown"))
 
     async def generate(self, request: Any, *, step: str) -> Any:
         if step.endswith("decompose"):
@@ -461,9 +474,11 @@ class Worst(ScriptedModel):
         return await super().generate(request, step=step)
 
 
-def worst_case(depth: int, budget: Budget | None = None, **options: Any) -> tuple[Result, int]:
+def worst_case(
+    depth: int, budget: Budget | None = None, script: list[Rule] | None = None, **options: Any
+) -> tuple[Result, int]:
     async def ask() -> tuple[Result, int]:
-        model = Worst()
+        model = Worst(script)
         async with Engine(
             method="ra_isf",
             model=model,
@@ -486,6 +501,30 @@ def test_the_worst_case_is_known(depth: int) -> None:
     assert result.usage.retrievals == questions
 
 
+@pytest.mark.parametrize(
+    ("options", "calls"),
+    [
+        ({}, 3 + len(FOUND)),
+        ({"relevance": "listwise"}, 4),
+        ({"link_siblings": True}, 3 + len(FOUND)),
+        # a reading that does not answer
+        ({"fallthrough": True}, 4 + len(FOUND)),
+        # memory, which does not end it, and two readings
+        ({"robust": True}, 6 + len(FOUND)),
+        ({"robust": True, "fallthrough": True}, 6 + len(FOUND)),
+        ({"robust": True, "relevance": "listwise"}, 7),
+    ],
+)
+def test_the_worst_case_of_each_form_is_known(options: dict[str, Any], calls: int) -> None:
+    read, direct = "The passages do not mention the answer.", "I do not know."
+    relevance = "[1][2]" if options.get("relevance") == "listwise" else "relevance"
+    worst = 0
+    for know, judged in (("No", "irrelevance"), ("No", relevance), ("Yes", relevance)):
+        script = rules(know=know, relevance=judged, read=read, direct=direct, combine="unknown")
+        worst = max(worst, worst_case(1, script=script, **options)[0].usage.llm_calls)
+    assert worst == (1 + WIDE) * calls
+
+
 @pytest.mark.parametrize("calls", [1, 7, 60])
 def test_a_budget_bounds_the_worst_case_over_the_whole_recursion(calls: int) -> None:
     result, made = worst_case(3, Budget(calls=calls))
@@ -493,9 +532,10 @@ def test_a_budget_bounds_the_worst_case_over_the_whole_recursion(calls: int) -> 
     assert result.stopped_by == "calls"
 
 
-def test_a_spent_budget_leaves_the_answer_nearest_to_the_question() -> None:
+def test_a_spent_budget_does_not_make_the_answer_to_a_part_the_answer() -> None:
     run = Run(rules(knows(FIRST), direct="Damien Chazelle"), budget=Budget(calls=8))
-    assert (run.result.stopped_by, run.result.answer) == ("calls", "Damien Chazelle")
+    assert run.root.children[0].answer == "Damien Chazelle"
+    assert (run.result.stopped_by, run.result.answer, run.result.abstained) == ("calls", "", True)
 
 
 def test_a_failing_model_fails_the_question_and_nothing_hangs() -> None:
@@ -522,6 +562,41 @@ def test_robust_takes_memory_for_a_candidate_and_not_for_an_exit() -> None:
 def test_robust_weighs_memory_against_a_reading_that_stands_in_no_passage(memory: float, answer: str) -> None:
     script = [Rule("Jane", step="direct", logprob=memory), *rules(know="Yes", read="John Doe", logprob=-1.0)]
     assert robust(script, question=FIRST, no_decomposition=True).result.answer == answer
+
+
+@pytest.mark.parametrize(("memory", "answer"), [(-0.01, "Jane"), (-2.0, "John Doe")])
+def test_robust_weighs_a_memory_told_with_the_yes_alike(memory: float, answer: str) -> None:
+    script = [Rule("Yes. Jane", step="know", logprob=memory), *rules(read="John Doe", logprob=-1.0)]
+    run = robust(script, question=FIRST, no_decomposition=True)
+    assert (run.result.answer, "direct" in run.steps) == (answer, False)
+
+
+class Silent(ScriptedModel):
+    """A model that does not tell how likely its tokens were, and refuses to be asked."""
+
+    capabilities = frozenset()
+
+    async def generate(self, request: Any, *, step: str) -> Any:
+        assert not request.top_logprobs
+        return await super().generate(request, step=step)
+
+
+@pytest.mark.parametrize(("memory", "answer"), [(-0.01, "Jane"), (-2.0, "John Doe")])
+def test_robust_asks_again_for_a_memory_that_comes_without_its_probability(memory: float, answer: str) -> None:
+    """One that could not be weighed would never be taken."""
+    script = [Rule("Jane", step="direct", logprob=memory), *rules(read="John Doe", logprob=-1.0)]
+    roles = {"know": Silent(rules=[Rule("Yes. Jane")])}
+    run = robust(script, question=FIRST, no_decomposition=True, roles=roles)
+    assert (run.result.answer, "direct" in run.steps) == (answer, True)
+
+
+def test_robust_does_not_weigh_where_the_model_that_answers_tells_no_probability() -> None:
+    """Memory alone would have one: all are counted instead, and of equals the last is taken."""
+    know = ScriptedModel(rules=[Rule("Yes. Jane")])
+    answers = Silent(rules=rules(read="John Doe"))
+    run = robust(rules(), question=FIRST, no_decomposition=True, roles={"know": know, "answer": answers})
+    assert run.result.answer == "Jane"
+    assert run.of("decision", kind="surest", when="remembered")[0]["confidence"] == [None, None]
 
 
 def test_robust_splits_where_the_relevant_passages_do_not_name_all_that_is_asked_about() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from hoptree.steps.ground import grounded
 from hoptree.values import Answer, Passage
 
@@ -35,3 +39,55 @@ def test_nothing_is_never_grounded() -> None:
 
 def test_possessives_are_names_too() -> None:
     assert grounded(Answer("engineer"), "What was Thaddeus Cahill's profession?", [CAHILL]).known
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("the city of Paris", "It is in Warsaw, the city of kings."),
+        ("born in 1822", "He was born in 1922."),
+        ("August 12 1925", "He died on August 12, 1926."),
+        ("1 August 1925", "He died on 2 August 1925."),
+        ("Damien Sayre Chazelle", "Damien Sayre was somebody else."),
+        ("president of France", "France is a country."),
+        ("City of God", "God made it."),
+        ("the Who", "A man who sang."),
+        ("in the film", "It is in the end a novel."),
+        ("a big band", "A big hall."),
+        ("Los Angeles River", "Los Angeles is a city."),
+    ],
+)
+def test_what_tells_an_answer_apart_is_never_left_off(answer: str, text: str) -> None:
+    assert not grounded(Answer(answer), "what is it?", [Passage("p", "", text)]).known
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "found"),
+    [
+        ("the city of Łódź", "He died in Lodz.", "Lodz"),
+        ("Père Lachaise Cemetery", "He lies in Pere Lachaise.", "Pere Lachaise"),
+        ("the film Lost Highway", "Lost Highway is by David Lynch.", "Lost Highway"),
+        ("director David Lynch", "Lost Highway is by David Lynch.", "David Lynch"),
+        ("Sir Alec Guinness", "A film with Alec Guinness.", "Alec Guinness"),
+        ("in New York City", "She lives in New York.", "New York"),
+        ("the Night Watch", "Rembrandt's Night Watch", "Night Watch"),
+        ("12 million people", "It has 12 million inhabitants.", "12 million"),
+    ],
+)
+def test_what_only_says_what_kind_of_thing_it_is_may_be_left_off(answer: str, text: str, found: str) -> None:
+    assert grounded(Answer(answer), "what is it?", [Passage("p", "", text)]).text == found
+
+
+TELLING = ("Paris", "Warsaw", "1822", "1922", "Lachaise", "Lynch", "12")
+OTHERS = ("the", "city", "of", "in", "born", "film", "director", "Cemetery", "people", "Sir", "a")
+
+
+@given(
+    answer=st.lists(st.sampled_from(TELLING + OTHERS), min_size=1, max_size=6),
+    text=st.lists(st.sampled_from(TELLING + OTHERS), max_size=9),
+)
+def test_names_and_numbers_of_a_grounded_answer_are_all_in_the_passage(answer: list[str], text: list[str]) -> None:
+    found = grounded(Answer(" ".join(answer)), "what is it?", [Passage("p", "", " ".join(text))])
+    if found.known:
+        assert set(answer).intersection(TELLING) <= set(text)
+        assert found.text in " ".join(text)

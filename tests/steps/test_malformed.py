@@ -32,7 +32,17 @@ from hoptree.runtime.result import read_result
 from hoptree.runtime.trace import Trace, read_traces
 from hoptree.steps.demonstrations import nearest
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.parse import clean_answer, concluded, read_json, retrieval_trigger, why_unanswered
+from hoptree.steps.parse import (
+    clean_answer,
+    concluded,
+    read_json,
+    read_knowing,
+    read_numbers,
+    read_questions,
+    read_relevance,
+    retrieval_trigger,
+    why_unanswered,
+)
 from hoptree.tree import make_plan, references, resolve
 from hoptree.values import Passage
 
@@ -203,6 +213,10 @@ READERS: dict[str, Callable[[str], object]] = {
     "clean_answer": clean_answer,
     "why_unanswered": why_unanswered,
     "retrieval_trigger": retrieval_trigger,
+    "read_knowing": lambda text: (read_knowing(text), read_knowing(f"Yes, {text}", "Is it?")),
+    "read_relevance": read_relevance,
+    "read_numbers": lambda text: read_numbers(text, 5),
+    "read_questions": read_questions,
     "read_choice": choice_of,
     "Prompt.fill": fill,
     "read_prompt": prompt_of,
@@ -348,6 +362,7 @@ def test_a_trace_whose_events_lack_their_fields_is_a_trace_error(tmp_path: Path)
 # Time
 
 LONG = {
+    "an open string of escaped quotes": '{"a": "' + '\\"' * 50_000,
     "not": "not " * 30_000,
     "answer is": "answer is " * 20_000,
     "open braces": "{" * 100_000,
@@ -380,6 +395,13 @@ LONG = {
     "think": "<think>" * 14_000,
     "colons": ": " * 50_000,
     "mended": '{"a": [' + "None, " * 16_000,
+    "question marks": "?" * 100_000,
+    "question marks and spaces": "? " * 50_000,
+    "list marks": "1) " * 33_000,
+    "numbers": "[1] " * 25_000,
+    "not relevant": "[1] not relevant " * 6_000,
+    "I know that": "I know that it was, " * 5_000,
+    "sure": "sure. " * 16_000,
 }
 
 

@@ -34,6 +34,26 @@ TEXT = st.text(max_size=300)
         "Yes, I can answer this question from my own knowledge.",
         "Yes. I have that knowledge.",
         "Yes, using my own knowledge",
+        "Yes, I do.",
+        "Yes, I am familiar with this topic.",
+        "Yes, it is possible to answer this using my own knowledge.",
+        "Yes, this question can be answered from my own knowledge.",
+        "Yes, sure.",
+        "Yes, of course!",
+        "Yes, I think so.",
+        "Yes, I believe so",
+        "Yes, based on my own knowledge, I can answer this.",
+        "Yes, but I need additional knowledge",
+        "Yes, I need no further knowledge.",
+        "Yes, I know that film.",
+        "Yes, I know who directed it.",
+        "Yes. I'm not sure.",
+        "Yes.\nQuestion: Who is X?",
+        "Yes.\n\nQuestion: Who is X?\nAnswer: Bob",
+        "Yes, I remember that.",
+        "Yes, that is correct.",
+        "Yes. Yes.",
+        "Yes, no.",
     ],
 )
 def test_yes_without_more_is_known_and_no_answer(reply: str) -> None:
@@ -63,6 +83,9 @@ def test_yes_without_more_is_known_and_no_answer(reply: str) -> None:
         "The answer is Paris.",
         "y",
         "Unknown. Yes, perhaps",
+        "Yes/No",
+        "yes / no",
+        "Yes or no: Paris",
     ],
 )
 def test_everything_else_is_not_known(reply: str) -> None:
@@ -79,6 +102,22 @@ def test_everything_else_is_not_known(reply: str) -> None:
         ("Yes, I can provide an answer based on my current knowledge base.\n\nIt is resonance.", "It is resonance"),
         ("Yes, I know the answer: Paris.", "Paris"),
         ("know: 1986", "1986"),
+        ("Yes, based on my knowledge, it was released in 1986.", "it was released in 1986"),
+        ("Yes, I know that it was Wojciech Has", "it was Wojciech Has"),
+        ("Yes, I know that Wojciech Has directed it.", "Wojciech Has directed it"),
+        ("Yes, I know that Żuławski directed it.", "Żuławski directed it"),
+        ("Yes, I think it was Paris.", "it was Paris"),
+        ("Yes, I know the answer is Paris.", "Paris"),
+        ("Yes, I can answer this from memory, it is Paris.", "it is Paris"),
+        ("Yes, sure. Paris", "Paris"),
+        ("Yes, that is known as resonance.", "that is known as resonance"),
+        ("Yes, I do. It is Paris.", "It is Paris"),
+        ("Yes, I Am Legend.", "I Am Legend"),
+        ("Yes, Sure Thing", "Sure Thing"),
+        ('"Yes." Paris', "Paris"),
+        ('Yes. "Paris"', "Paris"),
+        ("**Yes**, Paris", "Paris"),
+        ("Yes, but the answer is Paris.", "Paris"),
     ],
 )
 def test_an_answer_in_the_same_breath_is_kept(reply: str, answer: str) -> None:
@@ -91,6 +130,36 @@ def test_an_answer_of_several_lines_is_kept_whole() -> None:
 
 def test_a_yes_that_is_taken_back_holds_no_answer() -> None:
     assert read_knowing("Yes. The answer is not available to me.") == Knowing(True)
+
+
+POLISH = "Are Wojciech Has and Roman Polanski both Polish?"
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Yes, they are both Polish.", "Yes, they are both Polish"),
+        ("Yes. They are both Polish.", "Yes. They are both Polish"),
+        ("Yes. The answer is no.", "no"),
+        ("Yes. No, they are not.", "No, they are not"),
+        ("Yes, yes.", "yes"),
+        ("know: yes", "yes"),
+        ("Yes, I do.", ""),
+        ("Yes", ""),
+        # it may be a yes to "do you know?" alone: asked again
+        ("Yes, they are not both Polish.", ""),
+        ("Yes. They aren't.", ""),
+        ("Yes. Only one of them is.", ""),
+        ("known: they are both Polish", ""),
+    ],
+)
+def test_where_yes_or_no_is_asked_for_the_yes_is_kept(reply: str, answer: str) -> None:
+    assert read_knowing(reply, POLISH) == Knowing(True, answer)
+
+
+def test_where_something_else_is_asked_for_the_yes_is_no_part_of_the_answer() -> None:
+    assert read_knowing("Yes, it is Paris.", "Which city is it?").answer == "it is Paris"
+    assert read_knowing("Yes, it is Paris.", "Isle of Man's capital is which?").answer == "it is Paris"
 
 
 @given(TEXT)
@@ -120,6 +189,8 @@ def test_any_reply_about_knowing_can_be_read(text: str) -> None:
         "Relevant. It does not give the year, but names the director.",
         "[relevance]",
         "Relevance: yes",
+        "Relevant. No further explanation needed",
+        "Relevant, no other words",
     ],
 )
 def test_what_is_called_relevant_is_relevant(reply: str) -> None:
@@ -158,6 +229,12 @@ def test_what_is_called_relevant_is_relevant(reply: str) -> None:
         "it isn’t relevant",
         "False",
         "none of it is relevant",
+        "It is of little relevance",
+        "Relevance: very low",
+        "of limited relevance",
+        "barely relevant",
+        "Relevant. No.",
+        "Relevance: no, it is about swimming",
     ],
 )
 def test_what_is_not_clearly_relevant_is_irrelevant(reply: str) -> None:
@@ -210,6 +287,29 @@ def test_any_reply_about_relevance_can_be_read(text: str) -> None:
         ("None of the passages [1] to [5] is relevant.", ()),
         ("**No**, [1] is about something else.", ()),
         ("The passages are irrelevant.", ()),
+        ("[1]: not relevant [2]: relevant", (2,)),
+        ("[1]: relevant [2]: not relevant [3]: relevant", (1, 3)),
+        ("[1] (relevant), [2] (irrelevant), [3] (relevant)", (1, 3)),
+        ("[1] and [2] are relevant, [3] is not relevant.", (1, 2)),
+        ("[1] is not relevant: it is about swimming. [2] is relevant.", (2,)),
+        ("There is no relevant paragraph among [1] to [5]", ()),
+        ("Neither [1] nor [2] is relevant.\n[3] is relevant.", (3,)),
+        ("[1] isn't relevant, [2] is.", (2,)),
+        ("[1][3] Not relevant: [2]", (1, 3)),
+        ("[1][3], not relevant:\n[2]", (1, 3)),
+        ("Relevant: [1] is relevant, [2] is not relevant", (1,)),
+        ("Relevant: [4], not relevant [1]", (4,)),
+        ("[1] and [3] are relevant, while [2], [4] and [5] are not.", (1, 3)),
+        ("[1] is relevant and [2] is not", (1,)),
+        ("[1]: yes\n[2]: no\n[3]: yes", (1, 3)),
+        ("[1] yes, [2] no, [3] yes", (1, 3)),
+        ("[1] Nothing Compares 2 U\n[2] No Country for Old Men", (1, 2)),
+        ("Nothing is relevant in [1], [2]", ()),
+        ("Paragraphs 1 and 3 are relevant to the question.", (1, 3)),
+        ("Paragraph 1 and 3 are relevant.", (1, 3)),
+        ("Paragraph 1 is relevant", (1,)),
+        ("Paragraphs 1 and 3 are not relevant.", ()),
+        ("There is no relevant paragraph among 1", ()),
         ("The film was made in 1999.", ()),
         ("", ()),
     ],
@@ -253,6 +353,16 @@ FIRST, SECOND = "Who directed Polish-Russian War?", "Who is the mother of that d
         f"- {FIRST}\n- {SECOND}",
         f"* 1. {FIRST}\n* 2. {SECOND}",
         f"Q1: {FIRST}\nQ2: {SECOND}",
+        f"Step 1: {FIRST}\nStep 2: {SECOND}",
+        f"a) {FIRST}\nb) {SECOND}",
+        f"(a) {FIRST} (b) {SECOND}",
+        f"A. {FIRST}\nB. {SECOND}",
+        f"I. {FIRST}\nII. {SECOND}",
+        f"1. {FIRST} A: Bob\n2. {SECOND}",
+        f"1. {FIRST} Answer: Bob\n2. {SECOND} (Answer: [1])",
+        f"1. {FIRST}\n**Answer:** Bob\n2. {SECOND}",
+        f"{FIRST} Answer: Bob\n{SECOND}",
+        json.dumps([f"{FIRST} Answer: Bob", SECOND]),
         f"Sub-question 1: {FIRST}\nSub-question 2: {SECOND}",
         f"{FIRST}\n{SECOND}",
         f"{FIRST} {SECOND}",
@@ -284,6 +394,11 @@ def test_a_question_without_its_mark_is_one_by_its_first_word() -> None:
 def test_a_numbered_list_on_one_line_is_a_list() -> None:
     said = "1. Who directed Whiplash? 2. Where was he born? 3) In 1985?"
     assert read_questions(said) == ("Who directed Whiplash?", "Where was he born?", "In 1985?")
+
+
+@pytest.mark.parametrize("asked", ["C. S. Lewis wrote which book?", "I. M. Pei was born where?", "Is a) an answer?"])
+def test_initials_are_no_marks(asked: str) -> None:
+    assert read_questions(asked) == (asked,)
 
 
 @given(TEXT)

@@ -57,9 +57,10 @@ async def ra_isf(
     that are unknown; `prune` does not split it. `relevance=listwise` judges all passages in one call, and whether they
     suffice. `link_siblings` asks sub-questions one after another, each with the answers before it; `fallthrough` splits
     a question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and
-    `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `robust` goes beyond the paper:
-    memory is weighed against what passages say, which end the search only if they name all that the question names,
-    and go down with its sub-questions. `titles` has no effect on what it reads.
+    `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles` shows passages to those who
+    judge and read them with their titles. `robust` goes beyond the paper: memory counts only where nothing that was
+    read stands in the passages, which end the search only if they name all that the question names, and go down with
+    its sub-questions; titles are always shown, and `fallthrough` changes nothing.
     """
     if no_relevance and unfiltered:
         raise ConfigError(
@@ -158,8 +159,9 @@ class _Recursion:
         return answer
 
     def _propose(self, node: Node, answer: Answer) -> None:
-        """For the case that the budget ends: what answers a question counts more than what answers a part of it."""
-        self._ctx.propose(answer, order=max(0, self._depth + 1 - node.depth))
+        """For the case that the budget ends: what answers a part of the question is no answer to it."""
+        if node.depth == 0:
+            self._ctx.propose(answer, order=0)
 
 
 def _linked(question: str, before: Pairs) -> str:

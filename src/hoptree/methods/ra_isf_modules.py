@@ -166,12 +166,18 @@ class Careful:
 
 
 async def recall(ctx: Context, asked: str, node: Node, *, logprobs: bool = False) -> Answer | None:
-    """The answer of a model that says it knows; what it says in the same breath is not asked for again."""
-    knowing = await judge_knowledge(ctx, asked, node=node)
+    """The answer of a model that says it knows; what it says in the same breath is not asked for again.
+
+    With `logprobs`, it is asked for again if it was said without them: what has no confidence cannot be weighed.
+    """
+    told = logprobs and "logprobs" in ctx.model_for("know").capabilities
+    knowing = await judge_knowledge(ctx, asked, node=node, logprobs=told)
     if not knowing.known:
         return None
-    if knowing.answer:
-        return Answer(knowing.answer, knowing.answer, source="internal")
+    if knowing.answer and (knowing.confidence is not None or not logprobs):
+        # To the question itself a yes is the whole answer; above a part of it, what was said with it may be of use.
+        text = "Yes" if node.depth == 0 and knowing.answer.startswith(("Yes. ", "Yes, ")) else knowing.answer
+        return Answer(text, knowing.answer, source="internal", confidence=knowing.confidence)
     return await direct_answer(ctx, asked, node=node, logprobs=logprobs)
 
 

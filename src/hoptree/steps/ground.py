@@ -15,6 +15,19 @@ __all__ = ["covers", "grounded"]
 _WORD = re.compile(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
+_ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
+_SMALL = re.compile(_ARTICLES)
+# In small letters where they are kinds: "City of God" is a film.
+_OF_KIND = re.compile(rf"{_ARTICLES}(?:city|town|village|state|country|county|province|region|district|island) of ")
+_KIND = re.compile(
+    rf"{_OF_KIND.pattern}|{_ARTICLES}(?:(?:film|movie|novel|book|play|song|album|band|magazine|city|town|village|actor|"
+    r"actress|author|composer|director|singer|writer|[Ss]ir|[Dd]ame|[Dd]r|[Mm]rs?|[Pp]resident|[Kk]ing|[Qq]ueen|"
+    r"[Pp]rince(?:ss)?|[Ee]mperor|[Pp]ope) ){1,2}"
+)
+_KIND_AFTER = re.compile(
+    r" (?:[Cc]emetery|[Ff]ilm|[Mm]ovie|[Nn]ovel|[Bb]ook|[Ss]ong|[Aa]lbum|[Bb]and|[Mm]agazine|[Nn]ewspaper|[Cc]ity|"
+    r"[Tt]own|[Vv]illage|people|inhabitants)\Z"
+)
 
 
 def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
@@ -25,7 +38,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     passages do not say, ask for the name alone.
     """
     names = _names(question)
-    wanted = [_fold(word) for word in _WORD.findall(answer.text)]
+    ways = _ways(answer.text)
     found = ""
     support = []
     for passage in passages:
@@ -33,7 +46,7 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
         held = " ".join(_fold(word) for word in _WORD.findall(text))
         if names and not any(f" {name} " in f" {held} " for name in names):
             continue
-        if spelled := answer.text if wanted in (["yes"], ["no"]) else _spelled(wanted, text):
+        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
             support.append(passage.id)
             found = found or spelled
     if not support:
@@ -55,14 +68,28 @@ def _names(question: str) -> list[str]:
     return [" ".join(_fold(word) for word in _WORD.findall(re.sub(r"['’]s\b", "", name))) for name in names]
 
 
-def _spelled(wanted: Sequence[str], text: str) -> str:
-    """The place in the text that reads as the wanted words, as it is spelled there."""
+def _ways(answer: str) -> list[tuple[str, ...]]:
+    """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
+
+    Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
+    still hold a name or a number, and be more than one word unless "of" comes before it.
+    """
+    words = _WORD.findall(answer)
+    said = " ".join(words)
+    rests = [said[match.end() :] for match in (_SMALL.match(said), _KIND.match(said)) if match]
+    texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
+    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(said)]
+    telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
+    return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
+
+
+def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
+    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there."""
     words = list(_WORD.finditer(text))
-    folded = [_fold(word[0]) for word in words]
-    # Readers add what kind of thing it is: "Père Lachaise Cemetery", "the city of Łódź".
-    for part in (wanted, wanted[:-1], wanted[1:]) if len(wanted) > 2 else (wanted,):
+    folded = tuple(_fold(word[0]) for word in words)
+    for part in ways:
         for start in range(len(words) - len(part) + 1 if part else 0):
-            if folded[start : start + len(part)] == list(part):
+            if folded[start : start + len(part)] == part:
                 return text[words[start].start() : words[start + len(part) - 1].end()]
     return ""
 

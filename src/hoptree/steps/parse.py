@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
-from hoptree.tree import Pairs
+from hoptree.steps.json_reading import MAX_REPLY, JsonReading, load, read_json
 
 __all__ = [
     "JsonReading",
@@ -26,118 +24,13 @@ __all__ = [
     "why_unanswered",
 ]
 
-MAX_REPLY = 100_000
-"""Characters of a reply that are looked at; an endless one is not worth more."""
-
-
-@dataclass(frozen=True, slots=True)
-class JsonReading:
-    """The value found in a reply, and the repairs it took; `error` says why there is none."""
-
-    value: Any = None
-    repairs: tuple[str, ...] = ()
-    error: str = ""
-
-    @property
-    def ok(self) -> bool:
-        return not self.error
-
-
-MAX_STARTS = 4
-"""Brackets at which an object is tried to be read."""
-
-_OPENING = re.compile(r"[{\[]")
-_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
-# Strings come first, so that what stands inside them is not touched.
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
-_BARE_WORD = re.compile(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
-_BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
-_SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
-
-
-def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order."""
-    text = text[:MAX_REPLY].strip()
-    if not text:
-        return JsonReading(error="the reply is empty")
-    reading = _load(text)
-    if reading.ok and not isinstance(reading.value, str | int | float | None):
-        return reading
-    fenced = _FENCE.search(text)
-    bodies: list[tuple[tuple[str, ...], str]] = [(("fence",), fenced[1].strip())] if fenced else []
-    bodies.append(((), text))
-    error = reading.error or "there is no object in it"
-    for steps, body in bodies:
-        # Prose may hold brackets too: what cannot be read is passed over, up to a point.
-        for start in [match.start() for match in islice(_OPENING.finditer(body), MAX_STARTS)]:
-            for repair in (_balanced, _mended, _completed):
-                reading = _load(repair(body[start:]))
-                if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
-                    return JsonReading(reading.value, (*steps, repair.__name__.lstrip("_")))
-                error = reading.error or error
-    return JsonReading(error=error)
-
-
-def _load(text: str) -> JsonReading:
-    try:
-        return JsonReading(json.loads(text, object_pairs_hook=Pairs))
-    except (ValueError, RecursionError) as error:
-        return JsonReading(error=str(error) or "it is nested too deeply")
-
-
-def _scan(text: str) -> tuple[str, list[str], bool]:
-    """The text up to where its first value closes, the brackets still open then, and whether a string is open."""
-    closers: list[str] = []
-    in_string = escaped = False
-    for index, char in enumerate(text):
-        if in_string:
-            if escaped:
-                escaped = False
-            elif char == "\\":
-                escaped = True
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "{[":
-            closers.append("}" if char == "{" else "]")
-        elif char in "}]" and closers:
-            if char != closers[-1]:
-                continue
-            closers.pop()
-            if not closers:
-                return text[: index + 1], [], False
-    return text, closers, in_string
-
-
-def _balanced(text: str) -> str:
-    return _scan(text)[0]
-
-
-def _mended(text: str) -> str:
-    return _mend(_balanced(text.translate(_SMART_QUOTES)))
-
-
-def _completed(text: str) -> str:
-    """Close what is still open; the paper's own examples open four braces and close three."""
-    body, closers, in_string = _scan(text.translate(_SMART_QUOTES))
-    if in_string:
-        body += '"'
-    body = re.sub(r"[,:]\s*$", "", body.rstrip())
-    return _mend(body + "".join(reversed(closers)))
-
-
-def _mend(text: str) -> str:
-    text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
-    return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
-
-
 _LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
 # A list begins at 1; "12. May 1950" is a date.
 _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
 _QUOTES = "\"'“”‘’«»`*"
+_LOOSE = " \t\r\n.,:;!?)]–—-*"
+"""What stands between a yes and what follows it."""
 MAX_LISTED = 8
 MAX_ANSWER = 1_000
 """Characters of an answer that are kept."""
@@ -176,7 +69,7 @@ def _listed(text: str) -> str:
     """A JSON list of names as "a, b and c"."""
     if not text.startswith("["):
         return ""
-    value = _load(text).value
+    value = load(text).value
     if not isinstance(value, list) or not value or not all(isinstance(item, str | int | float) for item in value):
         return ""
     items = [str(item) for item in value[:MAX_LISTED]]
@@ -265,39 +158,84 @@ def looks_unanswered(text: str) -> bool:
 
 
 _KNOW = frozenset(("yes", "know", "known"))
-_FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])\W*", re.DOTALL)
-# "Yes, I can answer that from my own knowledge." says no more than yes.
+_FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
+_EITHER = re.compile(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
+# What says no more than yes: "I can answer that from my own knowledge.", "sure", "I know that" before what is known.
 _ABILITY = re.compile(
-    r"(?:and\s+)?(?:i\s+(?:do\s+)?(?:know|can|am\s+able|have|could)\b|i['’](?:m\s+able|ve)\b|using\s+my\b|based\s+on\s+my\b)"
-    r"[^.!?:\n]*(?:[.!?:\n]+\s*|\Z)",
+    r"(?:and\s+)?(?:"
+    r"i\s+(?:do\s+)?(?:know|think|believe|recall|remember)\s+(?:that\s+)?"
+    r"(?=(?:it|he|she|they|there)\s+(?:is|was|are|were|has|had)\b|(?<=that\s)(?-i:[A-ZÀ-ÞĀ-Ž\d]))"
+    r"|(?:using|based\s+on|from|with|to)\s+my\b[^.!?:,\n]*(?:[.!?:,\n]+\s*|\Z)"
+    r"|(?:sure|certainly|definitely|absolutely|of\s+course|indeed|i\s+(?:do|am|can|think\s+so|believe\s+so)"
+    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:known|correct|right))"
+    r"(?:[.!?:,\n]+\s*|\Z)"
+    r"|(?:i\s+(?:do\s+)?(?:know|recall|remember|can|could|have|need|am\s+(?:able|aware|certain|confident|familiar|sure))\b"
+    r"|i['’](?:m\s+(?:able|aware|certain|confident|familiar|sure)|ve)\b"
+    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:possible|something\s+i)\b"
+    r"|(?:it|that|(?:this|the)(?:\s+question)?)\s+can\s+be\s+answered\b)"
+    r"[^.!?:\n]*?(?:[.!?:\n]+\s*|,\s*(?=(?:it|he|she|they)\s+(?:is|was|are|were)\b)|\Z)"
+    r")",
     re.IGNORECASE,
+)
+_NEXT_QUESTION = re.compile(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"(?:but|however|although|though)\b", re.IGNORECASE)
+_DOUBTFUL = re.compile(r"\b(?:not|no|never|neither|only|different|but|however|although)\b|n['’]t\b", re.IGNORECASE)
+_ASKS_YES_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.IGNORECASE
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Knowing:
-    """Whether a model says that it knows an answer, and the answer if it gave it in the same breath."""
+    """Whether a model says that it knows an answer, and the answer if it gave it in the same breath.
+
+    `confidence` is the least probability among the tokens it was said with, where that was asked for.
+    """
 
     known: bool
     answer: str = ""
+    confidence: float | None = None
 
 
-def read_knowing(text: str) -> Knowing:
-    """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not."""
+def read_knowing(text: str, question: str = "") -> Knowing:
+    """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not.
+
+    Where the question asks for yes or no, the yes is a part of the answer; no answer is taken, so that it is asked for
+    again, where what follows makes it doubtful whether more was meant than "yes, I know".
+    """
     text = text[:MAX_REPLY].strip()
     first = _FIRST_WORD.match(text)
-    if first is None or first[1].casefold() not in _KNOW:
+    if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
         return Knowing(False)
-    said = text[first.end() :]
-    if ability := _ABILITY.match(said):
-        said = said[ability.end() :]
-    answer = clean_answer(" ".join(said.split())) if any(char.isalnum() for char in said) else ""
-    return Knowing(True, "" if looks_unanswered(answer) else answer)
+    answer = _said_after(text[first.end() :])
+    said = question_key(answer)
+    if not _ASKS_YES_NO.match(question):
+        return Knowing(True, "" if said in ("yes", "no") else answer)
+    if not said or said.split()[0] in ("yes", "no"):
+        return Knowing(True, answer)
+    if first[1].casefold() != "yes" or _DOUBTFUL.search(answer):
+        return Knowing(True)
+    return Knowing(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
+
+
+def _said_after(text: str) -> str:
+    """The answer that follows a yes, if one does."""
+    if following := _NEXT_QUESTION.search(text):
+        text = text[: following.start()]
+    said = concluded(text).lstrip(_LOOSE)
+    while ability := _ABILITY.match(said):
+        said = said[ability.end() :].lstrip(_LOOSE)
+    if not any(char.isalnum() for char in said) or _TAKEN_BACK.match(said):
+        return ""
+    answer = clean_answer(" ".join(said.split()))
+    return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
 
 
 _IRRELEVANT = re.compile(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
-    r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|low|false)\b|\A\W*(?:no|not|none|false)\b",
+    r"|\b(?:little|low|limited|minimal|barely|scarcely)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
+    r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
+    r"(?!\s+(?:further|more|other|additional|explanation))|\A\W*(?:no|not|none|false)\b",
     re.IGNORECASE,
 )
 _RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
@@ -309,9 +247,18 @@ def read_relevance(text: str) -> bool:
     return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
 
 
-_BRACKETED = re.compile(r"\[\s*(\d{1,4}(?:\s*,\s*\d{1,4})*)\s*\]")
-_BARE_NUMBERS = re.compile(r"[^\d\[\]]{0,40}?\d{1,4}(?:\s*(?:,|and|&)+\s*\d{1,4})*\s*\.?", re.IGNORECASE)
-_NOT_RELEVANT = re.compile(r"\bnot\s+(?:\w+\s+)?relevant\b|irrelevan|\bunrelated\b", re.IGNORECASE)
+_BRACKETED = r"\[\s*(?P<numbers>\d{1,4}(?:\s*,\s*\d{1,4})*)\s*\]"
+_NOT = (
+    r"(?:\b(?:not|no)|n['’]t)\s+(?:\w+\s+)?relevan(?:t|ce)\b|irrelevan\w*|\bunrelated\b|\bneither\b"
+    r"|\b(?:is|are)(?:\s+not|n['’]t)(?=\s*(?:[.,)]|\Z))|(?<=\])[\s:]{1,3}no(?=\s*(?:[.,\[]|\Z))|\A\W{0,4}nothing\b"
+)
+_NOT_RELEVANT = re.compile(_NOT, re.IGNORECASE)
+_JUDGED = re.compile(rf"{_BRACKETED}|(?P<against>{_NOT})|\brelevan(?:t|ce)\b|(?<=\])[\s:]{{1,3}}yes\b", re.IGNORECASE)
+_HEADS_A_LIST = re.compile(r"[^\[\]:\n]{0,40}:\s*(?:\[|none\b|\Z)", re.IGNORECASE)
+_BARE_NUMBERS = re.compile(
+    r"[^\d\[\]]{0,40}?\d{1,4}(?:\s*(?:,|and|&)+\s*\d{1,4})*\s*(?:(?:is|are)\s+(?:\w+\s+)?relevant[^\d\[\]]{0,80})?\.?",
+    re.IGNORECASE,
+)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
@@ -324,25 +271,53 @@ def read_numbers(text: str, count: int) -> tuple[int, ...]:
     if _BARE_NUMBERS.fullmatch(text) and not _NOT_RELEVANT.search(text):
         found = dict.fromkeys(map(int, re.findall(r"\d+", text)))
     for line in re.split(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])", text):
-        refusal = _NOT_RELEVANT.search(line)
-        heading = refusal and not _BRACKETED.search(line, 0, refusal.start())
-        if heading:  # a list of the others begins, and goes on in the lines that follow
+        named, others_follow = _named(line)
+        found |= dict.fromkeys(named)
+        if others_follow:
             break
-        if refusal and not _BRACKETED.search(line, refusal.end()):
-            continue  # "[3] is not relevant"
-        for match in _BRACKETED.finditer(line, 0, refusal.start() if refusal else len(line)):
-            found |= dict.fromkeys(map(int, match[1].split(",")))
     return tuple(number for number in found if 0 < number <= count)
 
 
+def _named(line: str) -> tuple[list[int], bool]:
+    """The numbers a line calls relevant, and whether a list of the others begins in it, which goes on after it.
+
+    A verdict is of the numbers before it ("[1] is relevant"), or else of those after it ("Relevant: [1]").
+    """
+    named: list[int] = []
+    waiting: list[int] = []
+    heading: bool | None = None
+    bare = listed = False
+    for match in _JUDGED.finditer(line):
+        if match["numbers"]:
+            bare = False
+            waiting += map(int, match["numbers"].split(","))
+            continue
+        verdict = match["against"] is None
+        heads = _HEADS_A_LIST.match(line, match.end()) is not None
+        heads = heads or (heading is not None and line.startswith(" [", match.end()))
+        if heading is not False and (verdict or heads):
+            named += waiting
+        if heads or not waiting:
+            heading, listed, bare = verdict and (heads or heading is not False), heads, True
+        waiting = []
+    against = heading is False
+    return named + ([] if against else waiting), against and (listed or bare)
+
+
 MAX_LINES = 100
-_ITEM = re.compile(r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*)?\d{1,2}\s*[.):]\s*)+", re.IGNORECASE)
-_ASKS = re.compile(
+_ASKING = (
     r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
-    r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b",
+    r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b"
+)
+_ASKS = re.compile(_ASKING, re.IGNORECASE)
+# "C. S. Lewis" is a name: a letter with a full stop marks an item only before the words of a question.
+_ITEM = re.compile(
+    r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*|step\s*)?\d{1,2}\s*[.):]\s*"
+    rf"|\W{{0,4}}(?:[a-z]|[ivx]{{1,4}})(?:\)\s*|\.\s+(?={_ASKING})))+",
     re.IGNORECASE,
 )
-_NEXT_ITEM = re.compile(r"(?<=\?)\s+(?=\d{1,2}[.)]\s)")
+_NEXT_ITEM = re.compile(r"(?<=\?)\s+(?=(?:step\s)?\d{1,2}[.):]\s|\(?[a-z]\)\s)", re.IGNORECASE)
+_ITS_ANSWER = re.compile(r"(?<=\?)\W{0,5}a(?:nswer)?\W{0,3}:.*", re.IGNORECASE)
 _MARKS = "\"'“”‘’`*_ \t"
 
 
@@ -358,7 +333,7 @@ def read_questions(text: str) -> tuple[str, ...]:
         lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
     questions: dict[str, str] = {}
     for line in lines:
-        question = " ".join(_ITEM.sub("", line.strip(_MARKS)).strip(_MARKS).split())
+        question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
         if question.endswith("?") or (_ASKS.match(question) and not question.endswith(":")):
             questions.setdefault(question_key(question), question[:MAX_ANSWER])
     return tuple(question for key, question in questions.items() if key)
