@@ -77,6 +77,9 @@ def main() -> int:
     chosen = parser.parse_args()
     metrics, lines, missed = RankingMetrics(), [], 0
     sets = [data for data in SETS if data.linked] if chosen.quick else SETS
+    for path in (chosen.data / data.name / file for data in sets for file in (data.corpus, data.questions)):
+        if not path.is_file():
+            parser.error(f"there is no {path}")
     for data in sets:
         for titles in (True, False):
             with tempfile.TemporaryDirectory() as scratch:

@@ -131,14 +131,58 @@ def test_one_byte_anywhere_in_a_file_is_found(out: Path) -> None:
         "delete from passages where number = 3",
         "update facts set value = 7 where name = 'next'",
         "update facts set value = 'x' where name = 'passages'",
+        "update facts set value = 'abc' where name = 'next'",
+        "alter table passages rename column content to contents",
+        "drop table names",
+        "update passages set file = file + 64",
+        "update passages set file = null where number = 3",
+        "delete from files",
+        "delete from facts where name like 'prefix %'; update files set source = 'elsewhere'",
     ],
 )
 def test_a_ledger_that_does_not_fit_the_passages_is_found(out: Path, harm: str) -> None:
     with sqlite3.connect(Index(out).generation / "ledger.sqlite") as ledger:
-        ledger.execute(harm)
+        ledger.executescript(harm)
     ledger.close()
-    with pytest.raises(CorpusError, match="damaged"):
+    with pytest.raises(CorpusError, match=r"damaged|cannot be opened") as failure:
         check_all(Index(out))
+    assert failure.value.exit_code == 2
+
+
+def test_a_ledger_whose_schema_is_no_text_is_found(out: Path) -> None:
+    path = Index(out).generation / "ledger.sqlite"
+    whole = path.read_bytes()
+    place = whole.index(b"tablepassagespassages") + len("table")
+    path.write_bytes(whole[:place] + b"\x9d" + whole[place + 1 :])
+    for look in (check_parts, check_all, lambda index: update_index(index.folder)):
+        with pytest.raises(CorpusError, match="ledger"):
+            look(Index(out))
+
+
+@pytest.mark.parametrize("part", ["text", "links"])
+def test_a_file_that_is_gone_is_found_before_anything_is_changed(out: Path, tmp_path: Path, part: str) -> None:
+    remove_from_index(out, ids=["p7"])
+    more = write_rows(tmp_path / "more.jsonl", rows(5, 50))
+    before = Index(out).manifest
+    files = summed_files(Index(out).generation / part)
+    assert {path.suffix for path in files} == {".del", ".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term"}
+    for path in files:
+        whole = path.read_bytes()
+        path.unlink()
+        for look in (check_parts, check_all, lambda index: add_to_index([more], index.folder)):
+            with pytest.raises(CorpusError, match="damaged"):
+                look(Index(out))
+        path.write_bytes(whole)
+    assert Index(out).manifest == before and checked(out) == (29, 29, None)
+
+
+def test_links_that_are_gone_are_not_begun_anew_with_a_part_of_the_passages(out: Path, tmp_path: Path) -> None:
+    shutil.rmtree(Index(out).links)
+    with pytest.raises(CorpusError, match="links") as failure:
+        add_to_index([write_rows(tmp_path / "more.jsonl", rows(5, 50))], out)
+    assert "compact" in failure.value.remedy
+    compact_index(out)
+    assert checked(out) == (30, 30, None)
 
 
 def test_damage_in_the_midst_of_a_ledger_is_found(out: Path) -> None:

@@ -595,6 +595,24 @@ def test_a_source_inside_another_is_the_same_documents(tmp_path: Path) -> None:
     assert found(out, "aardvark bear") == ["a/docs/readme.txt#1", "b/docs/readme.txt#1"]
 
 
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("inner", ["a", "a/docs/readme.txt"])
+def test_a_source_around_another_is_taken_in_with_a_warning(tmp_path: Path, added: bool, inner: str) -> None:
+    namesakes(tmp_path / "all", "aardvark", "bear")
+    inside, around, out = tmp_path / "all" / inner, tmp_path / "all", tmp_path / "idx"
+    if added:
+        assert build_index(inside, out).examples == ()
+        outcome = add_to_index([around], out)
+    else:
+        outcome = build_index([inside, around], out)
+    (warning,) = outcome.examples
+    assert f"{around} holds {inside}" in warning and f"hoptree index remove {inside} --out {out}" in warning
+    assert len(found(out, "aardvark")) == 2
+    assert update_index(out).examples == ()
+    remove_from_index(out, sources=[inside])
+    assert len(found(out, "aardvark")) == 1
+
+
 def test_a_source_whose_name_no_index_can_hold_is_refused(docs: Path, out: Path, tmp_path: Path) -> None:
     strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     try:
@@ -629,8 +647,9 @@ def test_names_that_collide_all_the_same_are_an_error_that_names_both(tmp_path: 
     (first / "t2" / "readme.txt").write_text("Three.", encoding="utf-8")
     with pytest.raises(CorpusError, match=rf"'t2/readme.txt#1'.*{first}.*{second}") as failure:
         update_index(tmp_path / "idx")
-    assert "one folder that holds both" in failure.value.remedy
-    assert build_index(tmp_path, tmp_path / "idx").added == 3
+    assert "Build the index again" in failure.value.remedy
+    assert build_index([first, second], tmp_path / "idx").added == 3
+    assert {*found(tmp_path / "idx", "two three")} == {"t2/readme.txt#1", f"{tmp_path.name}/t2/readme.txt#1"}
 
 
 def test_an_index_of_old_keeps_plain_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1099,6 +1118,24 @@ def test_a_file_is_removed_by_its_path(docs: Path, out: Path, monkeypatch: pytes
     for name in ("docs", "docs/9.jsonl", "\0", "x" * 10_000):
         with pytest.raises(CorpusError, match="Neither a passage"):
             remove_from_index(out, ids=[name])
+
+
+def test_a_path_that_is_the_name_of_another_file_removes_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, out = namesakes(tmp_path, "aardvark", "bear"), tmp_path / "idx"
+    for number, source in enumerate(sources):
+        write_rows(source / "rows.jsonl", rows(2, number * 10))
+    build_index(sources, out)
+    monkeypatch.chdir(tmp_path / "a")
+    for name in ("readme.txt", "rows.jsonl"):
+        with pytest.raises(CorpusError, match=rf"'docs/{name}' .*{sources[0]}/{name}.*{sources[1]}/{name}") as failure:
+            remove_from_index(out, ids=[f"docs/{name}"])
+        assert "whole path" in failure.value.remedy
+    assert remove_from_index(out, ids=[str(sources[0] / "readme.txt")]).removed == 1
+    assert (found(out, "aardvark"), found(out, "bear")) == ([], ["docs/readme.txt#1"])
+    monkeypatch.chdir(tmp_path / "b")
+    assert remove_from_index(out, ids=["docs/rows.jsonl"]).removed == 2, "both lead to one file"
 
 
 @pytest.mark.parametrize("after", [1, 3, 6, 8])

@@ -16,6 +16,8 @@ from hoptree.cli.main import main
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
 from hoptree.indexing import Outcome, build_index
+from hoptree.retrieval.bm25 import BM25
+from hoptree.retrieval.index.manifest import Settings
 from hoptree.values import Passage
 
 
@@ -183,6 +185,22 @@ def test_search_explains_and_filters(home: Path) -> None:
     assert "Nothing was found" in hoptree(home, "search", "the of and", "--corpus", "idx").stdout
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_hybrid_says_where_it_has_no_links(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], links: bool
+) -> None:
+    build_index(home / "docs", home / "new", settings=Settings(links=links))
+    monkeypatch.setattr("hoptree.retrieval.opening._dense", lambda index: BM25(index))
+    for kind in ("hybrid", "bm25"):
+        monkeypatch.setattr(sys, "argv", ["hoptree", "search", "town1", "--corpus", str(home / "new"), "--json"])
+        sys.argv += ["--retriever", kind]
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        out, err = capsys.readouterr()
+        assert leaving.value.code == 0 and json.loads(out)
+        assert ("has no links" in err) == (kind == "hybrid" and not links)
+
+
 def test_a_further_name_is_found_along_links(home: Path) -> None:
     row = {"id": "town", "title": "Savonlinna", "text": "A town.", "aliases": ["Nyslott"]}
     write_rows(home / "more.jsonl", [row])  # type: ignore[list-item]
@@ -244,7 +262,9 @@ def test_an_index_shows_which_questions_it_was_made_without(home: Path) -> None:
     assert f"hold a question of {home / 'dev.jsonl'}" in hoptree(home, "index", "info", "--out", "idx").stdout
     (home / "dev.jsonl").unlink()
     write_rows(home / "docs" / "b.jsonl", rows(1, 70))
-    refused(hoptree(home, "index", "update", "--out", "idx"), "dev.jsonl", "stand in no passage", "Put it there")
+    done = hoptree(home, "index", "update", "--out", "idx")
+    refused(done, "dev.jsonl", "stand in no passage", "Put it there, or build the index with another one")
+    assert "name another" not in done.stderr, "there is no option for that"
 
 
 def test_ctrl_c_early_in_a_slow_build_keeps_what_is_older_than_a_minute(

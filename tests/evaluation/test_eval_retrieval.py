@@ -133,6 +133,10 @@ def test_titles_may_name_the_gold(command: Command, tmp_path: Path) -> None:
     assert (result["recall@2"], result["mrr"], result["gold_missing"]) == (0.5, 1.0, 1)
     code, _, err = command(data="titles.jsonl")
     assert code == 2 and "--gold titles" in err
+    write_rows(tmp_path / "none.jsonl", [{**rows[0], "supporting_titles": ["Nowhere"], "supporting_ids": ["p99"]}])
+    for gold in ("titles", "ids"):
+        code, _, err = command("--gold", gold, data="none.jsonl")
+        assert code == 2 and "gold passage" in err and ("--gold titles" in err) == (gold == "ids")
 
 
 def test_the_halves_share_no_question_and_make_up_the_whole(command: Command, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -16,6 +18,7 @@ from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index import texts
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import MANIFEST, Settings
+from hoptree.retrieval.opening import open_retriever
 from hoptree.values import Passage
 
 PASSAGES = [
@@ -423,11 +426,44 @@ def test_names_that_look_like_question_words_are_looked_for(tmp_path: Path, quer
 def test_a_title_is_found_however_many_others_fit_the_words_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_MOST_TITLED", 5)
+    monkeypatch.setattr(texts, "_TITLED", (5, 40, 320))
     towns = [Passage(f"t{n}", f"Town {n}", "city city city") for n in range(30)]
     index_passages([*towns, Passage("paris", "Paris", "a city " + "of many words " * 30)], tmp_path / "i")
     index = BM25(Index(tmp_path / "i"))
     assert [hit.id for hit in index.search_now("city", 3, {"title": "Paris"})] == ["paris"]
+
+
+@pytest.mark.parametrize("title", ["Born American", "It"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_title_is_found_though_many_others_have_its_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, k: int
+) -> None:
+    """Or though all its words are stop words, and narrow nothing."""
+    monkeypatch.setattr(texts, "_TITLED", (5, 40, 320))
+    others = [Passage(f"t{n:03}", f"Town {n}", "An American was born, and it has a city city.") for n in range(200)]
+    wanted = [Passage(f"w{n}", title, "Words of a city " + "with many words " * 30) for n in range(2)]
+    index_passages([*others, *wanted], tmp_path / "i")
+    found_now = BM25(Index(tmp_path / "i")).search_now("city", k, {"title": title})
+    assert [hit.id for hit in found_now] == ["w0", "w1"][:k]
+
+
+@pytest.mark.parametrize("asked", ["NFC", "NFD"])
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("kind", ["bm25", "linked"])
+def test_filters_do_not_see_how_accents_are_written(
+    tmp_path: Path, kind: str, written: Literal["NFC", "NFD"], asked: Literal["NFC", "NFD"]
+) -> None:
+    name = normalize(written, "Café")
+    passages = [
+        Passage("1", name, "film", document=name, start=0, end=4, metadata=((name, name),)),
+        Passage(name, "Other", "film"),
+        Passage("2", "Cafe", "film", metadata=(("Cafe", "Cafe"),)),
+    ]
+    index_passages(passages, tmp_path / "idx")
+    retriever = open_retriever(tmp_path / "idx", kind)
+    value = normalize(asked, "Café")
+    for where, expected in (({"title": value}, ["1"]), ({value: value}, ["1"]), ({"document": value}, ["1", name])):
+        assert [hit.id for hit in asyncio.run(retriever.search("film", k=5, where=where))] == expected
 
 
 def test_what_is_written_in_parts_is_found_by_what_is_written_as_one(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -327,6 +329,37 @@ def test_tantivy_s_errors_when_writing_are_told_apart(said: str, code: int, reme
     assert failure.value.exit_code == code and remedy in failure.value.remedy
 
 
+def reading(error: OSError) -> Iterator[Passage]:
+    yield PASSAGES[0]
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "/nosuch"), "/nosuch cannot be read: No such file"),
+        (gzip.BadGzipFile("Not a gzipped file"), "cannot be read: Not a gzipped file"),
+    ],
+)
+def test_what_cannot_be_read_is_not_said_to_be_unwritable(tmp_path: Path, error: OSError, said: str) -> None:
+    with pytest.raises(CorpusError, match=said) as failure:
+        index_passages(reading(error), tmp_path / "idx")
+    assert "written" not in str(failure.value) and failure.value.exit_code == 2
+    assert not (tmp_path / "idx").exists()
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left", "/tmp/x"), OSError(5, "Input/output error")])
+def test_what_may_have_come_up_in_writing_is_said_to(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(IndexUnavailable, match="cannot be written"):
+        index_passages(reading(error), tmp_path / "idx")
+
+
+def test_a_file_of_the_index_itself_is_not_taken_for_a_document(tmp_path: Path) -> None:
+    error = PermissionError(13, "Permission denied", str(tmp_path / "idx" / "000001.part" / "x"))
+    with pytest.raises(CorpusError, match="cannot be written"):
+        index_passages(reading(error), tmp_path / "idx")
+
+
 # Damage
 
 
@@ -405,6 +438,25 @@ def test_texts_that_are_garbled_are_found_by_info(out: Path, tmp_path: Path) -> 
         assert done.returncode == 2 and "damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
         path.write_bytes(whole)
     assert stores and hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0
+
+
+def test_one_byte_anywhere_in_the_texts_is_one_sentence_at_most(tmp_path: Path) -> None:
+    index_passages([PASSAGES[0], Passage("b#1", "Title", "A friend.", document="b", metadata=(("k", "v"),))], tmp_path)
+    told = 0
+    for path in sorted(path for path in (tmp_path / "000001" / "text").iterdir() if path.suffix in (".store", ".term")):
+        whole = path.read_bytes()
+        for place in range(len(whole)):
+            path.unlink()  # one that is mapped must not be changed
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+            try:
+                texts = Index(tmp_path).texts
+                texts.check()
+                texts.rarity(["friend"]), texts.search("friend", 5), list(texts.scan())
+                list(texts.containing("friend", before=9, most=5))
+            except CorpusError:
+                told += 1
+        path.write_bytes(whole)
+    assert told
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut"])

@@ -133,6 +133,24 @@ def test_what_is_no_ledger_is_a_corpus_error(tmp_path: Path, content: bytes | No
         Ledger(path)
 
 
+def test_a_number_that_is_none_is_damage(ledger: Ledger) -> None:
+    assert ledger.number("nothing") == 0
+    for name in ("next", "passages", "digest"):
+        ledger.set_fact(name, "abc")
+    for read in (lambda: ledger.next_number, lambda: ledger.passages, lambda: ledger.digest):
+        with pytest.raises(CorpusError, match=r"is damaged: its '\w+' is no number"):
+            read()
+
+
+def test_every_passage_is_of_a_file(ledger: Ledger) -> None:
+    file = ledger.enter_file("s", "a", 1, 1)
+    ledger.add([entry(1, file)])
+    ledger.check()
+    ledger.add([entry(2, file + 1), entry(3, file + 2)])
+    with pytest.raises(CorpusError, match="2 passages are of a file that it does not know"):
+        ledger.check()
+
+
 @pytest.mark.parametrize(
     "change",
     [

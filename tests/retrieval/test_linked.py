@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from tests.small_indexes import names
@@ -84,6 +87,46 @@ def test_a_field_with_several_values_is_found_by_each(tmp_path: Path, kind: str)
 
 def test_the_bridge_is_filtered_like_the_rest(index: Index) -> None:
     assert "ada" not in names(Linked(index).search_now(QUESTION, 50, {"lang": "en"}))
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_links_lead_to_what_fits_from_what_does_not(tmp_path: Path, more: bool) -> None:
+    """Also where a passage that fits shares a word with the question, and would do for a start."""
+    passages = [
+        Passage("l", "", "The lighthouse of Brinmoor was raised by Ada Fennick.", metadata=(("lang", "de"),)),
+        Passage("a", "Ada Fennick", "An engineer.", metadata=(("lang", "en"),)),
+        Passage("x", "Xylem", "A tissue of plants.", metadata=(("lang", "en"),)),
+    ]
+    toy = Passage("n", "", "A toy lighthouse for children.", metadata=(("lang", "en"),))
+    index_passages([*passages, *([toy] if more else [])], tmp_path / "idx")
+    linked = Linked(Index(tmp_path / "idx"))
+    question = "Who is behind the Brinmoor beacon and lighthouse?"
+    expected = ["a", "n"] if more else ["a"]
+    found = linked.search_now(question, 5, {"lang": "en"})
+    assert names(found) == [name for name in names(linked.search_now(question, 5)) if name != "l"] == expected
+    assert names(linked.search_now(question, 1, {"lang": "en"})) == ["a"]
+
+
+def test_what_fits_leads_on_though_much_else_has_the_words(tmp_path: Path) -> None:
+    """Even if a passage that does not fit holds the whole question."""
+    other = [
+        Passage(f"o{n}", "", "Where was the director of the film Red Kite born", metadata=(("lang", "de"),))
+        for n in range(9)
+    ]
+    mine = [replace(p, metadata=(("keep", "yes"),)) if p.id in ("kite", "ada") else p for p in films()]
+    index_passages([*mine, *other], tmp_path / "idx")
+    found = Linked(Index(tmp_path / "idx")).search_now(QUESTION, 5, {"keep": "yes"})
+    assert names(found) == ["kite", "ada"]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_names_are_recognised_however_their_accents_are_written(tmp_path: Path, form: Literal["NFC", "NFD"]) -> None:
+    index_passages(
+        [Passage("z", "José Peña", "A painter."), Passage("b", "Barn", "A barn of José Peña.")], tmp_path / "idx"
+    )
+    linked = Linked(Index(tmp_path / "idx"))
+    found = linked.search_now(normalize(form, "Where is José Peña?"), 2)
+    assert "named" in dict(found[0].stages) and found == linked.search_now("Where is José Peña?", 2)
 
 
 @pytest.mark.parametrize("kind", ["bm25", "linked"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.small_indexes import graph, rows, write_rows
 
 import hoptree.indexing.run as run
+from hoptree.errors import CorpusError
 from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, remove_from_index, update_index
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
@@ -297,3 +298,25 @@ def test_a_passage_may_mention_any_number_of_names(tmp_path: Path) -> None:
     build_index(tmp_path / "a.jsonl", tmp_path / "idx")
     add_to_index([tmp_path / "b.jsonl"], tmp_path / "idx")
     assert len(Links(Index(tmp_path / "idx").links).mentions(key_of("page"))) == 1_100
+
+
+# Damage
+
+
+def test_one_byte_anywhere_in_the_links_is_one_sentence_at_most(tmp_path: Path) -> None:
+    index_passages([Passage("a", "Ada Moor", "Of Skagen."), Passage("b", "Skagen", "See Ada Moor.")], tmp_path)
+    folder = Index(tmp_path).links
+    told = 0
+    for path in sorted(folder.glob("*.term")):
+        whole = path.read_bytes()
+        for place in range(len(whole)):
+            path.unlink()  # one that is mapped must not be changed
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+            try:
+                links = Links(folder)
+                for name in ("ada moor", "skagen"):
+                    links.count(name), links.borne(name), links.bearing(name, 5), links.mentioning(name, 5)
+            except CorpusError:
+                told += 1
+        path.write_bytes(whole)
+    assert told

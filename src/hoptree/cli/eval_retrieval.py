@@ -174,7 +174,8 @@ def _warn(corpus: str, asked: QuestionSet) -> int | None:
     if len(missing) == len({name for question in asked.questions for name in question.gold}):
         raise InputError(
             f"None of the {len(missing):,} gold passages is in {corpus} (the first: {missing[0]}).",
-            "Give the index of the corpus these questions belong to, or --gold titles if ids differ.",
+            "Give the index of the corpus these questions belong to"
+            f"{', or --gold titles if ids differ' if asked.gold_by == 'ids' else ''}.",
         )
     if missing:
         some = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")

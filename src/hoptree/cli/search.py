@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +79,19 @@ def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = Fa
         from hoptree.sample import sample_index
 
         corpus = str(sample_index())
-    return open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
+    opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
+    if kind == "hybrid":
+        _say_without_links(Path(corpus))
+    return opened
+
+
+def _say_without_links(folder: Path) -> None:
+    """The dense retriever of an index is joined by BM25 where it has no links; that should not be taken for linked."""
+    from hoptree.retrieval.index.manifest import read_manifest
+
+    if not read_manifest(folder).settings.links:
+        said = f"hoptree: the index {folder} has no links: hybrid is bm25 and dense together here."
+        typer.echo(clean(said), err=True)
 
 
 async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:

@@ -20,6 +20,7 @@ _WORD = re.compile(r"\w+")
 _FEWEST_WORDS = 5
 _KEPT = 20
 _KINDS = (".jsonl", ".ndjson", ".json", ".tsv")
+_ANOTHER = "build the index with another one"
 _FORM = 'Each row has a field "question".'
 
 
@@ -36,7 +37,7 @@ def read_questions(path: Path, *, problems: Problems | None = None) -> Iterator[
                     found = True
                     yield question
     except CorpusError as error:
-        raise CorpusError(error.cause, f"Mend the questions in {path}, or name another file. {_FORM}") from error
+        raise CorpusError(error.cause, f"Mend the questions in {path}, or {_ANOTHER}. {_FORM}") from error
     if not found:
         raise CorpusError(f"{path} holds no questions.", _FORM)
 
@@ -45,7 +46,7 @@ def check_questions(path: Path) -> None:
     """An error if there is no file by which questions could be left out."""
     wanted = "the questions that are to stand in no passage of the index (--without-questions)"
     if not path.exists():
-        raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or name another file. {_FORM}")
+        raise CorpusError(f"There is no {path}, which holds {wanted}.", f"Put it there, or {_ANOTHER}. {_FORM}")
     if path.is_file() and suffix_of(path.name) not in _KINDS:
         raise CorpusError(f"{path} is no file of questions: that is {', '.join(_KINDS)}.", _FORM)
 

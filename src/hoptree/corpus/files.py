@@ -51,6 +51,8 @@ def find_files(
     problems = problems or Problems()
     try:
         found = source.stat()
+    except PermissionError as error:
+        raise CorpusError(f"{source} cannot be reached: {error.strerror}.", "Allow reading it.") from error
     except (OSError, ValueError) as error:
         raise CorpusError(f"{_why_not(source, error)}.", "Give a folder or a file with documents.") from error
     if stat.S_ISREG(found.st_mode):

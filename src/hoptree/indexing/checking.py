@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -38,7 +39,8 @@ class Checked:
 
 
 def check_parts(index: Index) -> None:
-    """An error if a part of an index cannot be opened, or the first passage of a segment cannot be read."""
+    """An error if a file is missing, a part cannot be opened, or the first passage of a segment cannot be read."""
+    index.check_present()
     index.texts.check()
     index.ledger().close()
     if index.manifest.settings.links:
@@ -52,7 +54,8 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
     """Read an index whole: an error if anything is not as it was written, as far as that can be known.
 
     Files of texts and links are compared with their checksums, the ledger with itself, every passage with the ledger,
-    and each must have its links and its vector. Only the numbers in the vectors have nothing to be compared with.
+    and each must have its links and its vector. Nothing is there to compare with: the numbers in the vectors, names and
+    what is written down of files in the ledger, and settings in the manifest.
     """
     tell = on_progress or (lambda progress: None)
     try:
@@ -61,13 +64,15 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
         with closing(index.ledger()) as ledger:
             ledger.check()
             return _Comparison(index, ledger, tell).run(count)
-    except (CorpusError, OSError) as error:
+    except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:
             raise IndexUnavailable(
                 f"The index {index.folder} was changed while it was looked at.", "Run the same command again."
             ) from error
         if isinstance(error, CorpusError):
             raise
+        if isinstance(error, sqlite3.Error):
+            raise CorpusError(f"The ledger of the index {index.folder} is damaged: {error}.", BUILD_AGAIN) from error
         remedy = ALLOW if isinstance(error, PermissionError) else BUILD_AGAIN
         raise CorpusError(f"{error.filename} cannot be read: {error.strerror}.", remedy) from error
 
@@ -105,6 +110,8 @@ class _Comparison:
 
     def run(self, checked_bytes: int) -> Checked:
         manifest = self._index.manifest
+        if tuple(self._ledger.sources()) != manifest.sources:
+            raise self._damaged("its ledger has other sources")
         done = contents = unlinked = bare = 0
         walk = self._index.texts.scan(0, self._ledger.next_number)  # not to the last number there: that may be damaged
         while rows := list(islice(walk, _AT_ONCE)):

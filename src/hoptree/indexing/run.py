@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from time import monotonic
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from hoptree.corpus.problems import Problems
 from hoptree.corpus.read import read_file
 from hoptree.errors import CorpusError
 from hoptree.indexing.carrying import carry_vectors
-from hoptree.indexing.conflict import conflict
+from hoptree.indexing.conflict import around, conflict, unclear
 from hoptree.indexing.outcome import Listener, Outcome, Progress
 from hoptree.indexing.reading import Reading
 from hoptree.indexing.sources import prefix_for, source_name
@@ -60,6 +60,7 @@ class Run:
         self._reading = reading
         self._tell = on_progress or (lambda progress: None)
         self._problems = Problems(reading.skip_broken if skip_broken is None else skip_broken)
+        self._warnings: list[str] = []
         self._filter: QuestionFilter | None = None
         self._tokenizer: Tokenizer | None = None
         self._added = self._unchanged = self._replaced = self._removed = self._repeated = 0
@@ -139,7 +140,10 @@ class Run:
 
     def _prefix(self, source: str) -> str:
         """What the names of a source's documents begin with, settled when it is first taken in."""
-        if source not in self._ledger.sources():
+        known = self._ledger.sources()
+        if source not in known:
+            inside = [other for other in known if PurePath(other).is_relative_to(source)]
+            self._warnings += [around(source, other, self._change.folder) for other in inside]
             self._ledger.enter_source(source, prefix_for(source, self._ledger))
         return self._ledger.prefix_of(source)
 
@@ -229,6 +233,7 @@ class Run:
             others: list[str] = []
             for name in (name for key, name in keys.items() if key not in entries):
                 pieces = self._pieces(name)
+                self._check_clear(name, {entry.file for entry in pieces.values()} or self._ledger.files_named(name))
                 entries |= pieces
                 others += () if pieces else (name,)
             self._remove(list(entries.values()))
@@ -255,6 +260,12 @@ class Run:
         for file in files:
             self._ledger.forget_also(file)
             self._empty(file)
+
+    def _check_clear(self, name: str, named: Collection[int]) -> None:
+        """An error if what is called so in the index is another file than the path leads to from here."""
+        there = set(self._files_at(name))
+        if other := there and set(named) - there:
+            raise unclear(name, self._ledger.place_of(min(there)), self._ledger.place_of(min(other)))
 
     def _files_at(self, path: str) -> list[int]:
         """The files that a path leads to from here."""
@@ -355,7 +366,7 @@ class Run:
             self._held,
             change.resumed,
             self._problems.summary(),
-            (*self._problems.sentences, *self._problems.notes),
+            (*self._warnings, *self._problems.sentences, *self._problems.notes),
         )
 
     @property

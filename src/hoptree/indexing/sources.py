@@ -31,11 +31,18 @@ def sources_of(out: Path) -> list[Path]:
     if not paths:
         raise CorpusError(f"The index {out} was not made from files.", "Add to it, or build it again.")
     for path in paths:
-        if not path.exists():
+        try:
+            path.stat()
+        except PermissionError as error:
+            raise CorpusError(
+                f"The source {path} of the index cannot be reached: {error.strerror}.",
+                "Allow entering the folders above it.",
+            ) from error
+        except OSError as error:
             raise CorpusError(
                 f"The source {path} of the index is gone.",
                 f"Put it back, or take its documents out: hoptree index remove {path} --out {out}",
-            )
+            ) from error
     return paths
 
 
@@ -45,10 +52,11 @@ def prefix_for(source: str, ledger: Ledger) -> str:
     The first source needs nothing. A further folder brings its own name along, since two folders may well hold a
     readme.txt each, and a file does so where another has its name; as many folders above are named as it takes to tell
     it from what is there. What lies inside another source is called what it is called there: it is the same.
+    What lies around another source is a further folder, and what it holds of that one has two names.
     """
     known = ledger.sources()
     path = PurePath(source)
-    is_folder = Path(source).is_dir()
+    is_folder = os.path.isdir(source)  # noqa: PTH112 - what may not be reached, which Path refuses, is told there
     folder = path if is_folder else path.parent
     for other in known:
         if path.is_relative_to(other):

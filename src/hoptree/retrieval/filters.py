@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from unicodedata import normalize
 
 from hoptree.values import Passage
 
@@ -13,13 +14,19 @@ DOCUMENT, TITLE = "document", "title"
 
 
 def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
-    """Whether a passage has all the values that a filter asks for."""
+    """Whether a passage has all the values that a filter asks for, however their accents are written."""
     return all(_has(passage, name, value) for name, value in (where or {}).items())
 
 
 def _has(passage: Passage, name: str, value: str) -> bool:
+    name, value = _composed(name), _composed(value)
     if name == DOCUMENT:
-        return value == (passage.document or passage.id)
+        return value == _composed(passage.document or passage.id)
     if name == TITLE:
-        return passage.title == value or passage.title.startswith(f"{value} › ")  # a section of it
-    return (name, value) in passage.metadata
+        title = _composed(passage.title)
+        return title == value or title.startswith(f"{value} › ")  # a section of it
+    return any((name, value) == (_composed(field), _composed(held)) for field, held in passage.metadata)
+
+
+def _composed(text: str) -> str:
+    return normalize("NFC", text)

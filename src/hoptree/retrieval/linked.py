@@ -17,6 +17,7 @@ from math import log
 from hoptree.errors import CorpusError
 from hoptree.retrieval.bm25 import WORTH_A_THREAD
 from hoptree.retrieval.filters import fits
+from hoptree.retrieval.index.analysis import composed
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.mentions import folded, names_of
@@ -110,25 +111,32 @@ class Linked:
         """Search in this thread."""
         if k <= 0:
             return ()
-        most = max(k, self._weights.seeds)
-        # Where words find nothing that fits, links and names may still lead there from what does not.
-        hits = self._texts.search(query, most, where) or (self._texts.search(query, most) if where else [])
-        best = (hits[0][1] if hits else 0.0) or 1.0  # a word that every passage holds tells nothing
-        own = {key: score / best for key, score, _ in hits}
-        passages = {key: passage for key, _, passage in hits}
+        query = composed(query)  # as names are
+        most, seeds = max(k, self._weights.seeds), self._weights.seeds
+        # Links and names may lead to what fits from what does not: that is left out only in the end.
+        hits = self._texts.search(query, most)
+        fitting = self._texts.search(query, most, where) if where else hits
+        both = (*hits, *fitting)
+        best = max((score for _, score, _ in both), default=0.0) or 1.0  # a word that every passage holds tells nothing
+        own = {key: score / best for key, score, _ in both}
+        passages = {key: passage for key, _, passage in both}
         named = self._named(query)
         self._learn(query, best, named, own, passages)
-        starts = {key: own[key] for key, _, _ in hits[: self._weights.seeds]}
+        starts = {key: own[key] for key, _, _ in (*hits[:seeds], *fitting[:seeds])}
         starts |= {key: own[key] + bonus for key, bonus in named.items() if key in passages}
-        worths, led = self._follow(query, starts, passages)
+        enough = self._enough(query, [passages[key] for key in starts if fits(passages[key], where)])
+        worths, led = self._follow(query, starts, passages, enough)
         self._learn(query, best, worths, own, passages, fetch=False)
         alone = {key: score + named.get(key, 0.0) for key, score in own.items()}
         sure, doubt = (_KEPT, self._weights.doubt) if named or led else (_KEPT_UNNAMED, 0.0)
         linked = self._lifted(worths, starts, alone, doubt)
         total = {key: round(score + linked.get(key, 0.0), _DECIMALS) for key, score in alone.items()}
-        firm = self._firm(query, {key: passage for key, _, passage in hits[:_AMONG]}, total)
-        _keep(total, [key for place, (key, _, _) in enumerate(hits[:_AMONG]) if place < sure or key in firm])
-        return self._ranked(total, own, named, linked, passages, k, where)
+        if where:
+            passages |= self._texts.fetch([key for key in total if key not in passages])
+            total = {key: score for key, score in total.items() if key in passages and fits(passages[key], where)}
+        firm = self._firm(query, {key: passage for key, _, passage in fitting[:_AMONG]}, total)
+        _keep(total, [key for place, (key, _, _) in enumerate(fitting[:_AMONG]) if place < sure or key in firm])
+        return self._ranked(total, own, named, linked, passages, k)
 
     def _learn(
         self,
@@ -172,15 +180,14 @@ class Linked:
         return {key: score / best for key, score in scores.items() if score}
 
     def _follow(
-        self, query: str, starts: Mapping[int, float], passages: Mapping[int, Passage]
+        self, query: str, starts: Mapping[int, float], passages: Mapping[int, Passage], enough: float
     ) -> tuple[dict[int, dict[int, float]], bool]:
         """For each passage that the starts lead to, what the best link from each is worth; and if names led to any.
 
-        A name that the query says itself is no news: the passages that bear it count as named.
+        `enough` is how much links count. A name that the query says itself is no news: what bears it counts as named.
         """
         weights, links = self._weights, self._links
         said = _said(query)
-        enough = self._enough(query, [passages[key] for key in starts])
         found: dict[int, dict[int, float]] = {}
         led = False
 
@@ -219,7 +226,10 @@ class Linked:
         alone: Mapping[int, float],
         doubt: float,
     ) -> dict[int, float]:
-        """What links add to the score of each passage: nothing that brings it past the one that leads to it."""
+        """What links add to the score of each passage: they bring it near the one that leads to it.
+
+        Only one that by itself is as good or nearly so comes past that by what `_FURTHER` adds.
+        """
         near = self._weights.near
         return {
             key: max(
@@ -259,13 +269,12 @@ class Linked:
         linked: Mapping[int, float],
         passages: dict[int, Passage],
         k: int,
-        where: Mapping[str, str] | None,
     ) -> tuple[Passage, ...]:
         if not total:
             return ()
         order = sorted(total, key=lambda key: -total[key])
         cut = total[order[min(k, len(order)) - 1]]
-        wanted = order if where else [key for key in order if total[key] >= cut]
+        wanted = [key for key in order if total[key] >= cut]
         passages |= self._texts.fetch([key for key in wanted if key not in passages])
         found = [
             replace(
@@ -274,7 +283,7 @@ class Linked:
                 stages=_stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)),
             )
             for key in wanted
-            if key in passages and fits(passages[key], where)
+            if key in passages
         ]
         found.sort(key=lambda passage: (-passage.score, passage.id))
         return tuple(found[:k])

@@ -19,7 +19,7 @@ KINDS = {
     "bm25": "the words of the query, weighed by how rare they are",
     "linked": "BM25, then along the names that passages mention",
     "dense": "nearness in meaning (needs vectors: hoptree index encode)",
-    "hybrid": "linked and dense together, four to one",
+    "hybrid": "linked (bm25 where an index has no links) and dense together, four to one",
 }
 _HYBRID = (0.8, 0.2)
 """Words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""

@@ -14,7 +14,6 @@ index. A change that was killed leaves its copy behind, and the same command goe
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -28,11 +27,14 @@ from pathlib import Path
 from types import TracebackType
 
 from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.retrieval.index.checksums import check_present
 from hoptree.retrieval.index.ledger import Entry, Ledger
+from hoptree.retrieval.index.links import LINK_AGAIN
 from hoptree.retrieval.index.lock import WriteLock
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
 from hoptree.retrieval.index.mentions import names_of
-from hoptree.retrieval.index.tantivy_folder import BUILD_AGAIN, FREE_SPACE
+from hoptree.retrieval.index.system_errors import failed_change, unwritable
+from hoptree.retrieval.index.tantivy_folder import ALLOW, BUILD_AGAIN, tantivy_errors
 from hoptree.retrieval.index.texts import Texts, TextWriter
 from hoptree.retrieval.vectors import Vectors
 from hoptree.values import Passage
@@ -85,6 +87,14 @@ class Index:
     def open_vectors(self) -> Vectors:
         return open_vectors(self.vectors, self.folder, self.manifest.settings.encoder)
 
+    def check_present(self) -> None:
+        """An error if a file of the texts or the links is missing."""
+        with tantivy_errors(f"The index {self.folder} is damaged"):
+            check_present(self.generation / "text")
+        if self.manifest.settings.links:
+            with tantivy_errors(f"The links of the index {self.folder} are damaged", LINK_AGAIN):
+                check_present(self.links)
+
     def ledger(self) -> Ledger:
         ledger = Ledger(self.generation / "ledger.sqlite")
         _check_fit(ledger, self.manifest, self.folder)
@@ -108,8 +118,11 @@ class Change:
         encoder: str | None = None,
     ) -> None:
         self.folder = folder.resolve()
-        if _base(self.folder, afresh) is None and not afresh:
-            read_manifest(self.folder)  # says what is there instead
+        try:
+            if _base(self.folder, afresh) is None and not afresh:
+                read_manifest(self.folder)  # says what is there instead
+        except PermissionError as error:
+            raise CorpusError(f"{folder} may not be used by you: {error.strerror}.", ALLOW) from error
         self._given, self._encoder = settings, encoder
         self._lock = WriteLock(self.folder)
         self._intent: dict[str, object] = {"afresh": afresh, **intent}
@@ -128,7 +141,7 @@ class Change:
                 self._lock.give_back()
                 raise
         except OSError as error:
-            raise _unwritable(self.folder, error) from error
+            raise unwritable(self.folder, error) from error
         return self
 
     def _stage(self) -> None:
@@ -172,13 +185,14 @@ class Change:
             self.ledger.commit()
             # Last: what has no intent is not taken up, so that what is taken up is whole.
             _write_json(self.part / _INTENT, self._intent)
-        self.first_new = int(self.ledger.fact("first new"))
+        self.first_new = self.ledger.number("first new")
         """The number of the first passage that this change adds."""
 
     def _copy_base(self) -> None:
         (self.part / "text").mkdir(parents=True)
         if self.base is None or self._afresh:
             return
+        Index(self.folder).check_present()  # what cannot be read would be left out without a word
         old = self.folder / _name(self.base.generation)
         for path in sorted(old.rglob("*")):
             target = self.part / path.relative_to(old)
@@ -255,7 +269,7 @@ class Change:
             self._leave()
         self._lock.give_back()
         if isinstance(error, OSError):
-            raise _unwritable(self.folder, error) from error
+            raise failed_change(self.folder, error) from error
         if isinstance(error, sqlite3.Error):
             raise IndexUnavailable(
                 f"The ledger of the index {self.folder} cannot be used: {error}.",
@@ -293,11 +307,7 @@ def vectors_damaged(index: Path, encoder: str, why: str = "") -> CorpusError:
 
 def _check_fit(ledger: Ledger, manifest: Manifest, folder: Path) -> None:
     """A ledger that is not the one of the text index would let passages vanish or come twice."""
-    try:
-        fits = (ledger.passages, ledger.digest) == (manifest.passages, manifest.digest)
-    except ValueError:  # a count that is no number
-        fits = False
-    if not fits:
+    if (ledger.passages, ledger.digest) != (manifest.passages, manifest.digest):
         raise CorpusError(f"The index {folder} is damaged: its ledger does not fit.", BUILD_AGAIN)
 
 
@@ -367,13 +377,3 @@ def _link_or_copy(path: Path, target: Path) -> None:
         except OSError:
             pass
     shutil.copyfile(path, target)
-
-
-def _unwritable(folder: Path, error: OSError) -> CorpusError:
-    cause = f"The index cannot be written to {folder}: {error.strerror or error}; what was there is as it was."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return IndexUnavailable(cause, FREE_SPACE)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return CorpusError(cause, "Allow writing there, or choose another --out.")
-    never = isinstance(error, NotADirectoryError | FileExistsError | IsADirectoryError)
-    return (CorpusError if never else IndexUnavailable)(cause, "Look at that folder, or choose another --out.")

@@ -7,28 +7,17 @@ its number in the order of indexing. Memory does not grow with the corpus; keys 
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.errors import CorpusError
 from hoptree.retrieval.index.analysis import composed
-from hoptree.retrieval.index.tantivy_folder import ALLOW
+from hoptree.retrieval.index.ledger_file import BUILD_LEDGER_AGAIN, flaw_of, open_ledger
 from hoptree.values import Passage
 
 __all__ = ["Entry", "FileState", "Ledger", "content_of", "is_plain", "key_of"]
 
-_SCHEMA = """
-create table if not exists passages (key integer primary key, content blob, file integer, number integer);
-create table if not exists files (
-    id integer primary key, source text, name text, size integer, modified integer, complete integer);
-create index if not exists files_by_name on files (source, name);
-create table if not exists also (key integer, file integer, primary key (key, file)) without rowid;
-create table if not exists removed (key integer primary key);
-create table if not exists names (name text primary key, since integer) without rowid;
-create table if not exists facts (name text primary key, value text) without rowid;
-"""
 _MODULUS = 2**128
 _FILES_TO_SCAN = 20
 _PREFIX = "prefix "
@@ -92,20 +81,7 @@ class Ledger:
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
         self._path = path
-        try:
-            where = f"file:{_quoted(path)}?mode={'rwc' if writable else 'ro'}"
-            self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
-            if writable:
-                # The index folder is the unit of a transaction: a killed run's staging is checked when it resumes.
-                self._db.executescript(f"pragma journal_mode=wal; pragma synchronous=normal; {_SCHEMA}")
-                self._db.execute("pragma cache_size=-65536")
-                self._db.execute("begin")
-            self.fact("next")  # a file that is no ledger shows here
-        except sqlite3.Error as error:
-            cause = f"The index's ledger {path} cannot be opened: {error}."
-            if writable and getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-                raise IndexUnavailable(cause, "Free some space, then run the same command again.") from error
-            raise CorpusError(cause, "Build the index again." if _may_read(path) else ALLOW) from error
+        self._db = open_ledger(path, writable=writable)
 
     # Facts about the whole
 
@@ -116,19 +92,27 @@ class Ledger:
     def set_fact(self, name: str, value: str | int) -> None:
         self._db.execute("insert or replace into facts values (?, ?)", (name, str(value)))
 
+    def number(self, name: str) -> int:
+        """A fact that is a number, 0 if it is not there."""
+        said = self.fact(name, "0")
+        try:
+            return int(said)
+        except ValueError as error:
+            raise self._damaged(f"its '{name}' is no number") from error
+
     @property
     def next_number(self) -> int:
         """The number of the next passage; every passage below it is in the text index."""
-        return int(self.fact("next", "0"))
+        return self.number("next")
 
     @property
     def digest(self) -> str:
         """The digest of the set of passages, in whatever order they came."""
-        return f"{int(self.fact('digest', '0')):032x}"
+        return f"{self.number('digest'):032x}"
 
     @property
     def passages(self) -> int:
-        return int(self.fact("passages", "0"))
+        return self.number("passages")
 
     # Passages
 
@@ -185,7 +169,7 @@ class Ledger:
 
     def _count(self, passages: int, contents: int) -> None:
         self.set_fact("passages", self.passages + passages)
-        self.set_fact("digest", (int(self.fact("digest", "0")) + contents) % _MODULUS)
+        self.set_fact("digest", (self.number("digest") + contents) % _MODULUS)
 
     # Files: one that is read again gets a new id, so that what is left under the old one is what vanished from it
 
@@ -344,15 +328,12 @@ class Ledger:
     # Whether it is sound
 
     def check(self) -> None:
-        """An error if the file is damaged anywhere, or its counts do not fit its rows."""
-        try:
-            said = self._db.execute("pragma integrity_check(1)").fetchone()[0]
-            rows = self._db.execute("select count(*) from passages").fetchone()[0]
-        except sqlite3.Error as error:
-            said, rows = str(error), 0
-        if said != "ok" or rows != self.passages:
-            why = said if said != "ok" else f"{rows:,} rows for {self.passages:,} passages"
-            raise CorpusError(f"The index's ledger {self._path} is damaged: {why}.", "Build the index again.")
+        """An error if the file is damaged anywhere, its counts do not fit its rows, or a passage has no file."""
+        if why := flaw_of(self._db, self.passages):
+            raise self._damaged(why)
+
+    def _damaged(self, why: str) -> CorpusError:
+        return CorpusError(f"The index's ledger {self._path} is damaged: {why}.", BUILD_LEDGER_AGAIN)
 
     # Transactions
 
@@ -381,18 +362,3 @@ class Ledger:
         self._db.execute("commit")
         self._db.execute("pragma journal_mode=delete")
         self._db.execute("begin")
-
-
-def _may_read(path: Path) -> bool:
-    """Whether a file, if it is there, may be opened; SQLite does not tell why it could not."""
-    try:
-        path.open("rb").close()
-    except PermissionError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -19,6 +19,7 @@ __all__ = ["LINK_AGAIN", "LinkWriter", "Links"]
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _AT_ONCE = 1_000
 _MOST_OF_A_DOCUMENT = 100
+_DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
 
 
 class LinkWriter:
@@ -68,13 +69,13 @@ class Links:
 
     def knows(self, key: int) -> bool:
         """Whether anything is written down about a passage, be it that it mentions nothing."""
-        with tantivy_errors("The links are damaged", LINK_AGAIN):
+        with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
     def mentions(self, key: int) -> tuple[str, ...]:
         """The names a passage mentions, in a fixed order."""
         found: set[str] = set()
-        with tantivy_errors("The links are damaged", LINK_AGAIN):
+        with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
             for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
                 found.update(self._searcher.doc(address).get_all("mentions"))
@@ -82,14 +83,16 @@ class Links:
 
     def count(self, name: str) -> int:
         """How many passages mention a name."""
-        return int(self._searcher.doc_freq("mentions", name))
+        with _DAMAGED:
+            return int(self._searcher.doc_freq("mentions", name))
 
     def borne(self, name: str) -> bool:
         """Whether any passage bears a name."""
-        if not self._searcher.doc_freq("bears", name):
-            return False
-        # That counts passages that are gone, too, as long as others of their segment are there.
-        return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
+        with _DAMAGED:
+            if not self._searcher.doc_freq("bears", name):
+                return False
+            # That counts passages that are gone, too, as long as others of their segment are there.
+            return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
 
     def mentioning(self, name: str, most: int) -> list[int]:
         """The passages that mention a name: all of them, or none if they are more than `most`."""
@@ -108,14 +111,14 @@ class Links:
         return [] if len(found) > most else [found[document] for document in sorted(found)]
 
     def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
-        with tantivy_errors("The links are damaged", LINK_AGAIN):
+        with _DAMAGED:
             if not self._searcher.doc_freq(field, name):
                 return []
             hits = self._searcher.search(self._term(field, name), most, count=False).hits
             return sorted((at for _, at in hits), key=lambda at: (at.segment_ord, at.doc))
 
     def _values(self, field: str, places: Sequence[tantivy.DocAddress]) -> list[int]:
-        with tantivy_errors("The links are damaged", LINK_AGAIN):
+        with _DAMAGED:
             return [int(value or 0) for value in self._searcher.fast_field_values(field, list(places))]
 
     def _term(self, field: str, value: str | int) -> tantivy.Query:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import CorpusError
+from hoptree.retrieval.index.tantivy_folder import ALLOW
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
 
@@ -76,6 +77,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise CorpusError(
             f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}"
         ) from error
+    except PermissionError as error:
+        raise CorpusError(f"The index {folder} may not be read by you: {error.strerror}.", ALLOW) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CorpusError(
             f"The index {folder} is damaged: {error}.", f"Build it again: hoptree index … --out {folder}"

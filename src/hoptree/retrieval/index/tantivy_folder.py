@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import TracebackType
 
 from hoptree.errors import CorpusError, IndexUnavailable
 
@@ -19,19 +21,37 @@ _FULL = re.compile("StorageFull|QuotaExceeded|No space left|Disk quota exceeded"
 _LOCK = ".tantivy-meta.lock"
 
 
-@contextmanager
-def tantivy_errors(what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError] = CorpusError) -> Iterator[None]:
-    """tantivy reports a damaged file as a ValueError, or panics."""
-    try:
-        yield
-    except BaseException as error:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Errors of tantivy in words; no generator, since a search enters it for every name it meets."""
+
+    what: str
+    remedy: str
+    kind: type[CorpusError]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            return
+        if isinstance(error, PermissionError):  # from looking into the folder
+            raise CorpusError(f"{error.filename} cannot be read: {error.strerror}.", ALLOW) from error
         if isinstance(error, ValueError) or type(error).__name__ == "PanicException":
             if "PermissionDenied" in str(error):
                 raise CorpusError("A file of the index may not be used by you.", ALLOW) from error
             if _FULL.search(str(error)):
-                raise IndexUnavailable(f"{what}: {error}.", FREE_SPACE) from error
-            raise kind(f"{what}: {error}.", remedy) from error
-        raise
+                raise IndexUnavailable(f"{self.what}: {error}.", FREE_SPACE) from error
+            raise self.kind(f"{self.what}: {error}.", self.remedy) from error
+
+
+def tantivy_errors(
+    what: str, remedy: str = BUILD_AGAIN, kind: type[CorpusError] = CorpusError
+) -> AbstractContextManager[None]:
+    """tantivy reports a damaged file as a ValueError, or panics. What this gives may be entered again and again."""
+    return _Told(what, remedy, kind)
 
 
 def writing(what: str) -> AbstractContextManager[None]:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import log
 from operator import itemgetter
 from pathlib import Path
+from unicodedata import normalize
 
 import tantivy
 
@@ -30,8 +31,8 @@ _DECIMALS = 4
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
 _PLAIN = b"="
-_MOST_TITLED = 1_000
-"""Passages among which those of a title are looked for."""
+_TITLED = (1_000, 8_000, 64_000)
+"""Passages among which those of a title are looked for: more of them where too few are found."""
 _SCANNED = 2_000
 _AT_ONCE = 1_000
 _SCORED = 100_000
@@ -134,7 +135,8 @@ class Texts:
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
         total = len(self)
-        found = {term: min(self._searcher.doc_freq("body", term), total) for term in terms}
+        with tantivy_errors("The index is damaged"):
+            found = {term: min(self._searcher.doc_freq("body", term), total) for term in terms}
         return {term: log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in found.items()}
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
@@ -148,28 +150,45 @@ class Texts:
             return []
         with tantivy_errors("The index is damaged"):
             if where:
-                needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
-                if TITLE in where:  # its words, since no field holds it whole; `fits` tells the rest
-                    needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where[TITLE])]
-                narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
-                hits = self._best(narrowed, k if TITLE not in where else _MOST_TITLED)
+                found = self._fitting(words, k, where)
             else:
-                hits = self._found_by(*self._by_cost(words), k)
-            keys = self._searcher.fast_field_values("key", [address for _, address in hits])
-            found = [
-                (int(key or 0), score, self._passage(address, score))
-                for key, (score, address) in zip(keys, hits, strict=True)
-            ]
+                found = list(self._read(self._found_by(*self._by_cost(words), k)))
         found.sort(key=lambda hit: (-hit[1], hit[2].id))
-        return [hit for hit in found if fits(hit[2], where)][:k]
+        return found[:k]
+
+    def _fitting(self, words: Sequence[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
+        """At least the k best of those that fit a filter.
+
+        No field holds a title whole: its words narrow the search, unless all are stop words, and `fits` tells the rest.
+        """
+        needed = [(tantivy.Occur.Must, self._where(*pair)) for pair in where.items() if pair[0] != TITLE]
+        needed += [(tantivy.Occur.Must, self._only("body", term)) for term in self.terms(where.get(TITLE, ""))]
+        narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
+        found: list[tuple[int, float, Passage]] = []
+        for wanted in _TITLED if TITLE in where else (k,):
+            hits = self._best(narrowed, max(k, wanted))
+            hits.sort(key=lambda hit: (hit[1].segment_ord, hit[1].doc))  # quicker to read in the order they are stored
+            found = [hit for hit in self._read(hits) if fits(hit[2], where)]
+            if len(found) >= k or len(hits) < wanted:
+                break
+        return found
+
+    def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
+        keys = self._searcher.fast_field_values("key", [address for _, address in hits])
+        for key, (score, address) in zip(keys, hits, strict=True):
+            yield int(key or 0), score, self._passage(address, score)
 
     def _where(self, name: str, value: str) -> tantivy.Query:
-        """The passages with a value of a field; a row that is its own document has its id for that."""
+        """The passages with a value of a field; a row that is its own document has its id for that.
+
+        Keys are made of ids as they are written, with accents of their own or not.
+        """
         tagged = self._only("tags", _tag(name, value))
         if name != DOCUMENT:
             return tagged
-        either = [(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, self._with_keys([key_of(value)]))]
-        return tantivy.Query.boolean_query(either)
+        written = dict.fromkeys((value, normalize("NFC", value), normalize("NFD", value)))
+        with_id = self._with_keys([key_of(form) for form in written])
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, with_id)])
 
     def scores(self, query: str, keys: Sequence[int]) -> dict[int, float]:
         """BM25's score of each of these passages for a query; 0 where no word is shared."""
@@ -187,7 +206,8 @@ class Texts:
         Passages with the keys `without` are passed over.
         """
         words = self.terms(text)
-        counts = [int(self._searcher.doc_freq("body", word)) for word in words]
+        with tantivy_errors("The index is damaged"):
+            counts = [int(self._searcher.doc_freq("body", word)) for word in words]
         if not words or min(counts) == 0 or (len(words) == 1 and counts[0] > most):
             return
         needed = [(tantivy.Occur.Must, self._only("body", word)) for word in words]
@@ -235,7 +255,8 @@ class Texts:
             yield from found
 
     def _last_number(self) -> int:
-        hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
+        with tantivy_errors("The index is damaged"):
+            hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 
     def _words(self, query: str) -> list[Word]:
@@ -304,6 +325,13 @@ class Texts:
             wanted *= 8
 
     def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:
+        """A stored passage; a ValueError, as tantivy's own are, where it is garbled in a way tantivy does not see."""
+        try:
+            return self._stored(address, score)
+        except (LookupError, TypeError, RecursionError) as error:
+            raise ValueError(f"a passage cannot be read ({error})") from error
+
+    def _stored(self, address: tantivy.DocAddress, score: float) -> Passage:
         stored = self._searcher.doc(address)
         body = stored.get_all("body")
         record = bytes(stored["record"][0])
