@@ -356,8 +356,16 @@ def _schema() -> tantivy.Schema:
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
     """The first k of sorted hits, with all that tie with the last of them; scores as they are told."""
-    rounded = [(round(score, _DECIMALS), place) for score, place in hits]
-    return [hit for hit in rounded if hit[0] >= rounded[min(k, len(rounded)) - 1][0]]
+    if not hits:
+        return []
+    last = round(hits[min(k, len(hits)) - 1][0], _DECIMALS)
+    first: list[Hit] = []
+    for score, place in hits:
+        told = round(score, _DECIMALS)
+        if told < last:
+            break
+        first.append((told, place))
+    return first
 
 
 def _record(passage: Passage) -> bytes:
