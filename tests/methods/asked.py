@@ -38,6 +38,8 @@ class Shelf:
 class Asked:
     """A question, the model and the shelf it was put to, the events and the result."""
 
+    graph: Any = None
+
     def __init__(
         self,
         method: str,
@@ -63,6 +65,7 @@ class Asked:
             model=self.model,
             roles=roles,
             corpus=self.shelf,
+            graph=self.graph,
             options=options,
             budget=budget,
             cache=None,

@@ -9,10 +9,9 @@ from typing import Any
 from tests.methods.asked import Asked
 from tests.methods.small_knowledge import Pages, SmallGraph
 
-from hoptree.engine import Engine
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result, TreeNode
+from hoptree.runtime.result import TreeNode
 from hoptree.values import Passage
 
 __all__ = [
@@ -116,22 +115,6 @@ class Run(Asked):
         super().__init__(
             "treeqa", script, question, shelf, budget=budget, latency=latency, roles=roles, options=options
         )
-
-    async def _ask(
-        self, question: str, budget: Budget | None, roles: Mapping[str, Any] | None, options: Mapping[str, Any]
-    ) -> Result:
-        async with Engine(
-            method=self.method,
-            model=self.model,
-            roles=roles,
-            corpus=self.shelf,
-            graph=self.graph,
-            options=options,
-            budget=budget,
-            cache=None,
-            listeners=(self.events.append,),
-        ) as engine:
-            return await engine.ask(question)
 
     def texts(self, step: str) -> list[str]:
         return [text for said, text in self.model.requests if said == f"treeqa/{step}"]

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, ParamSpec, TypeVar
 
+import typer
+
 from hoptree.errors import HoptreeError
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "print_json",
     "run",
     "run_at_once",
+    "say",
     "stoppable",
 ]
 
@@ -33,6 +36,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 
 class Interrupted(HoptreeError):
     """Ctrl-C."""
+
+
+def say(sentence: str) -> None:
+    """A warning or a hint beside what is asked for, on standard error."""
+    typer.echo(clean(f"hoptree: {sentence}"), err=True)
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -12,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.ask import BaseURL, Concurrency, NoCache
-from hoptree.cli.console import clean, print_json, run_at_once, stoppable
+from hoptree.cli.console import clean, print_json, run_at_once, say, stoppable
+from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
-from hoptree.errors import CacheError, ConfigError, InputError
+from hoptree.errors import CacheError, ConfigError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, Parts
@@ -106,17 +106,17 @@ def eval_linking(
     _check(relations, among, model)
     asked = read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
-        _say(f"{asked.without_entity:,} questions name no entity; left out.")
+        say(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
-        _write(per_question, [], "a")
+        write_rows(per_question, [], "a")
     options = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
     with _shown(len(asked.questions), as_json) as show:
         found = run_at_once(_evaluate(asked, depths, relations, options, concurrency, not no_cache, show))
     if per_question is not None:
-        _write(per_question, [one.as_dict() for one in found.linked], "w")
+        write_rows(per_question, [one.as_dict() for one in found.linked], "w")
     if found.failed:
         first = next(one.error for one in found.linked if one.error)
-        _say(f"{found.failed:,} of {len(found.linked):,} questions failed and count as missed. The first: {first}")
+        say(f"{found.failed:,} of {len(found.linked):,} questions failed and count as missed. The first: {first}")
     figures = {"graph": graph, "model": model or None, "among": among, **found.as_dict()}
     if as_json:
         print_json(figures)
@@ -192,7 +192,7 @@ async def _open(
                 cache = Cache(default_cache_path())
                 opened.callback(cache.close)
             except CacheError as error:
-                _say(f"{error} Replies are not remembered in this run.")
+                say(f"{error} Replies are not remembered in this run.")
     rankings = await _rankings(opened, relations, options["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
     among: Any = options["among"]
@@ -213,20 +213,6 @@ async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: s
         else:
             found[one] = ByWords() if one == "words" else ByModel(ByWords())
     return found
-
-
-def _say(sentence: str) -> None:
-    typer.echo(clean(f"hoptree: {sentence}"), err=True)
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]], mode: str) -> None:
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror or error}.", "Give --per-question a file that can."
-        ) from error
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import chance, clean, print_json, run_at_once, stoppable
+from hoptree.cli.console import chance, clean, print_json, run_at_once, say, stoppable
 from hoptree.cli.search import Rerank, open_corpus
 from hoptree.errors import ConfigError, InputError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hoptree.evaluation.statistics import Comparison
     from hoptree.retrieval.retriever import Retriever
 
-__all__ = ["eval_retrieval"]
+__all__ = ["eval_retrieval", "write_rows"]
 
 _BY = "recall@5"
 _HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per s", "mrr": "MRR"}
@@ -105,14 +105,16 @@ def eval_retrieval(
     rows = _rows(retriever, rerank, compare)
     asked = read_questions(data, gold_by=gold, half=half, limit=limit)
     if per_question is not None:
-        _write(per_question, [], "a")
+        write_rows(per_question, [], "a")
     missing = _warn(corpus, asked)
     with _shown(len(rows) * len(asked.questions), as_json) as show:
         runs = run_at_once(_run_all(corpus, rows, asked, k, show))
     for row, run in runs.items():
         _warn_of_failures(row, run)
     if per_question is not None:
-        _write(per_question, [{"retriever": row.label, **one} for row, run in runs.items() for one in run.rows()], "w")
+        write_rows(
+            per_question, [{"retriever": row.label, **one} for row, run in runs.items() for one in run.rows()], "w"
+        )
     results = {row: {"retriever": row.kind, "rerank": row.rerank, **run.as_dict()} for row, run in runs.items()}
     for result in results.values():
         result["gold_missing"] = missing
@@ -163,7 +165,7 @@ def _warn(corpus: str, asked: QuestionSet) -> int | None:
 
     if asked.without_gold:
         what = "question has" if asked.without_gold == 1 else "questions have"
-        _say(f"{asked.without_gold:,} {what} no gold passages; left out.")
+        say(f"{asked.without_gold:,} {what} no gold passages; left out.")
     if is_remote(corpus):
         return None
     if corpus == "sample":
@@ -180,21 +182,18 @@ def _warn(corpus: str, asked: QuestionSet) -> int | None:
     if missing:
         some = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
         what = "gold passage is" if len(missing) == 1 else "gold passages are"
-        _say(f"{len(missing):,} {what} not in {corpus} ({some}): recall cannot reach 1.")
+        say(f"{len(missing):,} {what} not in {corpus} ({some}): recall cannot reach 1.")
     return len(missing)
 
 
 def _warn_of_failures(row: _Row, run: RetrievalRun) -> None:
     if run.failed:
         first = next(found.error for found in run.found if found.error is not None)
-        _say(f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}")
+        say(f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}")
 
 
-def _say(sentence: str) -> None:
-    typer.echo(clean(f"hoptree: {sentence}"), err=True)
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]], mode: str) -> None:
+def write_rows(path: Path, rows: Sequence[dict[str, Any]], mode: str) -> None:
+    """One JSON object a line, into a file that a person named."""
     try:
         with path.open(mode, encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)

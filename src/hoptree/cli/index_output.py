@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import print_json, say
 
 if TYPE_CHECKING:
     from hoptree.indexing import Checked, Estimate, Outcome, Progress
@@ -36,7 +36,7 @@ def report_checked(checked: Checked, settings: Settings) -> None:
     ]
     typer.echo(f"  sound: {', '.join(filter(None, parts))}")
     if settings.encoder and checked.vectors is None:
-        _say("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
+        say("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
 
 
 def say_what_goes(out: Path, sources: list[Path], settings: Settings) -> None:
@@ -50,9 +50,9 @@ def say_what_goes(out: Path, sources: list[Path], settings: Settings) -> None:
         return
     gone = sorted(set(old.sources) - {str(source.resolve()) for source in sources})
     if gone:
-        _say(f"the index there now was also made from {', '.join(gone)}, which the new one leaves out.")
+        say(f"the index there now was also made from {', '.join(gone)}, which the new one leaves out.")
     if old.settings.encoder and not settings.encoder:
-        _say(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
+        say(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
 
 
 def announce_change(expected: Estimate, what: str, quiet: bool) -> None:
@@ -73,11 +73,7 @@ def announce(expected: Estimate, beginning: str, where: str, quiet: bool) -> Non
             err=True,
         )
     if expected.disk_bytes > expected.free_bytes:
-        _say("that may not fit on the disk.")
-
-
-def _say(sentence: str) -> None:
-    typer.echo(clean(f"hoptree: {sentence}"), err=True)
+        say("that may not fit on the disk.")
 
 
 @contextmanager
@@ -117,9 +113,9 @@ def shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
 
 def report(outcome: Outcome, out: Path, as_json: bool) -> None:
     for sentence in outcome.examples:
-        _say(sentence)
+        say(sentence)
     if outcome.passed_over:
-        _say(f"passed over: {outcome.passed_over}")
+        say(f"passed over: {outcome.passed_over}")
     if as_json:
         data = outcome.as_dict()
         manifest = data.pop("manifest")
