@@ -16,7 +16,7 @@ from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links
 from hoptree.values import Passage
 
-__all__ = ["found", "graph", "hoptree", "inodes", "names", "rows", "write_rows"]
+__all__ = ["found", "graph", "hoptree", "inodes", "names", "put_in_place", "rows", "write_rows"]
 
 
 def rows(count: int, start: int = 0) -> list[dict[str, str]]:
@@ -38,6 +38,12 @@ def write_rows(path: Path, records: Iterable[dict[str, str]], *, ns: int = 0) ->
     if ns:
         os.utime(path, ns=(ns, ns))
     return path
+
+
+def put_in_place(path: Path, content: bytes) -> None:
+    """Another file under the same name: to cut one that this process still has mapped would end the process."""
+    path.unlink()
+    path.write_bytes(content)
 
 
 def found(folder: Path, query: str, k: int = 5) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.graph.graph_files import jsonl
+from tests.small_indexes import put_in_place
 
 from hoptree.graph.errors import GraphError, GraphUnavailable
 from hoptree.graph.linking import Candidates, LookedUp, open_candidates
@@ -156,7 +157,7 @@ def test_what_was_cut_off_or_damaged_is_told_or_made_anew(tmp_path: Path) -> Non
     open_name_index(graph)
     (made,) = kg.glob("names-*")
     for path in made.glob("*.store"):
-        path.write_bytes(b"broken")
+        put_in_place(path, b"broken")
     with pytest.raises(GraphError, match=r"damaged.*Remove this folder"):
         NameIndex(made).whole(("roger", "marquis"))
     (made / "hoptree-names.json").unlink()  # as one that was not finished

@@ -11,6 +11,7 @@ from typing import Literal
 from unicodedata import normalize
 
 import pytest
+from tests.small_indexes import put_in_place
 
 from hoptree.errors import CorpusError, InputError
 from hoptree.indexing import index_passages, remove_from_index
@@ -314,9 +315,9 @@ def test_a_damaged_index_is_a_corpus_error_when_opened_or_searched(tmp_path: Pat
         if damage == "missing":
             path.unlink()
         elif damage == "garbled":
-            path.write_bytes(bytes(255 - byte for byte in whole))
+            put_in_place(path, bytes(255 - byte for byte in whole))
         else:
-            path.write_bytes(b"" if damage == "empty" else whole[: len(whole) // 2])
+            put_in_place(path, b"" if damage == "empty" else whole[: len(whole) // 2])
     with pytest.raises(CorpusError):
         BM25(Index(folder)).search_now("film directed by Denis Villeneuve", 3)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.small_indexes import found, graph, hoptree, rows, write_rows
+from tests.small_indexes import found, graph, hoptree, put_in_place, rows, write_rows
 
 from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, update_index
@@ -421,7 +421,7 @@ def test_a_damaged_ledger_is_found_before_anything_is_changed(out: Path, tmp_pat
 @pytest.mark.parametrize("name", ["meta.json", "*.store", "*.term", "*.idx", "*.fast", "*.fieldnorm"])
 def test_a_damaged_text_index_is_one_sentence(out: Path, tmp_path: Path, name: str) -> None:
     for path in (out / "000001" / "text").glob(name):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        put_in_place(path, path.read_bytes()[: path.stat().st_size // 2])
     done = hoptree(tmp_path, "search", "friend", "--corpus", "idx")
     assert done.returncode == 2, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr and "damaged" in done.stderr
@@ -433,10 +433,10 @@ def test_texts_that_are_garbled_are_found_by_info(out: Path, tmp_path: Path) -> 
     stores = sorted((out / "000001" / "text").glob("*.store"))
     for path in stores:
         whole = path.read_bytes()
-        path.write_bytes(bytes(64) + whole[64:])
+        put_in_place(path, bytes(64) + whole[64:])
         done = hoptree(tmp_path, "index", "info", "--out", "idx")
         assert done.returncode == 2 and "damaged" in done.stderr and "Traceback" not in done.stderr, done.stderr
-        path.write_bytes(whole)
+        put_in_place(path, whole)
     assert stores and hoptree(tmp_path, "index", "info", "--out", "idx").returncode == 0
 
 
@@ -446,8 +446,7 @@ def test_one_byte_anywhere_in_the_texts_is_one_sentence_at_most(tmp_path: Path) 
     for path in sorted(path for path in (tmp_path / "000001" / "text").iterdir() if path.suffix in (".store", ".term")):
         whole = path.read_bytes()
         for place in range(len(whole)):
-            path.unlink()  # one that is mapped must not be changed
-            path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+            put_in_place(path, whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
             try:
                 texts = Index(tmp_path).texts
                 texts.check()
@@ -455,7 +454,7 @@ def test_one_byte_anywhere_in_the_texts_is_one_sentence_at_most(tmp_path: Path) 
                 list(texts.containing("friend", before=9, most=5))
             except CorpusError:
                 told += 1
-        path.write_bytes(whole)
+        put_in_place(path, whole)
     assert told
 
 
