@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 from math import log
 from operator import itemgetter
 from pathlib import Path
@@ -28,6 +29,8 @@ _TITLE_WEIGHT = 3
 """How often the title is counted among the words of a passage."""
 _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
+_BLOCK = 4_096
+"""Bytes of stored passages that are packed together: a passage is read from tantivy's own 16,384 in twice the time."""
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
 _PLAIN = b"="
@@ -35,8 +38,8 @@ _TITLED = (1_000, 8_000, 64_000)
 """Passages among which those of a title are looked for: more of them where too few are found."""
 _SCANNED = 2_000
 _AT_ONCE = 1_000
-_SCORED = 100_000
-"""Times a passage has a word of the query: so many are scored in two milliseconds. One more for every 50 passages."""
+_SCORED = 80_000
+"""Times a passage has a word of the query: so many are scored in one to two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
 _CANDIDATES, _RESERVE = 45, 4
 """Passages that are scored by all words: so many at least, one more for every 300,000 passages, or so many times those
@@ -52,7 +55,7 @@ class TextWriter:
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
         self._schema = _schema()
         with tantivy_errors(f"The index cannot be written to {folder}"):
-            self._index = tantivy.Index(self._schema, path=str(folder))
+            self._index = _made(folder, self._schema)
             self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
             self._writer = self._index.writer(memory, 2)
 
@@ -166,7 +169,7 @@ class Texts:
         narrowed = tantivy.Query.boolean_query([*needed, (tantivy.Occur.Must, self._any(words))])
         found: list[tuple[int, float, Passage]] = []
         for wanted in _TITLED if TITLE in where else (k,):
-            hits = self._best(narrowed, max(k, wanted))
+            hits = _first(self._best(narrowed, max(k, wanted)), max(k, wanted))
             hits.sort(key=lambda hit: (hit[1].segment_ord, hit[1].doc))  # quicker to read in the order they are stored
             found = [hit for hit in self._read(hits) if fits(hit[2], where)]
             if len(found) >= k or len(hits) < wanted:
@@ -196,7 +199,9 @@ class Texts:
         if not words:
             return dict.fromkeys(keys, 0.0)
         with tantivy_errors("The index is damaged"):
-            return {key: round(score, _DECIMALS) for key, score in self._scores(words, keys).items()}
+            hits = self._scored(words, keys)
+            back = self._searcher.fast_field_values("key", [address for _, address in hits])
+        return {int(key or 0): round(score, _DECIMALS) for key, (score, _) in zip(back, hits, strict=True)}
 
     def containing(
         self, text: str, *, before: int, most: int, without: Collection[int] = ()
@@ -270,37 +275,32 @@ class Texts:
 
     def _by_cost(self, words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         """The words that may find passages, and those too frequent for it."""
-        costs = {word: cost for word in words if (cost := self._searcher.doc_freq(*word))}
-        sought: list[Word] = []
-        spent = 0
-        for word in sorted(costs, key=lambda word: (costs[word], word)):
-            spent += costs[word]
-            if spent > _SCORED + len(self) // 50 and len(sought) >= _FEWEST_SOUGHT:
-                break
-            sought.append(word)
-        return sought, [word for word in sorted(costs, key=lambda word: (costs[word], word)) if word not in sought]
+        known = sorted((cost, word) for word in words if (cost := self._searcher.doc_freq(*word)))
+        most = _SCORED + len(self) // 50
+        spent = accumulate(cost for cost, _ in known)
+        sought = sum(count < _FEWEST_SOUGHT or cost <= most for count, cost in enumerate(spent))
+        return [word for _, word in known[:sought]], [word for _, word in known[sought:]]
 
     def _found_by(self, sought: Sequence[Word], frequent: Sequence[Word], k: int) -> list[Hit]:
         """The best by all words among the best by the sought ones, which become more until they find enough."""
         wanted = max(_CANDIDATES + len(self) // 300_000, _RESERVE * k)
-        while frequent and len(candidates := self._best(self._any(sought), wanted, rounded=False)) < wanted:
+        while frequent and len(candidates := self._best(self._any(sought), wanted)) < wanted:
             sought, frequent = [*sought, frequent[0]], frequent[1:]
         if not frequent:
-            return self._best(self._any(sought), k)
+            return _first(self._best(self._any(sought), k), k)
         keys = [int(key or 0) for key in self._searcher.fast_field_values("key", [place for _, place in candidates])]
-        more = self._scores(frequent, keys)
-        both = [(score + more[key], place) for key, (score, place) in zip(keys, candidates, strict=True)]
+        more = {(at.segment_ord, at.doc): score for score, at in self._scored(frequent, keys)}
+        both = [(score + more[at.segment_ord, at.doc], at) for score, at in candidates]
         both.sort(key=itemgetter(0), reverse=True)
         return _first(both, k)
 
-    def _scores(self, words: Sequence[Word], keys: Sequence[int]) -> dict[int, float]:
-        found: dict[int, float] = {}
+    def _scored(self, words: Sequence[Word], keys: Sequence[int]) -> list[Hit]:
+        """Every passage with one of these keys, scored by the words."""
+        scored: list[Hit] = []
         for some in _parts(keys):
             both = [(tantivy.Occur.Must, self._with_keys(some)), (tantivy.Occur.Should, self._any(words))]
-            hits: list[Hit] = self._searcher.search(tantivy.Query.boolean_query(both), len(some), count=False).hits
-            back = self._searcher.fast_field_values("key", [address for _, address in hits])
-            found |= {int(key or 0): score for key, (score, _) in zip(back, hits, strict=True)}
-        return found
+            scored += self._searcher.search(tantivy.Query.boolean_query(both), len(some), count=False).hits
+        return scored
 
     def _only(self, field: str, term: str) -> tantivy.Query:
         return tantivy.Query.const_score_query(
@@ -313,15 +313,15 @@ class Texts:
         either = tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
         return tantivy.Query.const_score_query(either, 0.0)
 
-    def _best(self, query: tantivy.Query, k: int, *, rounded: bool = True) -> list[Hit]:
+    def _best(self, query: tantivy.Query, k: int) -> list[Hit]:
         """At least the k best, with all that tie with the last of them (within reason), and nothing below."""
         k = min(k, max(len(self), 1))  # tantivy takes memory for as many as are asked for
         wanted = k + _TIE_ROOM
         while True:
             hits: list[Hit] = self._searcher.search(query, wanted, count=False).hits
-            best = _first(hits, k)
-            if len(best) < len(hits) or len(hits) < wanted or wanted >= _MOST_TIES:
-                return best if rounded else hits[: len(best)]
+            best = _level(hits, k)
+            if best < len(hits) or len(hits) < wanted or wanted >= _MOST_TIES:
+                return hits[:best]
             wanted *= 8
 
     def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:
@@ -354,18 +354,30 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
+def _made(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
+    """An index to write to. How much is packed together is told to tantivy in a new index's file: no argument does."""
+    meta = folder / "meta.json"
+    fresh = not meta.exists()
+    index = tantivy.Index(schema, path=str(folder))
+    if not fresh:
+        return index
+    settings = json.loads(meta.read_text(encoding="utf-8"))
+    settings["index_settings"]["docstore_blocksize"] = _BLOCK
+    meta.write_text(json.dumps(settings), encoding="utf-8")
+    return tantivy.Index(schema, path=str(folder))
+
+
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
     """The first k of sorted hits, with all that tie with the last of them; scores as they are told."""
-    if not hits:
-        return []
-    last = round(hits[min(k, len(hits)) - 1][0], _DECIMALS)
-    first: list[Hit] = []
-    for score, place in hits:
-        told = round(score, _DECIMALS)
-        if told < last:
-            break
-        first.append((told, place))
-    return first
+    return [(round(score, _DECIMALS), place) for score, place in hits[: _level(hits, k)]]
+
+
+def _level(hits: Sequence[Hit], k: int) -> int:
+    """How many of sorted hits are no lower than the k-th, as scores are told."""
+    if len(hits) <= k:
+        return len(hits)
+    last = round(hits[k - 1][0], _DECIMALS)
+    return next((at for at in range(k, len(hits)) if round(hits[at][0], _DECIMALS) < last), len(hits))
 
 
 def _record(passage: Passage) -> bytes:
