@@ -39,7 +39,7 @@ _TITLED = (1_000, 8_000, 64_000)
 _SCANNED = 2_000
 _AT_ONCE = 1_000
 _SCORED = 80_000
-"""Times a passage has a word of the query: so many are scored in one to two milliseconds. One more for every 50 passages."""
+"""Times a passage has a word of the query: so many take one to two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
 _CANDIDATES, _RESERVE = 45, 4
 """Passages that are scored by all words: so many at least, one more for every 300,000 passages, or so many times those
