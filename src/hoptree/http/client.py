@@ -117,7 +117,7 @@ class Http:
         if status == 429:
             return RateLimited(
                 f"{self.shown} asks for fewer requests (HTTP 429{quoted}).",
-                "Wait a little or lower --concurrency; finished calls are kept.",
+                "Wait a little or lower --concurrency; replies in the cache are kept.",
                 status=status,
                 retryable="quota" not in said and "billing" not in said,  # waiting does not pay a bill
                 retry_after=_retry_after(headers),
@@ -125,7 +125,7 @@ class Http:
         if status >= 500 or status in (408, 409, 425):
             return EndpointError(
                 f"{self.shown} failed (HTTP {status}{quoted}).",
-                "Try again later; finished calls are kept.",
+                "Try again later; replies in the cache are kept.",
                 status=status,
                 retryable=True,
                 retry_after=_retry_after(headers),

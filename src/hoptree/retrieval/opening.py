@@ -26,13 +26,20 @@ _HYBRID = (0.8, 0.2)
 
 
 def open_retriever(
-    corpus: str | Path, kind: str = "bm25", *, rerank: str = "", depth: int = 100, distinct: bool = False
+    corpus: str | Path,
+    kind: str = "bm25",
+    *,
+    rerank: str = "",
+    depth: int = 100,
+    distinct: bool = False,
+    cached: bool = True,
 ) -> Retriever:
-    """The retriever of a kind over an index folder, or the one at the address of an engine.
+    """The retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
 
-    `rerank` names what orders the first `depth` passages anew; `distinct` leaves out near duplicates.
+    `rerank` names what orders the first `depth` passages anew; `distinct` leaves out near duplicates. The pages of a
+    wiki are remembered unless `cached` is off.
     """
-    retriever = _first_stage(corpus, kind)
+    retriever = _first_stage(corpus, kind, cached)
     if rerank:
         from hoptree.retrieval.rerank import Reranked, open_reranker
 
@@ -44,15 +51,17 @@ def open_retriever(
     return retriever
 
 
-def _first_stage(corpus: str | Path, kind: str) -> Retriever:
+def _first_stage(corpus: str | Path, kind: str, cached: bool) -> Retriever:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
         said = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"There is no retriever '{kind}'.{said}", f"Choose one of {', '.join(KINDS)}.")
     if is_remote(str(corpus)):
         if kind != "bm25":
-            raise ConfigError(f"'{kind}' needs an index folder.", "An engine is searched as it is: --retriever bm25.")
-        return open_remote(str(corpus))
+            raise ConfigError(
+                f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
+            )
+        return open_remote(str(corpus), cached=cached)
     from hoptree.retrieval.index.manifest import read_manifest
 
     while True:

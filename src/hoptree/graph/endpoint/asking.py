@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import time
-from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import urlencode
 
-from hoptree.errors import EndpointError, ModelError, UnusableReply
+from hoptree.errors import EndpointError, UnusableReply
 from hoptree.graph.endpoint.remembered import Remembered
 from hoptree.graph.endpoint.results import Results, read_results
 from hoptree.graph.errors import QueryTooLong
 from hoptree.http import Http
+from hoptree.http.polite import Polite, user_agent
 
-__all__ = ["Asking", "user_agent"]
+__all__ = ["Asking"]
 
-_TIMES = 4
 _MAX_BODY = 32 * 2**20
 _TAIL = 2**16
 _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/sparql-results+json"}
-
-
-def user_agent(contact: str) -> str:
-    """Who asks, and how to reach them: Wikidata turns away those who do not say."""
-    try:
-        ours = version("hoptree")
-    except PackageNotFoundError:  # run from its source folder
-        ours = "dev"
-    told = " ".join(contact.encode("ascii", "replace").decode().split())
-    return f"Hoptree/{ours} ({told or 'no contact given'}) Python/{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 class Asking:
@@ -50,42 +37,19 @@ class Asking:
         )
         self.shown = self._http.shown
         self._remembered = remembered
-        self._slots = asyncio.Semaphore(at_once)
-        self._pause, self._patience, self._next = 1 / a_second, patience, 0.0
+        self._polite = Polite(a_second=a_second, at_once=at_once, patience=patience)
         self.sent = 0
 
     async def ask(self, query: str, seconds: float, most: int) -> Results:
         """The first `most` rows of a query's result; `seconds` bound each request, not the waiting between them."""
         body = self._remembered.get(self._http.url, query) if self._remembered else None
         if body is None:
-            body = await self._patiently(query, seconds)
+            body = await self._polite.send(lambda: self._once(query, seconds))
             results = read_results(self._http.parse(body), self.shown, most)
             if self._remembered:
                 self._remembered.put(self._http.url, query, body)
             return results
         return read_results(self._http.parse(body), self.shown, most)
-
-    async def _patiently(self, query: str, seconds: float) -> bytes:
-        waited = 0.0
-        for attempt in range(_TIMES):
-            try:
-                async with self._slots:
-                    await self._turn()
-                    return await self._once(query, seconds)
-            except ModelError as error:
-                pause = error.retry_after if error.retry_after is not None else 2.0**attempt
-                waited += max(0.0, pause)
-                if not error.retryable or attempt == _TIMES - 1 or waited > self._patience:
-                    raise
-                await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
-
-    async def _turn(self) -> None:
-        """Wait until the next request may be sent."""
-        now = time.monotonic()
-        mine, self._next = max(now, self._next), max(now, self._next) + self._pause
-        if mine > now:
-            await asyncio.sleep(mine - now)
 
     async def _once(self, query: str, seconds: float) -> bytes:
         self.sent += 1

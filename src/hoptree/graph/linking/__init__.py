@@ -1,15 +1,20 @@
 """From words to entities and relations of a graph: candidates, ranked without a model."""
 
 from hoptree.graph.linking.candidates import Candidate, Candidates, LookedUp, open_candidates
+from hoptree.graph.linking.reading import Mention, NameReader, ReadCandidates, open_reader
 from hoptree.graph.linking.relations import Relation, WordRanking, relations_in, relations_of
 
 __all__ = [
     "Candidate",
     "Candidates",
     "LookedUp",
+    "Mention",
+    "NameReader",
+    "ReadCandidates",
     "Relation",
     "WordRanking",
     "open_candidates",
+    "open_reader",
     "relations_in",
     "relations_of",
 ]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
+from hoptree.graph.candidates import Candidate, Candidates
 from hoptree.graph.facts import Entity
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.names import name_spans
@@ -14,24 +13,6 @@ __all__ = ["Candidate", "Candidates", "LookedUp", "open_candidates"]
 
 _SPANS = 6
 """Names of a text that are looked up where there is no index."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """An entity that may be meant, and how well one of its names fits: from 0 to 1, by words and their rarity."""
-
-    entity: Entity
-    score: float
-
-
-class Candidates(Protocol):
-    """Finds the entities that a name, or the names in a text, may mean; ties are broken by the id."""
-
-    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        """Entities of a name, as it is or nearly so."""
-
-    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        """Entities of all names in a text in which nobody marked them."""
 
 
 def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> Candidates:

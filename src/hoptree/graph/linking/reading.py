@@ -1,0 +1,111 @@
+"""Candidates from a model that marks names in a text, beside the index of names."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from hoptree.errors import ConfigError, InputError
+from hoptree.graph.facts import Entity
+from hoptree.graph.linking.candidates import Candidate, Candidates
+from hoptree.graph.linking.words import bare_words, name_words
+
+__all__ = ["READERS", "Mention", "NameReader", "ReadCandidates", "open_reader", "package"]
+
+READERS = ("gliner", "relik")
+_EACH = 5
+"""Entities of one name."""
+_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name in a text; `title` is that of the Wikipedia page it means, where the model tells, `score` from 0 to 1."""
+
+    text: str
+    title: str = ""
+    score: float = 1.0
+
+
+class NameReader(Protocol):
+    """Marks the names in a text; `name` tells it from others."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, text: str) -> tuple[Mention, ...]:
+        """The names, in this thread, one text at a time."""
+
+
+def open_reader(spec: str) -> NameReader:
+    """The model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`, loaded by the package of that name."""
+    kind, colon, where = spec.partition(":")
+    if kind not in READERS or not colon or not where.strip():
+        raise ConfigError(
+            f"'{spec}' is no linker.", "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out."
+        )
+    if kind == "gliner":
+        from hoptree.graph.linking.gliner import Gliner
+
+        return Gliner(where.strip())
+    from hoptree.graph.linking.relik import Relik
+
+    return Relik(where.strip())
+
+
+def package(name: str, remedy: str) -> Any:
+    """An optional package that no group of dependencies holds; its types are not looked at."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise InputError(f"This linker needs the package {name}, which cannot be loaded ({error}).", remedy) from error
+
+
+class ReadCandidates:
+    """The names that a model marks in a text, looked up in the index of names; a name by itself as the index has it.
+
+    A title counts for the entities of that page, then for those with that name; where there are none, the words in the
+    text do.
+    """
+
+    def __init__(self, reader: NameReader, names: Candidates) -> None:
+        self._names = names
+        self._one_at_a_time = threading.Lock()
+        self._read = lru_cache(_REMEMBERED)(reader.read)
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return await self._names.of_mention(mention, limit=limit)
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        best: dict[str, Candidate] = {}
+        for mention in await asyncio.to_thread(self._mentions, text):
+            for one in await self._meant(mention):
+                found = Candidate(one.entity, round(one.score * mention.score, 4))
+                if one.entity.id not in best or best[one.entity.id].score < found.score:
+                    best[one.entity.id] = found
+        return tuple(sorted(best.values(), key=lambda one: -one.score)[:limit])
+
+    def _mentions(self, text: str) -> tuple[Mention, ...]:
+        with self._one_at_a_time:
+            return self._read(text) if text.strip() else ()
+
+    async def _meant(self, mention: Mention) -> Sequence[Candidate]:
+        if mention.title:
+            bare = " ".join(bare_words(mention.title))
+            found = list(await self._names.of_mention(mention.title, limit=_EACH))
+            found += await self._names.of_mention(bare, limit=_EACH) if bare else ()
+            of_page = [one for one in found if one.entity.page == mention.title]
+            exact = of_page or [one for one in found if _is_called(one.entity, mention.title)]
+            if exact:
+                return exact
+        return await self._names.of_mention(mention.text, limit=_EACH)
+
+
+def _is_called(entity: Entity, title: str) -> bool:
+    wanted = {name_words(title), bare_words(title)} - {()}
+    return any(name_words(name) in wanted or bare_words(name) in wanted for name in (entity.label, *entity.aliases))

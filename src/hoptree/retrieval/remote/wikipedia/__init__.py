@@ -1,0 +1,1 @@
+"""Wikipedia as it is now, or another MediaWiki, as a corpus."""

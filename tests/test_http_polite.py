@@ -1,0 +1,61 @@
+"""A public server is asked at its pace, from whatever event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from hoptree.errors import EndpointError
+from hoptree.http.polite import Polite, user_agent
+
+
+def test_one_after_another_in_one_loop_after_another() -> None:
+    polite = Polite(a_second=1000, at_once=1)
+    running: list[int] = []
+    most: list[int] = []
+
+    async def once() -> int:
+        running.append(1)
+        most.append(len(running))
+        await asyncio.sleep(0.001)
+        running.pop()
+        return len(most)
+
+    async def several() -> list[int]:
+        return await asyncio.gather(*(polite.send(once) for _ in range(3)))
+
+    assert [asyncio.run(several()) for _ in range(2)] == [[1, 2, 3], [4, 5, 6]] and max(most) == 1
+
+
+def test_not_more_than_so_many_a_second() -> None:
+    polite = Polite(a_second=50, at_once=4)
+
+    async def nothing() -> None:
+        return None
+
+    async def several() -> None:
+        await asyncio.gather(*(polite.send(nothing) for _ in range(5)))
+
+    began = time.monotonic()
+    asyncio.run(several())
+    assert time.monotonic() - began >= 4 / 50
+
+
+@pytest.mark.parametrize(("after", "times"), [(0.0, 4), (100.0, 1), (float("inf"), 1), (float("nan"), 1)])
+def test_patience_ends(after: float, times: int) -> None:
+    tried: list[int] = []
+
+    async def once() -> None:
+        tried.append(1)
+        raise EndpointError("busy", retryable=True, retry_after=after)
+
+    with pytest.raises(EndpointError):
+        asyncio.run(Polite(a_second=1000, patience=1).send(once))
+    assert len(tried) == times
+
+
+def test_the_user_agent_is_one_line_of_plain_characters() -> None:
+    assert user_agent("me@example.org\r\nX: y é").count("\n") == 0
+    assert user_agent("").startswith("Hoptree/") and "(no contact given)" in user_agent("")
