@@ -201,7 +201,7 @@ def test_files_are_told_apart_and_not_asked_twice(tmp_path: Path) -> None:
 
 
 def test_other_runs_are_not_measured(tmp_path: Path) -> None:
-    other = Planned("nq", "mine", None, Experiment(questions(tmp_path / "nq.jsonl"), method="direct"))
+    other = Planned("nq", "mine", (), Experiment(questions(tmp_path / "nq.jsonl"), method="direct"))
     with pytest.raises(ConfigError, match="'mine' is a run of direct"):
         asyncio.run(measure_all([other], tmp_path / "out", Ways()))
 

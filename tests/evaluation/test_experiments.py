@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "experiments"
 FILES = sorted(FOLDER.rglob("*.yaml"))
 SHARED = HERE / ".." / "shared" / "data"
-COMMANDS = {command.name for command in app.registered_commands}
+COMMANDS = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
 TREE = {"query1": {"question": "Who directed film N?", "children": {"query2": {"question": "Where was #query1 born?"}}}}
 
 
@@ -46,8 +46,11 @@ def test_methods_and_options_exist(path: Path) -> None:
             continue
         method = find_method(wanted.method)
         read_options(method, wanted.options)
-        if "corpus" in method.needs and wanted.options.get("source") != "internal":
+        options = {"evidence": "hybrid"} | dict(wanted.options)
+        if "corpus" in method.needs and options.get("source") != "internal" and options["evidence"] != "graph":
             assert wanted.corpus, f"{one.run_name} reads documents"
+        if "graph" in method.needs and options["evidence"] != "text":
+            assert wanted.graph, f"{one.run_name} asks a graph"
         assert wanted.limit, "the same questions on every machine: the first, or those drawn by a seed"
 
 
@@ -71,9 +74,16 @@ def test_what_a_file_says_about_itself_holds(path: Path) -> None:
     assert f"({path.relative_to(FOLDER).as_posix()})" in readme
 
 
-def test_methods_that_follow_are_not_there_yet() -> None:
-    about = yaml.safe_load((FOLDER / "taikc" / "table2.yaml").read_text(encoding="utf-8"))["about"]
-    follow = {"CoT", "RetGen", "Self-Ask", "FLARE", "DRAGIN", "GenGround", "CompAct", "DyPlan", "Search-R1"}
+@pytest.mark.parametrize(
+    ("name", "follow"),
+    [
+        ("taikc", {"CoT", "RetGen", "Self-Ask", "FLARE", "DRAGIN", "GenGround", "CompAct", "DyPlan", "Search-R1"}),
+        ("treeqa", {"CoT", "CoT-SC", "ToG", "ToG-2", "CoK", "HippoRAG", "IRCoT", "Self-RAG", "Adaptive-RAG"}),
+    ],
+)
+def test_methods_that_follow_are_not_there_yet(name: str, follow: set[str]) -> None:
+    about = yaml.safe_load((FOLDER / name / "table2.yaml").read_text(encoding="utf-8"))["about"]
+    assert all(one in about for one in follow)
     there = {method.name.replace("_", "").replace("-", "") for method in list_methods()}
     said = {name.casefold().replace("-", "") for name in follow if name in about}
     assert not said & there, "it belongs under runs now"
@@ -83,7 +93,7 @@ def test_methods_that_follow_are_not_there_yet() -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_paths_are_those_of_the_data_folder(path: Path) -> None:
     for one in planned(path):
-        assert one.experiment.data.exists() and (one.corpus is None or one.corpus.exists())
+        assert one.experiment.data.exists() and all(corpus.exists() for corpus in one.corpora)
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:

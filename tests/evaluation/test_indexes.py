@@ -45,3 +45,19 @@ def test_an_index_is_used_as_it_is_and_what_is_not_there_is_named(tmp_path: Path
     assert index_for(made, tmp_path / "others") == made
     with pytest.raises(InputError, match="no corpus at"):
         index_for(tmp_path / "none.jsonl", tmp_path / "indexes")
+
+
+def test_several_corpora_share_an_index_which_no_index_can(tmp_path: Path) -> None:
+    one = corpus(tmp_path / "one" / "corpus.jsonl", "A film of 1950.")
+    two = tmp_path / "two" / "corpus.jsonl"
+    two.parent.mkdir()
+    two.write_text(json.dumps({"id": "q", "title": "Boat", "text": "A boat."}) + "\n", encoding="utf-8")
+    both = index_for((one, two), tmp_path / "indexes")
+    assert {passage.id for passage in BM25(Index(both)).search_now("kite boat", 5)} == {"p", "q"}
+    assert index_for((one, two), tmp_path / "indexes") == both != index_for((one,), tmp_path / "indexes")
+    corpus(one, "A film of 1951, rather.")
+    assert held(index_for((one, two), tmp_path / "indexes")) == "A film of 1951, rather."
+    with pytest.raises(InputError, match="is an index"):
+        index_for((both, two), tmp_path / "indexes")
+    with pytest.raises(InputError, match="no corpus at"):
+        index_for((one, tmp_path / "none"), tmp_path / "indexes")

@@ -17,8 +17,8 @@ from hoptree.evaluation.judging import JudgeProgress, judge_run
 from hoptree.evaluation.report import read_groups, tables_of
 from hoptree.evaluation.run_folder import METRICS, RESULTS, read_rows
 from hoptree.evaluation.running import Ways, run_experiment
+from hoptree.lock import WriteLock
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.retrieval.index.lock import WriteLock
 from hoptree.runtime.context import Prices
 
 STEP = "evaluation/judge"
@@ -193,7 +193,7 @@ def test_what_cannot_be_judged_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         judged(tmp_path, kind_judge())
     run = make(tmp_path, ANSWERS)
-    lock = WriteLock(run)
+    lock = WriteLock(run, IndexUnavailable)
     lock.take()
     with pytest.raises(IndexUnavailable):
         judged(run, kind_judge())

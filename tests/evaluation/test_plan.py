@@ -47,13 +47,55 @@ def test_every_run_is_made_with_every_data_set(tmp_path: Path) -> None:
         budget=Budget(calls=3),
         name="wide on one",
     )
-    assert found[1].corpus == Path("root/one/corpus.jsonl") and found[3].corpus is None
+    assert found[1].corpora == (Path("root/one/corpus.jsonl"),) and found[3].corpora == ()
 
 
 def test_a_data_set_may_have_a_limit_of_its_own_which_the_command_line_overrides(tmp_path: Path) -> None:
     text = "data: {one: {questions: a, limit: 2}, two: {questions: b}}\nevery: {limit: 5}\n" + TWO_RUNS
     assert [one.experiment.limit for one in plan(tmp_path, text)] == [2, 2, 5, 5]
     assert [one.experiment.limit for one in plan(tmp_path, text, limit=1)] == [1] * 4
+
+
+def test_a_data_set_may_have_a_graph_which_the_command_line_overrides(tmp_path: Path) -> None:
+    """A folder below that of the data, unless it is on the network or said in full."""
+    text = (
+        "data: {one: {questions: a, graph: one/kg}, two: {questions: b, graph: wikidata}, five: {questions: e},"
+        " three: {questions: c, graph: 'https://kg.example/sparql'}, four: {questions: d, graph: /kg}}\n"
+        "runs: {direct: {method: direct}, mind: {method: boundary}}\n"
+    )
+    found = {one.data_name: one.experiment.graph for one in plan(tmp_path, text) if one.run_name == "direct"}
+    assert found == {
+        "one": "root/one/kg",
+        "two": "wikidata",
+        "three": "https://kg.example/sparql",
+        "four": "/kg",
+        "five": None,
+    }
+    given = plan(tmp_path, text, graph="mine")
+    assert {one.experiment.graph for one in given if one.run_name == "direct"} == {"mine"}
+    assert {one.experiment.graph for one in given if one.run_name == "mind"} == {None}, "what a model knows needs none"
+
+
+def test_a_corpus_may_be_on_the_network_and_files_beside_the_plan(tmp_path: Path) -> None:
+    text = (
+        "data: {wiki: {questions: ./own.jsonl, corpus: wikipedia}, engine: {questions: a, corpus: 'milvus://host/docs'},"
+        " here: {questions: a, corpus: ./docs, graph: ./kg}}\nruns: {one: {method: oner}}\n"
+    )
+    wiki, engine, here = plan(tmp_path, text)
+    assert (wiki.experiment.data, wiki.experiment.corpus, wiki.corpora) == (tmp_path / "own.jsonl", "wikipedia", ())
+    assert (engine.experiment.corpus, engine.corpora) == ("milvus://host/docs", ())
+    assert (here.corpora, here.experiment.corpus) == ((tmp_path / "docs",), str(tmp_path / "docs"))
+    assert (here.experiment.graph, here.experiment.data) == (str(tmp_path / "kg"), Path("root/a"))
+
+
+def test_several_corpora_are_searched_as_one(tmp_path: Path) -> None:
+    (found,) = plan(
+        tmp_path, "data: {one: {questions: q, corpus: [a.jsonl, ./b.jsonl]}}\nruns: {one: {method: oner}}\n"
+    )
+    assert found.corpora == (Path("root/a.jsonl"), tmp_path / "b.jsonl")
+    for wrong in ("[a.jsonl, wikipedia]", "[a.jsonl, 3]"):
+        with pytest.raises(ConfigError):
+            plan(tmp_path, f"data: {{one: {{questions: q, corpus: {wrong}}}}}\nruns: {{one: {{method: oner}}}}\n")
 
 
 def test_options_for_all_runs_hold_beside_those_of_one(tmp_path: Path) -> None:
@@ -87,7 +129,7 @@ def test_one_run_with_several_models_is_called_by_the_model(tmp_path: Path) -> N
 def test_boundary_is_measured_without_documents(tmp_path: Path) -> None:
     found = plan(tmp_path, DATA + "runs: {boundary: {method: boundary, limit: 3}}\n")
     assert all(isinstance(one.experiment, BoundaryExperiment) for one in found)
-    assert [(one.corpus, one.experiment.corpus, one.experiment.limit) for one in found] == [(None, None, 3)] * 2
+    assert [(one.corpora, one.experiment.corpus, one.experiment.limit) for one in found] == [((), None, 3)] * 2
 
 
 @pytest.mark.parametrize(

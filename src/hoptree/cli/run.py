@@ -11,21 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import (
+from hoptree.cli.console import clean, print_json, what_stays
+from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import (
+    AsJson,
     BaseURL,
     Concurrency,
     Graph,
     Model,
     NoCache,
+    PricesText,
     Roles,
     Settings,
     read_prices,
     read_roles,
     read_settings,
 )
-from hoptree.cli.console import clean, print_json
-from hoptree.cli.console import run as run_to_end
-from hoptree.cli.search import Rerank
+from hoptree.cli.search import Rerank, say_without_links
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
 
 __all__ = ["describe", "describe_judge", "run", "shown"]
 
-_SHOWN = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall")
+_LISTS = ("list_f1", "list_precision", "list_recall", "candidate_recall")
+_SHOWN = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LISTS)
 _SAMPLE = 5
 _EVERY = 0.2
 
@@ -78,9 +81,7 @@ def run(
     budget: Annotated[
         str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
     ] = "",
-    prices: Annotated[
-        str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
-    ] = "",
+    prices: PricesText = "",
     max_cost: Annotated[
         float | None,
         typer.Option(min=0, help="Begin no question once this much was spent by all runs.", show_default=False),
@@ -120,7 +121,7 @@ def run(
         bool, typer.Option(help=f"Ask {_SAMPLE} questions, and say what all of them would take.")
     ] = False,
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask all questions of a file, and keep answers, scores, traces and what they rest on in one folder.
 
@@ -132,8 +133,6 @@ def run(
     hoptree run experiments/taikc/table2.yaml --data DATA --model openai/NAME --out runs/table2
     hoptree compare runs/oner runs/taikc
     """
-    from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.plan import Planned, read_plan
     from hoptree.evaluation.running import Ways
     from hoptree.runtime.budget import Budget
 
@@ -145,6 +144,7 @@ def run(
         **({"roles": read_roles(roles)} if roles else {}),
         **({"retriever": retriever} if retriever else {}),
         **({"rerank": rerank} if rerank else {}),
+        **({"graph": graph} if graph else {}),
         **({"options": read_settings(settings)} if settings else {}),
         **({"base_url": base_url} if base_url else {}),
         **({"limit": limit} if limit is not None else {}),
@@ -156,16 +156,7 @@ def run(
         **({"judge": judge} if judge else {}),
         **({"judge_base_url": judge_base_url} if judge_base_url else {}),
     }
-    if experiment is not None and (corpus or graph or name):
-        raise InputError(
-            "An experiment file names its own corpora, graphs and runs.", "Leave out --graph, --corpus and --name."
-        )
-    if experiment is not None:
-        planned = read_plan(experiment, data or experiment.parent, given)
-    elif data is not None:
-        planned = [Planned("", "", None, Experiment(data=data, corpus=corpus, graph=graph, name=name, **given))]
-    else:
-        raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
+    planned = _planned(experiment, data, corpus, name, given)
     ways = Ways(
         anyway=anyway,
         retry_failed=retry_failed,
@@ -175,12 +166,29 @@ def run(
         max_cost=max_cost,
         ray=ray,
     )
-    summaries = run_to_end(_run_all(planned, out, ways, quiet=as_json))
+    work = _run_all(planned, out, ways, quiet=as_json)
+    summaries = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
         print_json(summaries if experiment is not None else summaries[0])
     else:
         for summary in summaries:
             _report(summary)
+
+
+def _planned(
+    experiment: Path | None, data: Path | None, corpus: str | None, name: str, given: dict[str, Any]
+) -> list[Planned]:
+    """The runs of an experiment file, or the one that the options describe."""
+    from hoptree.evaluation.experiment import Experiment
+    from hoptree.evaluation.plan import Planned, read_plan
+
+    if experiment is not None:
+        if corpus or name:
+            raise InputError("An experiment file names its own corpora and runs.", "Leave out --corpus and --name.")
+        return read_plan(experiment, data or experiment.parent, given)
+    if data is None:
+        raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
+    return [Planned("", "", (), Experiment(data=data, corpus=corpus, name=name, **given))]
 
 
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
@@ -196,8 +204,8 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
     try:
         for one, folder in zip(planned, folders, strict=True):
             wanted = one.experiment
-            if one.corpus is not None:
-                wanted = replace(wanted, corpus=str(index_for(one.corpus, out / "indexes")))
+            if one.corpora:
+                wanted = replace(wanted, corpus=str(index_for(one.corpora, out / "indexes")))
             found = {}
             for role, spec in {"": wanted.model, **wanted.roles}.items():
                 key = (spec, wanted.base_url if not role or spec.startswith("openai/") else "")
@@ -221,6 +229,7 @@ async def _run_one(
     from hoptree.evaluation.running import run_experiment
 
     reached: list[Progress] = []
+    say_without_links(wanted.corpus, wanted.retriever)
 
     def hear(now: Progress) -> None:
         reached[:] = [now]
@@ -341,7 +350,7 @@ def _report(summary: dict[str, Any]) -> None:
     for kind, count in summary["errors"].items():
         typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
     if summary["stopped"]:
-        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with the best answer until then")
+        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then")
     if summary["abstained"]:
         typer.echo(f"  {summary['abstained']:,} without an answer")
     if len(parts := summary["rests_on"]) > 1:

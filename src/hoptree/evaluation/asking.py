@@ -10,6 +10,7 @@ from typing import Protocol
 from hoptree.engine import Engine
 from hoptree.errors import HoptreeError
 from hoptree.evaluation.datasets import Example
+from hoptree.evaluation.lists import CANDIDATES, candidate_recall, considered, score_list
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import Row
 from hoptree.evaluation.support import (
@@ -94,12 +95,14 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         stopped_by=result.stopped_by,
         usage=result.usage.as_dict(),
         gold=example.supporting_ids,
+        gold_titles=example.supporting_titles,
         retrieved=tuple(tuple(p["id"] for p in event["passages"]) for event in events if event["event"] == "retrieve"),
         cited=tuple(passage.id for passage in result.evidence),
         sources=dict(Counter(event["source"] for event in events if event["event"] == "node" and "source" in event)),
         trace=events[0]["run"],
     )
-    return replace(row, scores=_scored(example, row, cited_sentences(events), searched=searchable))
+    scores = _scored(example, row, cited_sentences(events), searched=searchable)
+    return replace(row, scores=scores | _listed(example, row, events))
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
@@ -130,8 +133,19 @@ def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> 
         error_message=str(failure),
         usage=Usage().as_dict(),
         gold=example.supporting_ids,
+        gold_titles=example.supporting_titles,
     )
-    return replace(row, scores=_scored(example, row, None, searched=searchable))
+    scores = _scored(example, row, None, searched=searchable)
+    return replace(row, scores=scores | _listed(example, row, ()))
+
+
+def _listed(example: Example, row: Row, events: Sequence[Event]) -> dict[str, float | None]:
+    """The scores of an answer that is a list of names; none for other questions."""
+    if not example.wanted:
+        return {}
+    known = considered(events)
+    share = candidate_recall(*known, example.wanted) if known else None
+    return {**score_list(row.answer, example.wanted), CANDIDATES: share}
 
 
 def _scored(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CacheError, ConfigError, InputError
+from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.boundary import BOUNDARY, Judgement, Pair, judge_pairs, measure, measure_several, read_pairs
 from hoptree.evaluation.boundary_asking import METHOD, BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
@@ -17,8 +17,7 @@ from hoptree.evaluation.run_folder import write_json
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
-from hoptree.runtime.cache import Cache, default_cache_path
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.calls import Calls, open_calls
 
 __all__ = ["measure_all", "planned_for"]
 
@@ -35,7 +34,7 @@ def planned_for(files: Sequence[Path], wanted: BoundaryExperiment) -> list[Plann
     if len(set(told)) < len(told):
         raise InputError("A file of questions was given twice.", "Name each --data once.")
     return [
-        Planned(name, "", None, replace(wanted, data=path, name=f"{wanted.model} on {name}"))
+        Planned(name, "", (), replace(wanted, data=path, name=f"{wanted.model} on {name}"))
         for name, path in zip(told, files, strict=True)
     ]
 
@@ -95,14 +94,9 @@ async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) ->
         return None
     model = wanted.open_judge()
     opened.push_async_callback(model.aclose)
-    cache: Cache | None = None
-    if ways.cache is not None:
-        try:
-            cache = Cache(default_cache_path() if ways.cache == "default" else Path(ways.cache))
-            opened.callback(cache.close)
-        except CacheError:
-            cache = None  # what was judged is judged again, which changes nothing but the bill
-    return model, Calls(cache, concurrency=ways.concurrency)
+    calls = open_calls(ways.cache, concurrency=ways.concurrency)
+    opened.callback(calls.close)
+    return model, calls
 
 
 async def _measured(label: str, folders: Mapping[str, Path], judging: tuple[Model, Calls] | None) -> dict[str, Any]:

@@ -9,15 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CacheError, InputError
+from hoptree.errors import IndexUnavailable, InputError
 from hoptree.evaluation.judge import JudgeItem, Verdict, agreement, judge_all, template
 from hoptree.evaluation.judgements import Judge, Judgements, JudgementsFile, read_judgements
 from hoptree.evaluation.run_folder import METRICS, Row, read_rows, read_run, write_json
 from hoptree.evaluation.summary import summarise
+from hoptree.lock import WriteLock
 from hoptree.models.model import Model
-from hoptree.retrieval.index.lock import WriteLock
-from hoptree.runtime.cache import Cache, default_cache_path
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.calls import Calls, open_calls
 
 __all__ = ["JudgeProgress", "judge_run"]
 
@@ -58,7 +57,7 @@ async def judge_run(
     if not rows:
         raise InputError(f"The run in {folder} has no answers to judge.", "Finish it first: the same hoptree run.")
     judge = Judge(model.name, model.identity, template())
-    lock = WriteLock(folder)
+    lock = WriteLock(folder, IndexUnavailable)
     try:
         lock.take()
         file = JudgementsFile(folder, judge)
@@ -68,7 +67,8 @@ async def judge_run(
             f"Verdicts cannot be written to {folder}: {error.strerror or error}.", "Make the folder writable."
         ) from error
     try:
-        await _judge_missing(rows, _of(folder, judge), file, model, _calls(cache, concurrency), on_progress)
+        calls = open_calls(cache, concurrency=concurrency)
+        await _judge_missing(rows, _of(folder, judge), file, model, calls, on_progress)
         write_json(folder / METRICS, summarise(folder) | _warnings(folder))
     finally:
         file.close()
@@ -112,8 +112,7 @@ async def _judge_missing(
     try:
         await judge_all([_item(row) for row in waiting], model, calls, hear)
     finally:
-        if calls.cache is not None:
-            calls.cache.close()
+        calls.close()
     await file.name()
     for verdict in unsaid:
         await file.add(by_id[verdict.id], verdict)
@@ -121,15 +120,6 @@ async def _judge_missing(
 
 def _item(row: Row) -> JudgeItem:
     return JudgeItem(row.id, row.question, "" if row.error else row.answer, row.answers)
-
-
-def _calls(cache: str | Path | None, concurrency: int | None) -> Calls:
-    """The way to the judge; without a cache where there is none that can be used."""
-    try:
-        path = default_cache_path() if cache == "default" else cache
-        return Calls(None if path is None else Cache(Path(path)), concurrency=concurrency)
-    except CacheError:
-        return Calls(None, concurrency=concurrency)
 
 
 def _of(folder: Path, judge: Judge) -> Judgements:

@@ -40,7 +40,10 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is measured: a graph with its candidates, a model if there is one, and rankings of relations by name."""
+    """What is measured: a graph with its candidates, a model if there is one, and rankings of relations by name.
+
+    `linker` takes the place of the index of names over whole questions; the index is then measured beside it.
+    """
 
     graph: KnowledgeGraph
     candidates: Candidates
@@ -48,6 +51,7 @@ class Parts:
     model: Model | None = None
     calls: Calls = field(default_factory=lambda: Calls(None))
     among: Among = "entity"
+    linker: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,8 @@ class _Looked:
 
     async def link(self, question: LinkingQuestion) -> Linked:
         gold = await self._gold(question)
-        ways: dict[str, int | None] = dict.fromkeys(_WITH_MODEL if self._parts.model else ("linker",))
+        ways: dict[str, int | None] = dict.fromkeys(("index",) if self._parts.linker else ())
+        ways |= dict.fromkeys(_WITH_MODEL if self._parts.model else ("linker",))
         by_relation: dict[str, int | None] = dict.fromkeys(self._parts.rankings)
         found = Found(())
         ranked: tuple[Relation, ...] = ()
@@ -229,12 +234,16 @@ class _Looked:
         """Fill in the places as far as they are known when something fails."""
         text = question.text
         depth = max(self._entities_kept, _SHOWN)
-        alone = tuple(one.entity for one in await self._parts.candidates.of_text(text, limit=depth))
+        linker = self._parts.linker or self._parts.candidates
+        if linker is not self._parts.candidates:
+            by_index = await self._parts.candidates.of_text(text, limit=depth)
+            ways["index"] = _place(question.is_entity(one.entity) for one in by_index)
+        alone = tuple(one.entity for one in await linker.of_text(text, limit=depth))
         ways["linker"] = _place(map(question.is_entity, alone))
         if self._parts.model is None:
             return Found(alone)
         ctx = self._context()
-        found = await find_entities(ctx, self._parts.candidates, text)
+        found = await find_entities(ctx, linker, text)
         ways["model"] = _place(map(question.is_entity, found.model))
         # Both lists to the same depth, as the figure has it: up to twice as many candidates.
         ways["union"] = min((place for place in (ways["linker"], ways["model"]) if place), default=None)

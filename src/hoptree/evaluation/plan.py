@@ -10,7 +10,9 @@
       taikc external: {method: taikc, options: {source: external}}
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
-of the data. A data set may have a `limit` of its own, and a knowledge `graph`: a folder, a URL, or wikidata.
+of the data, or to that of the file where they begin with `./`. A corpus may also be a list of files, which are searched
+as one, wikipedia, or the address of an engine. A data set may have a `limit` of its own, and a knowledge `graph`: a
+folder, a URL, or wikidata.
 `method: boundary` measures what a model knows of what it knows (hoptree boundary).
 """
 
@@ -26,6 +28,7 @@ from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
+from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
 
@@ -39,11 +42,14 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of an experiment file; `corpus` is the index, or the file of passages it is to be made from."""
+    """One run of an experiment file; `corpora` are an index, or the files of passages it is to be made from.
+
+    There are none for a corpus on the network, which the experiment names.
+    """
 
     data_name: str
     run_name: str
-    corpus: Path | None
+    corpora: tuple[Path, ...]
     experiment: Experiment
 
     @property
@@ -55,37 +61,55 @@ class Planned:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them.
 
-    A model among these takes the place of all that the file names.
+    A model among these takes the place of all that the file names, and so does a `graph`.
     """
+    overrides = dict(overrides or {})
+    graph = overrides.pop("graph", None)
     plan = _mapping(_load(path), "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
-    named = _named_runs(plan, overrides or {}, path)
+    named = _named_runs(plan, overrides, path)
     planned = []
     for data_name, places in data.items():
         _known(_mapping(places, f"data: {data_name}", path), _OF_A_DATA_SET, path)
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
-        limit = {"limit": places["limit"]} if "limit" in places and "limit" not in (overrides or {}) else {}
+        limit = {"limit": places["limit"]} if "limit" in places and "limit" not in overrides else {}
         for run_name, said in named.items():
             boundary = said.get("method") == BOUNDARY_METHOD
-            corpus = root / str(places["corpus"]) if places.get("corpus") and not boundary else None
+            named_corpora = _corpora(places, path) if not boundary else ()
+            corpora = tuple(_place(one, root, path) for one in named_corpora if not is_remote(one))
             experiment = (BoundaryExperiment if boundary else Experiment)(
-                data=root / str(places["questions"]),
-                corpus=str(corpus) if corpus else None,
-                graph=_graph(places, root) if not boundary else None,
+                data=_place(str(places["questions"]), root, path),
+                corpus=", ".join(map(str, corpora or named_corpora)) or None,
+                graph=(graph or _graph(places, root, path)) if not boundary else None,
                 name=f"{run_name} on {data_name}",
                 **_converted({**said, **limit}, path),
             )
-            planned.append(Planned(str(data_name), run_name, corpus, experiment))
+            planned.append(Planned(str(data_name), run_name, corpora, experiment))
     return planned
 
 
-def _graph(places: Mapping[str, Any], root: Path) -> str | None:
-    """Where the graph of a data set is: below the folder of the data, unless it is on the network."""
-    if not (said := places.get("graph")):
-        return None
-    return str(said) if said == "wikidata" or "://" in str(said) else str(root / str(said))
+def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
+    """The corpora of a data set as the file names them: one, or several that are searched as one."""
+    said = places.get("corpus") or []
+    found = tuple(said) if isinstance(said, list) else (str(said),)
+    if not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{path}: {said!r} are no corpora.", "Write corpus: FILE, or corpus: [FILE, FILE].")
+    if len(found) > 1 and any(map(is_remote, found)):
+        raise ConfigError(f"{path}: a corpus on the network stands alone.", "Name it, or files, and not both.")
+    return found
+
+
+def _place(said: str, root: Path, path: Path) -> Path:
+    """Below the folder of the data, or beside the experiment file."""
+    return (path.parent if said.startswith("./") else root) / said
+
+
+def _graph(places: Mapping[str, Any], root: Path, path: Path) -> str | None:
+    """Where the graph of a data set is: a folder, unless it is on the network."""
+    said = str(places.get("graph") or "")
+    return (said if said == "wikidata" or "://" in said else str(_place(said, root, path))) if said else None
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:

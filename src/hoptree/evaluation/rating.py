@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CacheError, ModelError
+from hoptree.errors import ModelError
 from hoptree.evaluation.decisions import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module
 from hoptree.evaluation.judge import read_verdict
 from hoptree.models.model import Model, Request
-from hoptree.runtime.cache import Cache, default_cache_path
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.calls import Calls, open_calls
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.runtime.schedule import together
 
@@ -84,7 +83,7 @@ async def rate_decisions(
     A call that fails is no rating, and counted; if all fail, that is an error. Replies are remembered: the same again
     goes on where it was ended.
     """
-    calls = _calls(cache, concurrency)
+    calls = open_calls(cache, concurrency=concurrency)
     failures: list[ModelError] = []
     done = 0
 
@@ -99,8 +98,7 @@ async def rate_decisions(
     try:
         ratings = await together(rate(decision) for decision in decisions)
     finally:
-        if calls.cache is not None:
-            calls.cache.close()
+        calls.close()
     if failures and len(failures) == sum(one.asked for one in ratings):
         raise failures[0]
     prompts = {module: prompt_for("evaluation", f"rate_{module}") for module in MODULES}
@@ -145,12 +143,3 @@ def _right(decision: Decision, said: bool) -> bool:
     if decision.module == "decompose":
         return said
     return said == (decision.decided in (KNOWS, RELEVANT))
-
-
-def _calls(cache: str | Path | None, concurrency: int | None) -> Calls:
-    """The way to the model; without a cache where there is none that can be used."""
-    try:
-        path = default_cache_path() if cache == "default" else cache
-        return Calls(None if path is None else Cache(Path(path)), concurrency=concurrency)
-    except CacheError:
-        return Calls(None, concurrency=concurrency)

@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
+from hoptree.errors import IndexUnavailable, InputError
 from hoptree.evaluation.judge import Verdict
 from hoptree.evaluation.judgements import read_judgements
 from hoptree.evaluation.lines import LineFile, mend, read_lines
+from hoptree.evaluation.lists import CANDIDATES
 from hoptree.evaluation.support import SENTENCES
-from hoptree.retrieval.index.lock import WriteLock
+from hoptree.lock import WriteLock
 from hoptree.runtime.context import Prices
 from hoptree.runtime.trace import Event, read_events
 
@@ -28,6 +29,8 @@ __all__ = ["METRICS", "RESULTS", "RUN", "TRACES", "Row", "RunFolder", "read_rows
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1
+_OF_SOME = SENTENCES | {CANDIDATES}
+"""The scores that are of what only some methods tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,8 @@ class Row:
 
     `error` is the class of the failure, empty if there was none; a failed question has scores of 0. `retrieved` holds
     the passage ids of every search, in order, `cited` those the answer rests on, `sources` how many nodes of the tree
-    were answered from where, `gold` the passages that should have been found. `trace` names its events, `rests_on` what
-    it was made with, by the id that the run had then.
+    were answered from where, `gold` the passages that should have been found and `gold_titles` their pages. `trace`
+    names its events, `rests_on` what it was made with, by the id that the run had then.
     """
 
     id: str
@@ -53,6 +56,7 @@ class Row:
     scores: dict[str, float | None] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     gold: tuple[str, ...] = ()
+    gold_titles: tuple[str, ...] = ()
     retrieved: tuple[tuple[str, ...], ...] = ()
     cited: tuple[str, ...] = ()
     sources: dict[str, int] = field(default_factory=dict)
@@ -64,7 +68,7 @@ class Row:
         """A row from a line of the file; what this version does not know of is left out."""
         known = {one.name for one in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
-        for name in ("answers", "gold", "cited"):
+        for name in ("answers", "gold", "gold_titles", "cited"):
             values[name] = tuple(values.get(name, ()))
         values["retrieved"] = tuple(tuple(ids) for ids in values.get("retrieved", ()))
         return cls(**values)
@@ -75,7 +79,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = WriteLock(path)
+        self._lock = WriteLock(path, IndexUnavailable)
         self._id = ""
         self._results: LineFile | None = None
 
@@ -161,8 +165,8 @@ def read_rows(path: Path) -> list[Row]:
     """The outcome of every question that has one, in the order of the data set: the last word on each counts.
 
     The scores are those of the whole run: `judge` is the verdict of the judge that judged it last, `judge:NAME` that of
-    each judge. Where a method cites sentences for some questions, it has cited none for the others. Rows that lack
-    what older versions did not write get it from what the run says of itself.
+    each judge. Where a method cites sentences or names candidates for some questions, it has none for the others. Rows
+    that lack what older versions did not write get it from what the run says of itself.
     """
     run = read_run(path)
     order: list[str] = run["questions"]
@@ -193,8 +197,8 @@ def _completed(row: Row, run: Mapping[str, Any]) -> Row:
 
 
 def _all_cited(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows with a support of 0 where a method that cites sentences has cited none; n/a is for other methods."""
-    names = {name for row in rows for name, value in row.scores.items() if value is not None and name in SENTENCES}
+    """The rows with a 0 where a method that cites sentences or names candidates has none; n/a is for other methods."""
+    names = {name for row in rows for name, value in row.scores.items() if value is not None and name in _OF_SOME}
     if not names:
         return rows
     return [

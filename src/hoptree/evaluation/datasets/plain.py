@@ -13,7 +13,10 @@ __all__ = ["beir", "flashrag", "own"]
 
 
 def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
-    """A question with `answers` (or one `answer`) and, as far as known, the other fields under their own names."""
+    """A question with `answers` (or one `answer`) and, as far as known, the other fields under their own names.
+
+    `wanted` is for answers that are lists: for each name a list of it and what else it may be called.
+    """
     question = row.question("question")
     named = row.texts("supporting_ids", of="names")
     titled = [spaced(title) for title in row.texts("supporting_titles", of="names")]
@@ -35,7 +38,15 @@ def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
         decomposition_answers=row.texts("decomposition_answers"),
         hop_ids=tuple(tuple(id_of[title] for title in hop) for hop in hop_titles) if id_of else (),
         hop_titles=hop_titles,
+        wanted=_wanted(row),
     )
+
+
+def _wanted(row: Fields) -> tuple[tuple[str, ...], ...]:
+    names = row.rows("wanted", 1)
+    if not all(isinstance(name, str) and name.strip() for called in names for name in called):
+        raise row.wrong(': "wanted" is no list of lists of names')
+    return tuple(distinct(name.strip() for name in called) for called in names)
 
 
 def _answers(row: Fields) -> tuple[str, ...]:

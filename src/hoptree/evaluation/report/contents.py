@@ -6,13 +6,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hoptree.evaluation.report.boundary import boundary_tables
+from hoptree.evaluation.report.corrections import correction_tables, tables_by_data
+from hoptree.evaluation.report.errors import errors_table
 from hoptree.evaluation.report.judges import judges_table
-from hoptree.evaluation.report.measures import COSTS, SCORES, best_of, marked, mean_cost, mean_score
+from hoptree.evaluation.report.measures import COSTS, LISTS, SCORES, best_of, marked, mean_cost, mean_score
 from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
-__all__ = ["PARTS", "group_tables", "groups_by", "mean_of", "overall_table", "runs_on_all", "runs_table", "tables_of"]
+__all__ = [
+    "PARTS",
+    "group_tables",
+    "groups_by",
+    "mean_of",
+    "overall_table",
+    "overall_tables",
+    "runs_on_all",
+    "runs_table",
+    "tables_of",
+]
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
@@ -20,7 +32,8 @@ _OVERALL = ("em", "f1", "judge")
 """TAIKC's Table 2 averages these."""
 _NOTES = (
     "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
-    "currency of the prices given, as if no reply had been remembered). A failed question counts as wrong.",
+    "currency of the prices given, as if no reply had been remembered). A failed question counts as wrong. "
+    "Contains: an accepted answer stands in the answer as whole words, which TreeQA and others call Hits@1.",
     "Seconds: from asking to the answer, waiting for other questions' calls included; the critical path leaves that "
     "waiting out.",
     "Bold: better than each other finished run of the table by more than chance (paired permutation test, Holm, "
@@ -31,8 +44,7 @@ _NOTES = (
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
     """All tables, in the order they are printed."""
     found = [table for group in groups for table in group_tables(group)]
-    overall = overall_table(groups)
-    return [*found, *filter(None, (overall,)), *boundary_tables(groups), runs_table(groups)]
+    return [*found, *overall_tables(groups), *boundary_tables(groups), runs_table(groups)]
 
 
 def group_tables(group: DataGroup) -> list[Table]:
@@ -42,7 +54,8 @@ def group_tables(group: DataGroup) -> list[Table]:
         members = groups_by(group, part)
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
-    return [*tables, *module_tables(group), *filter(None, (judges_table(group), _failures(group)))]
+    tables += [*module_tables(group), *correction_tables(group)]
+    return [*tables, *filter(None, (errors_table(group), judges_table(group), _failures(group)))]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
@@ -57,11 +70,12 @@ def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
 
 def _results(group: DataGroup) -> Table:
     counts = ("Questions", "Failed", "Abstained")
-    columns = (*counts, *(score.title for score in SCORES), *(cost.title for cost in COSTS.values()))
-    best = {score.name: best_of(group.runs, score.name) for score in SCORES}
+    shown = (*SCORES, *(score for score in LISTS if _known({"": group.runs}, score.name)))
+    columns = (*counts, *(score.title for score in shown), *(cost.title for cost in COSTS.values()))
+    best = {score.name: best_of(group.runs, score.name) for score in shown}
     rows = []
     for run in group.runs:
-        scores = [marked(mean_score(run, score.name), best[score.name] is run) for score in SCORES]
+        scores = [marked(mean_score(run, score.name), best[score.name] is run) for score in shown]
         costs = [mean_cost(run, cost) for cost in COSTS.values()]
         failed = _count(sum(bool(row.error) for row in run.rows))
         silent = _count(sum(row.abstained and not row.error for row in run.rows))
@@ -97,6 +111,12 @@ def _failures(group: DataGroup) -> Table | None:
         times = Counter(row.error for row in run.rows)
         rows.append(TableRow(run.named, run.id, tuple(_count(times[kind]) for kind in kinds)))
     return Table(f"{group.name}: questions that failed", tuple(kinds), tuple(rows), ("They count as wrong.",))
+
+
+def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
+    """The tables of what was run on every one of several data sets."""
+    overall = overall_table(groups)
+    return [overall, *tables_by_data(groups, runs_on_all(groups))] if overall else []
 
 
 def overall_table(groups: Sequence[DataGroup]) -> Table | None:
@@ -150,6 +170,7 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
                 _options(rests_on.get("options")),
                 str(experiment.get("model", "")),
                 _retriever(experiment, rests_on.get("corpus")),
+                str(rests_on.get("graph") or "none"),
                 str(run.about.get("fidelity", "")),
                 str(rests_on.get("prompts", "")),
                 str(rests_on.get("data", ""))[:12],
@@ -158,7 +179,18 @@ def runs_table(groups: Sequence[DataGroup]) -> Table:
                 str(run.folder),
             )
             rows.append(TableRow(run.named, run.id, cells))
-    columns = ("Data", "Method", "Options", "Model", "Retriever", "Fidelity", "Prompts", "Data digest", "Version")
+    columns = (
+        "Data",
+        "Method",
+        "Options",
+        "Model",
+        "Retriever",
+        "Graph",
+        "Fidelity",
+        "Prompts",
+        "Data digest",
+        "Version",
+    )
     return Table("Runs, and what they rest on", (*columns, "Changed under way", "Folder"), tuple(rows))
 
 

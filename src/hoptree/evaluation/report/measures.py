@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from hoptree.evaluation.lists import CANDIDATES
 from hoptree.evaluation.report.runs import Run
 from hoptree.evaluation.report.tables import Number
 from hoptree.evaluation.resampling import unseen
@@ -14,6 +15,7 @@ from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare
 
 __all__ = [
     "COSTS",
+    "LISTS",
     "SCORES",
     "Cost",
     "Score",
@@ -58,6 +60,13 @@ SCORES = (
     Score("judge", "Judge"),
     Score(_OF_SEARCHES, "Retrieval recall"),
 )
+LISTS = (
+    Score("list_f1", "List F1"),
+    Score("list_precision", "List P"),
+    Score("list_recall", "List R"),
+    Score(CANDIDATES, "Candidate recall"),
+)
+"""Of questions whose answer is a list of names: shown where there are any."""
 COSTS = {
     "calls": Cost("Calls", 1, lambda usage: usage["llm_calls"]),
     "tokens": Cost("Tokens", 0, lambda usage: usage["prompt_tokens"] + usage["completion_tokens"]),
@@ -66,6 +75,7 @@ COSTS = {
     "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
     "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
+_OF_LISTS = frozenset(score.name for score in LISTS)
 
 
 def scores_of(run: Run, metric: str) -> dict[str, float | None]:
@@ -77,6 +87,8 @@ def scores_of(run: Run, metric: str) -> dict[str, float | None]:
 
 
 def _failed(row: Row, metric: str) -> float | None:
+    if metric in _OF_LISTS:
+        return 0.0 if metric in row.scores else None
     if metric != _OF_SEARCHES:
         return 0.0
     return (row.scores.get(metric) or 0.0) if row.gold else None

@@ -4,9 +4,12 @@
   // Every text here came from a model, a document or a data set: it is only ever set as textContent.
   const data = JSON.parse(document.getElementById("data").textContent);
   const PAGE = 100;
+  const FOLDED = 4;
   const SOURCES = {
     internal: "from memory", external: "from documents", fallback: "guessed", synthesis: "put together", none: "no answer",
   };
+  // A verdict has a sign, a word and a colour: none of them stands alone.
+  const VERDICTS = { supported: ["✓", "Supported"], refuted: ["✗", "Refuted"], unknown: ["?", "Unknown"] };
   const SCORES = ["EM", "F1", "Contains", "Judge", "Retrieval recall"];
   const at = (id) => document.getElementById(id);
 
@@ -197,6 +200,59 @@
     return [`level ${level}`, knows, node.why].filter(Boolean).join(" · ");
   }
 
+  // What evidence said of a hypothesis, what it replaced, what was tried, and what is cited.
+
+  function signed(verdict) {
+    const [sign, word] = VERDICTS[verdict] || ["·", verdict];
+    return `${sign} ${word}`;
+  }
+
+  function judged(node) {
+    const kind = Object.hasOwn(VERDICTS, node.verdict) ? node.verdict : "none";
+    const ends = node.verdict === "refuted" && node.struck ? ", corrected" : "";
+    return make("span", { kind: `badge verdict ${kind}`, text: signed(node.verdict) + ends });
+  }
+
+  function struck(node) {
+    return (node.struck || []).flatMap((text) => [
+      make("span", { kind: "unseen", text: "struck out: " }), make("del", { text: text || "no hypothesis" }),
+      make("span", { kind: "unseen", text: ", replaced by: " }), make("span", { "aria-hidden": "true", text: " ⇒ " }),
+    ]);
+  }
+
+  function checks(node) {
+    const lines = [];
+    if (node.draft && node.draft !== node.answer) lines.push(`draft before anything was looked up: ${node.draft}`);
+    if (node.sizes) lines.push(`rebuilt with all below it: ${several(node.sizes[0], "node")} before, ${node.sizes[1]} after`);
+    for (const text of (node.tries || []).slice(1)) lines.push(`clue tried: “${text.query}”`);
+    for (const text of node.unfounded || []) lines.push(`cited, but not among what was found: ${text}`);
+    return lines.map((text) => make("div", { kind: "was", text }));
+  }
+
+  function cited(node) {
+    if (!node.facts) return null;
+    return make("ul", { kind: "cited" }, ...node.facts.map((fact) => make("li", { text: `fact: ${fact.join(" — ")}` })));
+  }
+
+  function tries(node) {
+    if (!node.tries) return null;
+    const summary = `${several(node.tries.length, "validation")}: ${node.tries.map((one) => signed(one.verdict)).join(", ")}`;
+    const items = node.tries.map((one) => {
+      const what = `held against ${several(one.passages, "passage")} and ${several(one.found, "fact")}`;
+      const item = make("li", {}, make("span", { text: `${signed(one.verdict)}: searched for “${one.query}”, ${what}` }));
+      if (one.reason) item.append(make("div", { kind: "was", text: `reason: ${one.reason}` }));
+      if (one.facts.length) item.append(make("ul", { kind: "cited" }, ...one.facts.map((text) => make("li", { text }))));
+      return item;
+    });
+    return make("details", {}, make("summary", { text: summary }), make("ol", {}, ...items));
+  }
+
+  // Where many names are looked up for one node, or its validations tell of them, its searches fold into one line.
+  function together(searches, node) {
+    if (searches.length <= (node.tries ? 1 : FOLDED)) return searches;
+    return [make("details", {}, make("summary", { text: several(searches.length, "search", "es") }), ...searches)];
+  }
+
   function tree(nodes, trace, gold, level = 0) {
     const list = make("ul", { kind: "tree" });
     const all = new Map((trace.searches || []).flatMap((search) => search.found).map((place) => [data.passages[place][0], place]));
@@ -204,13 +260,15 @@
       const line = make("div", { kind: "node" }, make("span", { text: `${node.id}. ${node.asked}` }));
       const known = node.state === "answered";
       const state = known || node.state === "unanswered" ? "" : `not answered (${node.state})`;
-      line.append(" → ", make("strong", { text: node.answer || state || "?" }));
+      line.append(" → ", ...struck(node), make("strong", { text: node.answer || state || "?" }));
       const source = node.source && SOURCES[node.source] ? node.source : "none";
-      if (node.source) line.append(make("span", { kind: `badge ${source}`, text: module(node) }));
+      if (node.verdict) line.append(judged(node));
+      else if (node.source) line.append(make("span", { kind: `badge ${source}`, text: module(node) }));
       const why = reasons(node, level);
       if (why) line.append(make("div", { kind: "was", text: why }));
       if (node.asked !== node.question) line.append(make("div", { kind: "was", text: `planned as: ${node.question}` }));
-      const item = make("li", {}, line);
+      line.append(...checks(node));
+      const item = make("li", {}, line, cited(node));
       const searches = (trace.searches || []).filter((search) => search.node === node.id);
       const places = new Map(searches.flatMap((search) => search.found).map((place) => [data.passages[place][0], place]));
       for (const name of node.evidence) {
@@ -218,7 +276,8 @@
         const text = place === undefined ? [name, "", "Its text is not in the trace."] : data.passages[place];
         item.append(passage(text, [node.answer], gold, "evidence", true));
       }
-      for (const search of searches) item.append(searched(search, [node.answer], gold, node.judged));
+      item.append(...[tries(node)].filter(Boolean));
+      item.append(...together(searches.map((search) => searched(search, [node.answer], gold, node.judged)), node));
       if (node.children.length) item.append(tree(node.children, trace, gold, level + 1));
       list.append(item);
     }

@@ -15,7 +15,8 @@ from hoptree.errors import InputError
 from hoptree.evaluation.report.boundary import boundary_tables
 from hoptree.evaluation.report.boundary_figures import boundary_figures
 from hoptree.evaluation.report.browser import Room, browser_data, script_json
-from hoptree.evaluation.report.contents import group_tables, overall_table, runs_table
+from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
+from hoptree.evaluation.report.error_figures import error_figures
 from hoptree.evaluation.report.figures import Figure, group_figures, overall_figures
 from hoptree.evaluation.report.module_figures import module_figures
 from hoptree.evaluation.report.runs import DataGroup
@@ -109,10 +110,11 @@ def _sections(groups: Sequence[DataGroup], traces: Mapping[tuple[int, int], RunT
     for place, group in enumerate(groups):
         iterations = {number: traces[place, number].iterations for number in range(len(group.runs))}
         name = f"f{place}"
-        figures = [*group_figures(group, iterations, name), *module_figures(group, name), *sweep_figures(group, name)]
+        figures = [*group_figures(group, iterations, name), *module_figures(group, name)]
+        figures += [*error_figures(group, name), *sweep_figures(group, name)]
         found.append((group.name, _tables(group_tables(group)) + _figures(figures)))
-    if overall := overall_table(groups):
-        found.append((overall.title, _tables([overall]) + _figures(overall_figures(groups))))
+    if overall := overall_tables(groups):
+        found.append((overall[0].title, _tables(overall) + _figures(overall_figures(groups))))
     if bounds := boundary_tables(groups):
         figures, (first, *others) = boundary_figures(groups), bounds
         found.append((first.title, _tables([first]) + _figures(figures) + _tables(others)))

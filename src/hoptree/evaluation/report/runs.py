@@ -106,7 +106,7 @@ _AGAIN = "Run it again into another folder."
 def _checked_row(row: Row, folder: Path) -> Row:
     texts = (row.id, row.question, row.answer, row.type, row.error, row.error_message, row.stopped_by, row.trace)
     good = (
-        all(isinstance(text, str) for text in (*texts, *row.answers, *row.gold))
+        all(isinstance(text, str) for text in (*texts, *row.answers, *row.gold, *row.gold_titles))
         and isinstance(row.hops, int)
         and isinstance(row.scores, dict)
         and all(value is None or _number(value) for value in row.scores.values())

@@ -19,6 +19,8 @@ PASSAGE_LETTERS = 1_500
 _LETTERS = 2_000
 """Of anything else that a model or a data set wrote."""
 _DEEPEST = 40
+_FACTS = 20
+"""Facts of a node, and of each of its validations."""
 
 PassageText = tuple[str, str, str]
 """Id, title and text."""
@@ -90,7 +92,7 @@ def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Sh
         found = [(str(p["id"]), cut(p["title"], 300), cut(p["text"], PASSAGE_LETTERS)) for p in event["passages"]]
         once = [known.setdefault(passage, passage) for passage in found]
         node = event.get("node")
-        searches.append((cut(event.get("query", "")), node if isinstance(node, int) else None, once))
+        searches.append((_query(event), node if isinstance(node, int) else None, once))
     records = {event["id"]: event for event in events if event["event"] == "node"}
     return Shown(
         tree=[_node(node, records, _DEEPEST) for node in result.tree],
@@ -98,6 +100,13 @@ def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Sh
         chains=[cut(chain) for chain in result.chains],
         warnings=[cut(warning) for warning in result.warnings],
     )
+
+
+def _query(event: Event) -> str:
+    """What was searched for, and among which passages if not among all."""
+    where = event.get("where")
+    only = ", ".join(f"{name}: {value}" for name, value in where.items()) if isinstance(where, dict) else ""
+    return cut(event.get("query", "")) + (f" ({cut(only, 300)})" if only else "")
 
 
 def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[str, Any]:
@@ -112,6 +121,7 @@ def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[st
         "attempts": record.get("iterations"),
         "evidence": [str(name) for name in node.evidence],
         **_reasons(node, record),
+        **_checked(node, record),
         "children": [_node(child, records, deepest - 1) for child in node.children] if deepest else [],
     }
 
@@ -126,3 +136,36 @@ def _reasons(node: TreeNode, record: Event) -> dict[str, Any]:
         pairs = [pair for pair in judged if isinstance(pair, list) and len(pair) == 2]
         found["judged"] = {str(name): bool(verdict) for name, verdict in pairs}
     return {name: value for name, value in found.items() if value != ""}
+
+
+def _checked(node: TreeNode, record: Event) -> dict[str, Any]:
+    """What evidence said of a hypothesis: the verdict, what was struck out, what was tried, and what is cited."""
+    found: dict[str, Any] = {
+        "verdict": cut(node.verdict, 40),
+        "struck": [cut(text) for text in node.struck],
+        "draft": cut(node.hypothesis) if node.id == 0 else "",
+        "facts": [[cut(part, 300) for part in fact] for fact in node.facts[:_FACTS]],
+        "tries": [_tried(one) for one in _listed(record, "attempts") if isinstance(one, dict)],
+        "unfounded": [cut(text, 300) for text in _listed(record, "fabricated")[:_FACTS]],
+    }
+    if record.get("rebuilt") is True:
+        found["sizes"] = [record.get(name) for name in ("size_before", "size_after")]
+    return {name: value for name, value in found.items() if value}
+
+
+def _tried(attempt: Mapping[str, Any]) -> dict[str, Any]:
+    """One validation: what was searched for, what was found, and the verdict."""
+    facts = _listed(attempt, "facts")
+    return {
+        "query": cut(attempt.get("query", "")),
+        "verdict": cut(attempt.get("verdict", ""), 40),
+        "reason": cut(attempt.get("reason", "")),
+        "passages": len(_listed(attempt, "passages")),
+        "found": len(facts),
+        "facts": [cut(fact, 300) for fact in facts[:_FACTS]],
+    }
+
+
+def _listed(record: Mapping[str, Any], name: str) -> list[Any]:
+    found = record.get(name)
+    return found if isinstance(found, list) else []
