@@ -25,6 +25,7 @@ __all__ = ["HFModel"]
 LIBRARIES = ("torch", "transformers")
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 ROWS = 512
+IN_ONE_SEQUENCE: tuple[Capability, ...] = ("attention", "hidden_states")
 # Tokens of the batch unless the caller sets them: without an accelerator no more rows than two cores can serve, with
 # one what fits into half of the memory it has left, and no more than every row can use.
 TOKENS_WITHOUT_DEVICE = 16384
@@ -50,11 +51,11 @@ class HFModel:
     them stay within `max_batch_tokens`. Only the request's temperature decides how tokens are chosen; what a model's
     makers recommend besides (top_p, penalties) does not.
 
+    Of its inside it tells what a request's `signals` ask for; rows that ask run in one batch with rows that do not.
+
     In fp32 a greedy reply does not depend on what else runs. With shorter numbers sums are rounded differently beside
     other rows, and where two tokens are almost equally likely the reply can differ.
     """
-
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "prefix", "n_samples"})
 
     def __init__(
         self,
@@ -87,6 +88,17 @@ class HFModel:
         self.slots = ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
+        self._capabilities: frozenset[Capability] = frozenset()
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """A model that reads and writes in one sequence tells what it looks at; one with an encoder does not here."""
+        if not self._capabilities:
+            from hoptree.models.hf_weights import has_encoder
+
+            inside = () if has_encoder(self._settings.source) else IN_ONE_SEQUENCE
+            self._capabilities = frozenset(("logprobs", "prefix", "n_samples", "entropy", *inside))
+        return self._capabilities
 
     @property
     def identity(self) -> str:
@@ -120,6 +132,12 @@ class HFModel:
             )
         loop = asyncio.get_running_loop()
         ready = await loop.run_in_executor(engine.pool, engine.ready)
+        if ready.loaded.model.config.is_encoder_decoder and (request.attention_of or request.signals - {"entropy"}):
+            raise EndpointError(
+                f"{self.name} has an encoder, and its attention and hidden states are not told here.",
+                "Choose a model that reads and writes in one sequence.",
+                exit_code=2,
+            )
         rows = await loop.run_in_executor(engine.pool, ready.text.rows, request)
         try:
             ready.batcher.submit(rows)

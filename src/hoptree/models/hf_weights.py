@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,14 @@ from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingMode
 from hoptree.models.batching import ATTENTION, register_attention
 from hoptree.models.catalogue import CATALOGUE, file_digest, located
 
-__all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "load", "source_of", "weights_digest"]
+__all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "has_encoder", "load", "source_of", "weights_digest"]
 
 WEIGHTS = ".safetensors"
 # Those whose decoders tell positions by distance, and those that look them up in a table.
 ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+# The first of what a GGUF file says of itself: a name, the number of the kind "text", and its length before it.
+_GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
 # What besides the weights decides what a model says: its configuration, tokenizer and chat template.
 _BESIDE = ("*.json", "*.jinja", "*.txt", "*.model")
 
@@ -61,6 +65,23 @@ def source_of(name: str, folder: Path | None = None) -> Source:
             f"{name} is no folder.", "Give a folder that transformers saved a model in, or a .gguf file."
         )
     return Source(name)
+
+
+def has_encoder(source: Source) -> bool:
+    """Whether an encoder reads the prompt, as far as can be told without loading the weights."""
+    if source.file is not None:
+        with source.file.open("rb") as file:
+            kind = _GGUF_KIND.search(file.read(4096))
+        return kind is not None and kind[1].startswith(b"t5")
+    if source.folder is not None:
+        try:
+            config = json.loads((source.folder / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False  # loading it says what is wrong
+        return config.get("model_type") in ENCODER_DECODERS
+    transformers: Any = importlib.import_module("transformers")
+    with _quiet(transformers), _loading(source.name):
+        return bool(transformers.AutoConfig.from_pretrained(source.name).is_encoder_decoder)
 
 
 def weights_digest(source: Source) -> str:

@@ -5,9 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-__all__ = ["Capability", "Choice", "Loads", "Message", "Model", "Reply", "Request", "Token", "TokenUsage"]
+__all__ = [
+    "Attended",
+    "Capability",
+    "Choice",
+    "Loads",
+    "Message",
+    "Model",
+    "Reply",
+    "Request",
+    "Signal",
+    "Token",
+    "TokenUsage",
+]
 
-Capability = Literal["logprobs", "attention", "hidden_states", "prefix", "n_samples", "json_schema"]
+Capability = Literal["logprobs", "entropy", "attention", "hidden_states", "prefix", "n_samples", "json_schema"]
+Signal = Literal["entropy", "attention", "hidden"]
+"""What a model can tell of its inside; the capabilities of these are entropy, attention and hidden_states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +36,10 @@ class Request:
 
     `top_logprobs` asks for that many alternatives a token (0: no log-probabilities). `json_schema` is the schema
     as JSON text, so that a request stays hashable. `prefix` is the beginning of the reply, to be continued.
+
+    `signals` asks for what goes on inside the model while it writes; models without the capability leave it out. With
+    `max_tokens=0` such a model writes nothing and the reply's tokens are those of the prefix, with their signals.
+    `attention_of` then names spans of characters of the prefix whose attention to all before them is asked for.
     """
 
     messages: tuple[Message, ...]
@@ -33,15 +51,25 @@ class Request:
     top_logprobs: int = 0
     json_schema: str = ""
     prefix: str = ""
+    signals: frozenset[Signal] = frozenset()
+    attention_of: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One generated token, its log-probability, and its likeliest rivals."""
+    """One generated token, its log-probability, and its likeliest rivals.
+
+    `entropy` is that of the whole distribution the token was chosen from, in nats and at temperature 1. `attention` is
+    the most that a later token of the reply pays to it, in the last layer and as the mean over heads, with all that
+    was read in view: so the prompt has its part of every later token's attention. The last token has None, and a
+    token that ended the reply (an end token, one that completes a stop text) does not count as a later one.
+    """
 
     text: str
     logprob: float
     top: tuple[tuple[str, float], ...] = ()
+    entropy: float | None = None
+    attention: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +81,33 @@ class TokenUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class Attended:
+    """What spans of a prefix pay attention to: last layer, mean over heads and over the tokens of a span.
+
+    `text` is all that was read, as the model's chat template writes it, with the prefix at its end. `spans` are the
+    characters of its tokens in it. `weights` has a row for each span that was asked for, and a row a number for each
+    token before the span; what a row lacks to 1 goes to the span itself.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    weights: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """One sampled continuation: what was said, what was only thought, and why it ended."""
+    """One sampled continuation: what was said, what was only thought, and why it ended.
+
+    `hidden` is the state of the last token after the first half of the layers (16 of 32: `hidden_states[16]` in
+    transformers' count), where it was asked for; a token that ended the reply is not the last one.
+    """
 
     text: str
     reasoning: str = ""
     finish: Literal["stop", "length", "other"] = "stop"
     tokens: tuple[Token, ...] = ()
+    hidden: tuple[float, ...] = ()
+    attended: Attended | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,13 @@ import asyncio
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
-from hoptree.models.model import Capability, Reply, Request, Token, TokenUsage
+from hoptree.models.model import Attended, Capability, Choice, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
 __all__ = ["Rule", "ScriptedModel"]
@@ -30,7 +31,9 @@ class Rule:
     """Says `reply` (each of several in turn, the last one from then on) to a request that fits.
 
     `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it. `fault` is a
-    failure instead of a reply, for the first `times` requests. `logprob` is that of every token.
+    failure instead of a reply, for the first `times` requests. `logprob` is that of every token, or of each in turn
+    (the last one from then on); so are `entropy` and `attention`. `attended` is what words get of the attention of a
+    span that was asked for, `hidden` the state of the last token.
     """
 
     reply: str | list[str] = ""
@@ -40,8 +43,12 @@ class Rule:
     fault: str = ""
     times: int | None = None
     latency: float | None = None
-    logprob: float = -0.01
+    logprob: float | list[float] = -0.01
     finish: str = "stop"
+    entropy: float | list[float] | None = None
+    attention: float | list[float] | None = None
+    attended: dict[str, float] | None = None
+    hidden: list[float] | None = None
     served: int = field(default=0, init=False)
 
     def fits(self, step: str, text: str) -> bool:
@@ -53,9 +60,7 @@ class Rule:
 
 
 class ScriptedModel:
-    """Replies by step and pattern, first rule that fits; tokens are counted as words, roughly."""
-
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "prefix"})
+    """Replies by step and pattern, first rule that fits; tokens are words with the spaces before them."""
 
     def __init__(
         self, path: str = "", *, rules: list[Rule] | None = None, latency: float = 0.0, slots: int = 1024
@@ -73,6 +78,17 @@ class ScriptedModel:
             text = repr(rules)
         self.identity = f"scripted:{hashlib.sha256(text.encode()).hexdigest()}"
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Of the inside, what some rule tells."""
+        inside: dict[Capability, bool] = {
+            "entropy": any(rule.entropy is not None for rule in self.rules),
+            "attention": any(rule.attention is not None or rule.attended is not None for rule in self.rules),
+            "hidden_states": any(rule.hidden is not None for rule in self.rules),
+        }
+        told = (capability for capability, there in inside.items() if there)
+        return frozenset(("logprobs", "n_samples", "json_schema", "prefix", *told))
+
     async def generate(self, request: Request, *, step: str) -> Reply:
         text = request.messages[-1].content
         self.requests.append((step, text))
@@ -88,14 +104,53 @@ class ScriptedModel:
         if rule.fault:
             raise _FAULTS[rule.fault]
         said = rule.reply if isinstance(rule.reply, str) else rule.reply[min(turn, len(rule.reply) - 1)]
-        tokens = [Token(word, rule.logprob) for word in re.findall(r"\s*\S+", said)] if request.top_logprobs else []
-        choice = read_choice(said, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
         prompt = sum(message.content.count(" ") + 1 for message in request.messages)
+        if not request.max_tokens:
+            return Reply((_looked_at(rule, request),), TokenUsage(prompt + len(request.prefix.split())))
+        tokens = _tokens(rule, request, said) if request.top_logprobs or request.signals else ()
+        choice = read_choice(said, finish=rule.finish, tokens=tokens)  # type: ignore[arg-type]
+        if "hidden" in request.signals:
+            choice = replace(choice, hidden=tuple(rule.hidden or ()))
         usage = TokenUsage(prompt, 0, len(said.split()), len(choice.reasoning.split()))
         return Reply((choice,) * request.n, usage)
 
     async def aclose(self) -> None:
         return None
+
+
+def _tokens(rule: Rule, request: Request, text: str) -> tuple[Token, ...]:
+    entropy = rule.entropy if "entropy" in request.signals else None
+    attention = rule.attention if "attention" in request.signals else None
+    words = re.findall(r"\s*\S+", text)
+    return tuple(
+        Token(
+            word,
+            _turn(rule.logprob, number),
+            entropy=None if entropy is None else _turn(entropy, number),
+            attention=None if attention is None or number + 1 == len(words) else _turn(attention, number),
+        )
+        for number, word in enumerate(words)
+    )
+
+
+def _turn(given: float | Sequence[float], number: int) -> float:
+    return float(given) if isinstance(given, int | float) else float(given[min(number, len(given) - 1)])
+
+
+def _looked_at(rule: Rule, request: Request) -> Choice:
+    """The prefix word by word, and what is before each span that was asked for."""
+    tokens = _tokens(rule, request, request.prefix) if request.top_logprobs or request.signals else ()
+    hidden = tuple(rule.hidden or ()) if "hidden" in request.signals else ()
+    if not request.attention_of or rule.attended is None:
+        return Choice("", tokens=tokens, hidden=hidden)
+    before = "\n\n".join(message.content for message in request.messages) + "\n\n"
+    text = before + request.prefix
+    words = list(re.finditer(r"\S+", text))
+    weights = tuple(
+        tuple(rule.attended.get(word[0].strip(".,;:!?"), 0.0) for word in words if word.end() <= len(before) + start)
+        for start, _ in request.attention_of
+    )
+    return Choice("", tokens=tokens, hidden=hidden, attended=Attended(text, tuple(w.span() for w in words), weights))
 
 
 def _read_file(path: Path) -> str:
@@ -117,6 +172,7 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
             said = [rule.reply] if isinstance(rule.reply, str) else list(rule.reply)
             if not said or not all(isinstance(text, str) for text in said):
                 raise ValueError("a reply is a text or a list of texts")
+            _check_numbers(rule)
             if not isinstance(rule.latency, int | float | None):
                 raise ValueError("latency is a number of seconds")
             if rule.fault and rule.fault not in _FAULTS:
@@ -126,3 +182,17 @@ def _read_script(text: str, path: str, latency: float) -> tuple[list[Rule], floa
         raise InputError(
             f"The script {path} cannot be used: {error}.", 'It is {"replies": [{"step": …, "reply": …}]}.'
         ) from error
+
+
+def _check_numbers(rule: Rule) -> None:
+    for told in (rule.logprob, rule.entropy, rule.attention):
+        if not (isinstance(told, int | float | None) or _is_numbers(told)):
+            raise ValueError("logprob, entropy and attention are numbers, or lists of one for each token")
+    if not (rule.hidden is None or _is_numbers(rule.hidden)):
+        raise ValueError("hidden is a list of numbers")
+    if rule.attended and not (isinstance(rule.attended, dict) and _is_numbers([*rule.attended.values()])):
+        raise ValueError("attended gives words numbers")
+
+
+def _is_numbers(told: object) -> bool:
+    return isinstance(told, list) and bool(told) and all(isinstance(number, int | float) for number in told)

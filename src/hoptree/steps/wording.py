@@ -8,19 +8,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hoptree.graph.naming import fold
+from hoptree.sentences import sentences
 
-__all__ = ["Wording", "sentences"]
+__all__ = ["Wording"]
 
 # Scripts that write words without spaces: each character counts as a word.
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
-_END = re.compile(rf"[.!?…][\"'”’»)\]]*\s+(?=[\"'“‘«(\[]*([^\W_]))|[。！？](?=([{_UNSPACED}]))")
-_NOT_AN_END = re.compile(
-    r"(?:^|[\s(\"“.])(?:[^\W\d_]|mr|mrs|ms|dr|st|jr|sr|prof|rev|gen|col|capt|lt|sgt|gov|sen|hon|vs|ca|c|b|d"
-    r"|fl|r|bros|inc|ltd|co|corp|mt|ft|approx|esp|e\.g|i\.e|etc|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\Z",
-    re.IGNORECASE,
-)
-_BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|op)\Z", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"(?:^|[\s.])(?:[^\W\d_]|jr|sr|inc|ltd|co|corp|bros|st|no|vol)\.\Z", re.IGNORECASE)
 _ARTICLE = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)
 
@@ -28,21 +22,6 @@ _SHORT, _STEM = 3, 5
 
 Held = Literal[0, 1, 2]
 """How a text holds a name: not at all, its words here and there, or in a row."""
-
-
-def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a text on one line each; a full stop behind an initial or abbreviation ends none."""
-    text = " ".join(text.split())
-    found, begin = [], 0
-    for end in _END.finditer(text):
-        stop = end.start()
-        before, following = text[begin:stop], end[1] or end[2]
-        shortened = _NOT_AN_END.search(before) or (following.isdigit() and _BEFORE_A_NUMBER.search(before))
-        if following.islower() or (text[stop] == "." and shortened):
-            continue
-        found.append(text[begin : end.end()].strip())
-        begin = end.end()
-    return tuple(part for part in (*found, text[begin:].strip()) if part)
 
 
 @dataclass(frozen=True, slots=True)

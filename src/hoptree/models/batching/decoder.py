@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hoptree.models.batching.kv import Memory, Prefix, Reading, Step, Writing, aligned
 from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
 from hoptree.models.batching.prefixes import groups
 from hoptree.models.batching.rows import Row, fitting
+from hoptree.models.batching.signals import Watch
 
 __all__ = ["DecoderOnly"]
 
@@ -24,6 +25,8 @@ WORTH_A_PASS = 4096
 COMPARED_ROWS = 64
 # Beginnings that are remembered may take this part of the batch's tokens.
 REMEMBERED_PART = 8
+# Forced tokens of one pass: the scores of each are as many as the vocabulary has words.
+FORCED = 64
 
 
 class DecoderOnly:
@@ -41,6 +44,7 @@ class DecoderOnly:
         self._worth_a_pass = 0 if str(device) == "cpu" else WORTH_A_PASS
         self._portions = Portions(str(device))
         self._memory = Memory()
+        self._layers = int(model.config.get_text_config().num_hidden_layers)
 
     @property
     def held(self) -> int:
@@ -87,8 +91,42 @@ class DecoderOnly:
         columns = min(aligned(max(lengths) + 1), self._memory.width)
         positions = self._tensor(lengths)
         step = Writing(self._memory, torch.arange(top, device=self._device), positions, columns)
-        logits = self._pass(self._tensor(tokens)[:, None], positions[:, None], step)
-        return logits[self._tensor([row.place for row in rows])]
+        looking = [row for row in rows if "attention" in row.signals and len(row.output) > 1]
+        watch = self._watch([row.place for row in looking], positions[:, None]) if looking else None
+        asking = [row for row in rows if "hidden" in row.signals]
+        done = self._pass(self._tensor(tokens)[:, None], positions[:, None], step, watch, hidden=bool(asking))
+        if watch is not None:
+            for row, weights in zip(looking, watch.weights.cpu(), strict=True):
+                row.note_attention(weights, len(row.output) - 1)
+        for row in asking:
+            row.hidden = self._half_way(done)[row.place]
+        return done.logits[:, -1][self._tensor([row.place for row in rows])]
+
+    def force(self, row: Row) -> Iterator[Any]:
+        assert row.forced is not None
+        fed = [*row.prompt[-1:], *row.forced]
+        for start in range(0, len(fed), FORCED):
+            part = fed[start : start + FORCED]
+            at = row.read - 1 + start
+            positions = torch.arange(at, at + len(part), device=self._device)[None]
+            known = self._memory.copied(row.place, at) if at else None
+            step = Reading(self._memory, self._tensor([row.place]), known)
+            watch = self._watch([0], positions) if "attention" in row.signals or row.looking else None
+            hidden = "hidden" in row.signals
+            done = self._pass(self._tensor([part]), positions, step, watch, scores=len(part), hidden=hidden)
+            if watch is not None:
+                # The first token that is fed is the prompt's last, and no part of the reply.
+                row.note_attention(watch.weights[0].cpu()[0 if start else 1 :], max(0, start - 1))
+            if hidden:
+                row.hidden = self._half_way(done)[0]
+            yield done.logits[0, : len(row.forced) - start]
+
+    def _watch(self, places: list[int], positions: Any) -> Watch:
+        numbers = self._tensor(places)
+        return Watch(self._layers - 1, numbers, positions[numbers])
+
+    def _half_way(self, done: Any) -> Any:
+        return done.hidden_states[self._layers // 2][:, -1]
 
     def _resize(self, places: int, width: int, running: Sequence[Row]) -> None:
         self._memory.resize(places, width, [row.place for row in running])
@@ -136,17 +174,28 @@ class DecoderOnly:
                 found.setdefault((), []).extend(found.pop(shared))
         return found
 
-    def _pass(self, tokens: Any, positions: Any, step: Step) -> Any:
+    def _pass(
+        self,
+        tokens: Any,
+        positions: Any,
+        step: Step,
+        watch: Watch | None = None,
+        *,
+        scores: int = 1,
+        hidden: bool = False,
+    ) -> Any:
+        """One pass through the weights; `scores` is for how many of the last tokens those of a next one are told."""
         self._memory.step = step
-        done = self._model(
+        return self._model(
             input_ids=tokens,
             position_ids=positions,
             past_key_values=self._memory,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=scores,
+            output_hidden_states=hidden,
             hoptree_step=step,
+            hoptree_watch=watch,
         )
-        return done.logits[:, -1]
 
     def _begin(self, shared: tuple[int, ...], older: list[Row]) -> tuple[int, ...]:
         """Remember a beginning unless most of it is known: from a row that has read it, else by reading it now.

@@ -88,6 +88,16 @@ class EncoderDecoder:
         places = {row: place for place, row in enumerate(self._block.rows)}
         return torch.cat(scores)[self._tensor([places[row] for row in rows])]
 
+    def force(self, row: Row) -> Iterator[Any]:
+        assert row.forced is not None
+        states = next(states for new, states in self._new if new is row)
+        self._new = [pair for pair in self._new if pair[0] is not row]
+        if row.forced:
+            tokens = self._tensor([[*row.begin, *row.forced[:-1]]])
+            with self._at(torch.arange(tokens.shape[1], device=self._device)[None]):
+                done = self._model(encoder_outputs=(states[None],), decoder_input_ids=tokens, use_cache=False)
+            yield done.logits[0, len(row.begin) - 1 :]
+
     def _leave(self, rows: Sequence[Row], *, at_once: bool = False) -> None:
         """Let go of all rows but these, if they are enough for the others to be moved together."""
         if self._block is None:

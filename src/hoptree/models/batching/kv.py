@@ -7,7 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["ATTENTION", "Memory", "Prefix", "Reading", "Step", "Writing", "aligned", "register_attention"]
+__all__ = [
+    "ATTENTION",
+    "Memory",
+    "Prefix",
+    "Reading",
+    "Step",
+    "Watches",
+    "Writing",
+    "aligned",
+    "mask_of",
+    "register_attention",
+]
 
 # Untyped, and only imported where a model of transformers is used.
 torch: Any = importlib.import_module("torch")
@@ -43,6 +54,12 @@ class Step(Protocol):
     def attend(
         self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None
     ) -> Tensor: ...
+
+
+class Watches(Protocol):
+    """Who is shown the queries and keys of every layer of a pass."""
+
+    def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None: ...
 
 
 class Memory:
@@ -147,7 +164,7 @@ class Reading:
         else:
             if window not in self._masks:
                 positions = torch.arange(seen - new, seen, device=query.device)
-                self._masks[window] = _mask(positions, seen, window, query.dtype)
+                self._masks[window] = mask_of(positions, seen, window, query.dtype)
             out = attention(query, keys, values, attn_mask=self._masks[window], scale=scaling)
         return out.transpose(1, 2).contiguous()
 
@@ -171,7 +188,7 @@ class Writing:
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None) -> Tensor:
         if window not in self._masks:
-            self._masks[window] = _mask(self.lengths, self.columns, window, query.dtype)[:, None, None]
+            self._masks[window] = mask_of(self.lengths, self.columns, window, query.dtype)[:, None, None]
         # The heads that share keys stand in the place of further queries, so that no key is copied for them.
         rows, heads, _, size = query.shape
         query = query.reshape(rows, keys.shape[1], heads // keys.shape[1], size)
@@ -188,7 +205,7 @@ def _behind(prefix: Tensor, new: Tensor) -> Tensor:
     return torch.cat([prefix[None].expand(new.shape[0], -1, -1, -1), new], dim=2)
 
 
-def _mask(positions: Tensor, columns: int, window: int | None, dtype: Any) -> Tensor:
+def mask_of(positions: Tensor, columns: int, window: int | None, dtype: Any) -> Tensor:
     """What is added to the scores of `columns` keys, for a query at each of `positions`."""
     where = torch.arange(aligned(columns), device=positions.device)[None]
     hidden = where > positions[:, None]
@@ -214,6 +231,9 @@ def _attend(
     scaling: float | None = None,
     sliding_window: int | None = None,
     hoptree_step: Step,
+    hoptree_watch: Watches | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
+    if hoptree_watch is not None:
+        hoptree_watch.see(module.layer_idx, query, key, scaling, sliding_window)
     return hoptree_step.attend(query, key, value, scaling, sliding_window), None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,7 +38,13 @@ class Passes(Protocol):
         """See to it that rows can write one more token; how many of them, from the first on, is told."""
 
     def write(self, rows: Sequence[Row]) -> Any:
-        """The scores of every row's next token, in the order of the rows, which have all joined."""
+        """The scores of every row's next token, in the order of the rows, which have all joined.
+
+        What rows asked to be told of the pass itself is noted in them.
+        """
+
+    def force(self, row: Row) -> Iterator[Any]:
+        """The scores from which each forced token of a row that has joined would be chosen, in portions."""
 
     def clear(self) -> None:
         """Forget every row."""

@@ -9,21 +9,28 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hoptree.models.batching.kv import aligned
+from hoptree.models.batching.signals import entropies, most_attended
+from hoptree.models.model import Signal
 
-__all__ = ["Logprobs", "Row", "fitting", "next_tokens"]
+__all__ = ["Logprobs", "Row", "fitting", "next_tokens", "note_scores"]
 
 torch: Any = importlib.import_module("torch")
 
 # Columns kept for what a row will write; it gets more when it needs them.
 AHEAD = 128
+# Distributions that are looked at together: each is as long as the vocabulary, and a few copies are made of it.
+TOGETHER = 64
+# Signals that the pass over the last token tells too.
+_OF_THE_LAST: frozenset[Signal] = frozenset(("attention", "hidden"))
 
 
 @dataclass(frozen=True, slots=True)
 class Logprobs:
-    """The log-probability of a chosen token, and the likeliest tokens with theirs, best first."""
+    """The log-probability of a chosen token, the likeliest tokens with theirs, best first, and the entropy of all."""
 
     chosen: float
     top: tuple[tuple[int, float], ...]
+    entropy: float | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +39,8 @@ class Row:
 
     `ends` is asked after each token whether the tokens so far complete the reply. `place` is the row's place in the
     batch's memory, `cached` how many tokens of its prompt had been read for another row. Where an encoder reads the
-    prompt, `begin` is what the decoder is given before the reply.
+    prompt, `begin` is what the decoder is given before the reply. A row with `forced` tokens writes none: it is read
+    with them in one go, as if they were its reply, and `looking` names those whose attention to all before is kept.
     """
 
     prompt: list[int]
@@ -42,12 +50,20 @@ class Row:
     top: int = 0
     ends: Callable[[list[int]], bool] | None = None
     begin: list[int] = field(default_factory=list)
+    signals: frozenset[Signal] = frozenset()
+    forced: list[int] | None = None
+    looking: Sequence[range] = ()
     future: Future[None] = field(default_factory=Future)
     output: list[int] = field(default_factory=list)
     logprobs: list[Logprobs] = field(default_factory=list)
     finish: Literal["stop", "length"] = "length"
+    complete: bool = False
     cached: int = 0
     place: int = -1
+    hidden: Any = None
+    looks: list[Any] = field(default_factory=list)
+    _attention: Any = None
+    _watched: int = 0
     _draws: list[float] = field(default_factory=list)
 
     @property
@@ -83,7 +99,12 @@ class Row:
     @property
     def width(self) -> int:
         """The columns the row needs for now."""
-        return aligned(min(self.longest, self.length + AHEAD))
+        return aligned(min(self.longest, self.length + max(AHEAD, len(self.forced or ()))))
+
+    @property
+    def attention(self) -> list[float]:
+        """The most that later tokens pay to each token that has a later one."""
+        return [] if self._watched < 2 else self._attention[: self._watched - 1].tolist()
 
     def draw(self) -> float:
         """A number from 0 to 1 for the next token, from the row's own generator: no other row can change it."""
@@ -93,12 +114,39 @@ class Row:
         return self._draws[len(self.output)]
 
     def add(self, token: int, end_tokens: frozenset[int]) -> bool:
-        """Take the next token; True if it is the last."""
+        """Take the next token; True if the row is done.
+
+        One that was cut off and tells what it looks at stays for a pass over its last token, which writes no more.
+        """
+        if self.complete:
+            return True
         self.output.append(token)
         if token in end_tokens or (self.ends is not None and self.ends(self.output)):
             self.finish = "stop"
             return True
-        return len(self.output) >= self.max_tokens
+        self.complete = len(self.output) >= self.max_tokens
+        return self.complete and _OF_THE_LAST.isdisjoint(self.signals)
+
+    def begin_again(self) -> None:
+        """Forget what forced tokens told so far."""
+        self.logprobs.clear()
+        self.looks = [None] * len(self.looking)
+        self._attention, self._watched = None, 0
+
+    def note_attention(self, weights: Any, first: int) -> None:
+        """Take what tokens of the reply, from `first` on, pay to all that was read."""
+        if not len(weights):
+            return
+        if self._attention is None:
+            self._attention = torch.zeros(self.max_tokens)
+        self._watched = first + len(weights)
+        earlier = self._attention[: self._watched - 1]
+        end = self.read + self._watched - 1
+        torch.maximum(earlier, most_attended(weights[:, self.read : end], first), out=earlier)
+        for number, span in enumerate(self.looking):
+            for token in range(max(first, span.start), min(self._watched, span.stop)):
+                part = weights[token - first, : self.read + span.start] / len(span)
+                self.looks[number] = part if token == span.start else self.looks[number] + part
 
 
 def fitting(rows: Sequence[Row], tokens: int) -> int:
@@ -111,15 +159,21 @@ def fitting(rows: Sequence[Row], tokens: int) -> int:
     return len(rows)
 
 
-def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int]:
-    """The next token of each row, whose scores stand in the same order; log-probabilities go to the rows that ask."""
-    chosen: list[int] = logits.argmax(-1).tolist()
-    if sampled := [number for number, row in enumerate(rows) if row.temperature > 0]:
+def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
+    """The next token of each row, whose scores stand in the same order; None where these are no numbers.
+
+    What rows asked to be told of the scores is noted in them.
+    """
+    best = logits.max(-1)
+    chosen: list[int] = best.indices.tolist()
+    if sampled := [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]:
         for number, token in zip(sampled, _sampled(logits, rows, sampled), strict=True):
             chosen[number] = token
-    if asking := [number for number, row in enumerate(rows) if row.top]:
-        _note_logprobs(logits, rows, asking, chosen)
-    return chosen
+    if asking := [number for number, row in enumerate(rows) if (row.top or row.signals) and not row.complete]:
+        picked = logits if len(asking) == len(rows) else logits[torch.tensor(asking, device=logits.device)]
+        note_scores(picked, [rows[number] for number in asking], [chosen[number] for number in asking])
+    usable: list[bool] = best.values.isfinite().tolist()
+    return [token if good else None for token, good in zip(chosen, usable, strict=True)]
 
 
 def _sampled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
@@ -135,13 +189,23 @@ def _sampled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
     return tokens
 
 
-def _note_logprobs(logits: Any, rows: Sequence[Row], numbers: list[int], chosen: list[int]) -> None:
-    logprobs = logits[torch.tensor(numbers, device=logits.device)].float().log_softmax(-1)
-    tokens = torch.tensor([[chosen[number]] for number in numbers], device=logits.device)
-    best = logprobs.topk(min(max(rows[number].top for number in numbers), logprobs.shape[1]))
-    found = zip(
-        numbers, logprobs.gather(1, tokens)[:, 0].tolist(), best.indices.tolist(), best.values.tolist(), strict=True
-    )
-    for number, logprob, rivals, values in found:
-        top = tuple(zip(rivals, values, strict=True))[: rows[number].top]
-        rows[number].logprobs.append(Logprobs(logprob, top))
+def note_scores(logits: Any, rows: Sequence[Row], chosen: Sequence[int]) -> None:
+    """Note in each row what it asked to be told of the scores from which a token was chosen."""
+    for start in range(0, len(rows), TOGETHER):
+        part = slice(start, start + TOGETHER)
+        logprobs = logits[part].float().log_softmax(-1)
+        tokens = torch.tensor(chosen[part], device=logits.device)[:, None]
+        best = logprobs.topk(min(max(row.top for row in rows[part]), logprobs.shape[1]))
+        asked = any("entropy" in row.signals for row in rows[part])
+        told = entropies(logprobs).tolist() if asked else [None] * len(rows[part])
+        found = zip(
+            rows[part],
+            logprobs.gather(1, tokens)[:, 0].tolist(),
+            best.indices.tolist(),
+            best.values.tolist(),
+            told,
+            strict=True,
+        )
+        for row, logprob, rivals, values, entropy in found:
+            top = tuple(zip(rivals, values, strict=True))[: row.top]
+            row.logprobs.append(Logprobs(logprob, top, entropy if "entropy" in row.signals else None))

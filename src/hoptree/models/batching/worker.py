@@ -12,7 +12,7 @@ from typing import Any
 
 from hoptree.errors import EndpointError, HoptreeError, ModelError
 from hoptree.models.batching.passes import Passes
-from hoptree.models.batching.rows import Row, next_tokens
+from hoptree.models.batching.rows import Row, next_tokens, note_scores
 
 __all__ = ["Batcher"]
 
@@ -96,17 +96,53 @@ class Batcher:
     def _step(self) -> None:
         if joining := self._joining():
             self._join(joining)
+        for row in [row for row in self._live if row.forced is not None]:
+            if not self._force(row):
+                return
         if not self._live:
             return
         self._make_room_to_write()
         tokens = next_tokens(self._passes.write(self._live).float(), self._live)
         still: list[Row] = []
+        failed: list[Row] = []
         for row, token in zip(self._live, tokens, strict=True):
-            if row.add(token, self._end_tokens):
+            if token is None:
+                failed.append(row)
+            elif row.add(token, self._end_tokens):
                 _settle(row)
             else:
                 still.append(row)
         self._live = still
+        if failed:
+            self._give_up(failed)
+
+    def _force(self, row: Row) -> bool:
+        """Read what a row is to have written, and note what it asked to be told of it; False if it was given up."""
+        assert row.forced is not None
+        row.begin_again()
+        for logits in self._passes.force(row):
+            known = len(row.logprobs)
+            tokens = row.forced[known : known + len(logits)]
+            note_scores(logits, [row] * len(tokens), tokens)
+            if not logits.amax(-1).isfinite().all():
+                self._live.remove(row)
+                self._give_up([row])
+                return False
+        self._live.remove(row)
+        _settle(row)
+        return True
+
+    def _give_up(self, rows: list[Row]) -> None:
+        """End rows whose scores are no numbers; the others, which are still live, begin again beside nothing of them.
+
+        What is no number stays so even if it counts nothing, and would spread to whoever gets its place in memory.
+        """
+        self._passes.clear()
+        with self._changed:
+            self._waiting.extendleft(reversed(self._live))
+            self._live = []
+        for row in rows:
+            _settle(row, _no_numbers())
 
     def _joining(self) -> list[Row]:
         """Those at the head of the queue for which there is room, if they are enough or have waited long enough."""
@@ -190,6 +226,13 @@ def _broken(error: Exception) -> ModelError:
     )
     failure.__cause__ = error
     return failure
+
+
+def _no_numbers() -> ModelError:
+    return EndpointError(
+        "The model's scores for the next token are no numbers.",
+        "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
+    )
 
 
 def _too_long(row: Row, tokens: int) -> ModelError:

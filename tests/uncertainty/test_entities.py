@@ -1,0 +1,57 @@
+"""MIND's confidence in a name, and where the name is found."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoptree.models.model import Token
+from hoptree.uncertainty import confidence, entity_confidence, mentions
+
+
+def test_names_are_found_by_their_words() -> None:
+    text = "Émile Chautard's wife knew emile\nchautard; Chautardson did not. J. R. R. Tolkien did."
+    assert [text[start:end] for start, end in mentions("Emile Chautard", text)] == ["Émile Chautard", "emile\nchautard"]
+    assert [text[start:end] for start, end in mentions("J.R.R. Tolkien", text)] == []
+    assert [text[start:end] for start, end in mentions("J. R. R. Tolkien", text)] == ["J. R. R. Tolkien"]
+    assert mentions("Chautard's wife", text) == ((6, 21),)
+    assert mentions("", text) == mentions("...", text) == mentions("Rome", "") == ()
+
+
+def test_equation_4() -> None:
+    # max of 1/2 + 0.2 and 1/4 + 0.6
+    assert confidence([(1.0, 1.0), (3.0, 3.0)]) == pytest.approx(0.85)
+    assert confidence([(1.0, 1.0), (3.0, 3.0)], gamma=2.0, delta=0.1) == pytest.approx(1.1)
+    assert confidence([(1.0, None)]) == confidence([(1.0, math.nan)]) == pytest.approx(0.7)
+    assert confidence([(None, 1.0), (math.nan, 1.0)]) is None and confidence([]) is None
+
+
+TEXT = "So it is Rome. Jean Bretagne knew Jean Bretagne"
+TOKENS = [
+    Token(text, -1.0, (), entropy, attention)
+    for text, entropy, attention in [
+        *[("So", 0.0, 5.0), (" it", 0.0, 5.0), (" is", 0.0, 5.0), (" Rome", 1.0, 5.0), (".", 0.0, 5.0)],
+        *[(" Jean", 3.0, 0.1), (" Bret", 1.0, 0.1), ("agne", 0.25, 0.0), (" knew", 0.0, 0.1)],
+        *[(" Jean", 0.0, 0.2), (" Bretagne", 0.0, None)],
+    ]
+]
+
+
+def test_a_name_counts_where_it_first_stands() -> None:
+    # Attention of the second sentence has a mean of 0.1, so that a is 1, 1, 0 for the tokens of the first mention.
+    assert entity_confidence("Jean Bretagne", TEXT, TOKENS) == pytest.approx(max(1 / 4 + 0.2, 1 / 2 + 0.2, 1 / 1.25))
+    assert entity_confidence("jean bretagne", TEXT, TOKENS, delta=1.0) == pytest.approx(1 / 2 + 1)
+    assert entity_confidence("Rome", TEXT, TOKENS) == pytest.approx(1 / 2 + 0.2)
+    assert entity_confidence("Berlin", TEXT, TOKENS) is None
+    assert entity_confidence("Rome", "Rome", [Token("Rome", -1.0)]) is None
+    assert entity_confidence("Rome", "Rome", []) is None
+
+
+@given(st.text(max_size=10), st.text(max_size=60))
+def test_mentions_stand_in_order(entity: str, text: str) -> None:
+    for start, end in mentions(entity, text):
+        assert 0 <= start < end <= len(text)
+    assert entity_confidence(entity, text, [Token(text, math.nan, (), math.nan, math.nan)]) is None
