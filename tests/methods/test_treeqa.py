@@ -45,7 +45,7 @@ NO_PAGES = Pages()
 
 def test_supported_hypotheses_stay_and_children_are_validated_after_them() -> None:
     run = Run(rules(validate=verdict(True, "T1", "F1")))
-    assert run.steps == ["build", "validate", "validate", "final"]
+    assert run.steps == ["build", "mentions", "validate", "mentions", "validate", "final"]
     (landing,) = run.tops
     (president,) = landing.children
     assert [(one.id, one.verdict, one.struck) for one in (landing, president)] == [
@@ -59,7 +59,7 @@ def test_supported_hypotheses_stay_and_children_are_validated_after_them() -> No
 
 def test_a_rebuilt_node_is_not_validated_again_and_its_new_children_are() -> None:
     run = Run(rules(refutes(LANDING)))
-    assert run.steps == ["build", "validate", "rebuild", "validate", "final"]
+    assert run.steps == ["build", "mentions", "validate", "rebuild", "mentions", "validate", "final"]
     validated = [text.rpartition("Question: ")[2].splitlines()[0] for text in run.texts("validate")]
     assert validated == [LANDING, PRESIDENT], "neither the rebuilt node again, nor the old child"
     (landing,) = run.tops
@@ -115,14 +115,14 @@ def test_unknown_in_any_shape_is_never_supported(reply: str) -> None:
 
 def test_without_any_evidence_there_are_two_validations_one_clue_and_no_call_for_a_verdict() -> None:
     run = Run(rules(build=tree(node(LANDING, "Apollo 8"))), graph=EMPTY, pages=NO_PAGES)
-    assert Counter(run.steps) == {"build": 1, "clue": 1, "final": 1}
+    assert Counter(run.steps) == {"build": 1, "mentions": 2, "clue": 1, "final": 1}
     assert run.verdicts(1) == ["unknown", "unknown"] and run.node(0)["validations"] == 2
     assert [event["asked"] for event in run.of("decision", kind="verdict")] == [False, False]
 
 
 def test_unknown_twice_keeps_the_node_and_goes_on_to_its_children() -> None:
     run = Run(rules(Rule(verdict("unknown"), step="validate", contains=LANDING)))
-    assert Counter(run.steps) == {"build": 1, "validate": 3, "clue": 1, "relations": 1, "final": 1}
+    assert Counter(run.steps) == {"build": 1, "mentions": 3, "validate": 3, "clue": 1, "relations": 1, "final": 1}
     assert [run.verdicts(number) for number in (1, 2)] == [["unknown", "unknown"], ["supported"]]
     assert run.node(1)["source"] == "internal" and run.node(1)["clues"] == ["Apollo 14"]
 
@@ -326,8 +326,8 @@ def test_the_conflict_reason_can_be_a_call_of_its_own() -> None:
     said = json.dumps({"isTrue": False, "fact_sufficient": True, "ref": ["T1"]})
     refuted = Rule(said, step="validate", contains=LANDING)
     run = Run(rules(refuted), reason="separate")
-    assert run.steps == ["build", "validate", "reason", "rebuild", "validate", "final"]
-    assert "correct_answer" not in run.model.requests[1][1]
+    assert run.steps == ["build", "mentions", "validate", "reason", "rebuild", "mentions", "validate", "final"]
+    assert "correct_answer" not in run.texts("validate")[0]
     assert "Why it is wrong: It was Apollo 14.\nCorrect answer: Apollo 14" in run.texts("rebuild")[0]
 
 
@@ -442,10 +442,10 @@ def test_a_node_tells_all_that_the_papers_tables_need() -> None:
     assert [one["verdict"] for one in record["attempts"]] == ["unknown", "supported"]
     assert record["clues"] == ["Apollo 14"] and record["attempts"][1]["passages"]
     assert (
-        set(record["stages"]) == {"validate", "clue", "relations"}
+        set(record["stages"]) == {"mentions", "validate", "clue", "relations"}
         and sum(record["stages"].values()) == record["tokens"]
     )
-    assert set(run.node(1)["stages"]) == {"validate", "rebuild"}
+    assert set(run.node(1)["stages"]) == {"mentions", "validate", "rebuild"}
 
 
 def test_looking_into_the_graph_is_traced_and_counted() -> None:

@@ -84,7 +84,7 @@ def rules(
 ) -> list[Rule]:
     """A rule a step, after those that come first; by default every hypothesis is supported."""
     steps = {"build": build, "validate": validate, "clue": clue, "rebuild": rebuild, "reason": reason}
-    steps |= {"final": final, "direct": direct, "entities": "[1][2][3]", "relations": "[1][2][3]"}
+    steps |= {"final": final, "direct": direct, "mentions": "[]", "entities": "[1][2][3]", "relations": "[1][2][3]"}
     return [*first, *(Rule(reply, step=step, latency=latency) for step, reply in steps.items())]
 
 

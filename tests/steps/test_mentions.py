@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.methods.small_knowledge import SmallGraph
 
 from hoptree.graph.facts import Entity
 from hoptree.graph.linking import Candidate
@@ -16,7 +17,16 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
 from hoptree.steps.link import Linker
-from hoptree.steps.mentions import MentionLinker, find_entities, keep_entities, read_mentions, united
+from hoptree.steps.mentions import (
+    GraphNames,
+    MentionLinker,
+    Titles,
+    find_entities,
+    keep_entities,
+    read_mentions,
+    united,
+)
+from hoptree.values import Passage
 
 ENTITIES = [Entity(f"Q{number}", f"thing {number}") for number in range(1, 20)]
 
@@ -24,14 +34,15 @@ ENTITIES = [Entity(f"Q{number}", f"thing {number}") for number in range(1, 20)]
 class Listed:
     """Candidates of a table."""
 
-    def __init__(self, text: Sequence[int], **mentions: Sequence[int]) -> None:
-        self._text, self._mentions = text, mentions
+    def __init__(self, text: Sequence[int], *, score: float = 1.0, **mentions: Sequence[int]) -> None:
+        self._text, self._mentions, self._score = text, mentions, score
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         return tuple(Candidate(ENTITIES[number - 1], 1.0) for number in self._text)[:limit]
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        return tuple(Candidate(ENTITIES[number - 1], 1.0) for number in self._mentions.get(mention, ()))[:limit]
+        found = self._mentions.get(mention, ())
+        return tuple(Candidate(ENTITIES[number - 1], self._score) for number in found)[:limit]
 
 
 def context(**replies: str) -> Context:
@@ -76,8 +87,14 @@ def test_candidates_of_the_text_and_of_the_names_are_united() -> None:
     found = asyncio.run(find_entities(ctx, Listed([1, 2, 3], one=[4, 2], two=[5]), "who?"))
     assert found.mentions == ("one", "two", "nobody")
     assert (ids(found.linker), ids(found.model)) == (["Q1", "Q2", "Q3"], ["Q4", "Q5", "Q2"])
-    assert ids(found.union) == ["Q1", "Q4", "Q2", "Q5", "Q3"]
+    assert ids(found.union) == ["Q1", "Q2", "Q3", "Q4", "Q5"]
     assert united() == united([], []) == ()
+
+
+def test_what_shares_only_some_words_with_a_name_adds_nothing() -> None:
+    ctx = context(mentions='["one"]')
+    found = asyncio.run(find_entities(ctx, Listed([1], score=0.4, one=[4, 2]), "who?"))
+    assert ids(found.model) == ["Q4", "Q2"] and ids(found.union) == ["Q1"]
 
 
 def test_the_model_keeps_the_most_relevant_in_its_order() -> None:
@@ -99,9 +116,63 @@ def test_where_there_are_no_more_than_wanted_nobody_is_asked() -> None:
 
 
 def test_a_mention_linker_is_a_linker() -> None:
-    linker: Linker = MentionLinker(Listed([1, 2], one=[3]))
-    ctx = context(mentions='["one"]', entities="[2]")
+    linker: Linker = MentionLinker(lambda ctx, node: Listed([1, 2], one=[3]))
+    ctx = context(mentions='["one"]', entities="[3]")
     assert ids(asyncio.run(linker.link(ctx, "who?", keep=1))) == ["Q3"]
+
+
+def linked(candidates: Listed, *, ahead: bool, keep: int = 1) -> tuple[list[str], list[str], list[object]]:
+    """The entities that are kept, the steps it took, and the decision that is recorded."""
+    model = ScriptedModel(rules=[Rule('["one"]', step="mentions"), Rule("[2]", step="entities")])
+    ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
+    kept = asyncio.run(MentionLinker(lambda ctx, node: candidates, ahead=ahead).link(ctx, "who?", keep=keep))
+    told = [event["candidates"] for event in ctx.trace.events if event.get("kind") == "linked"]
+    return ids(kept), sorted(step for step, _ in model.requests), told
+
+
+@pytest.mark.parametrize(
+    ("one", "calls"), [([2, 1], ["entities", "mentions"]), ([3], ["entities", "entities", "mentions"])]
+)
+def test_ahead_of_the_names_the_same_entities_are_kept(one: list[int], calls: list[str]) -> None:
+    """Where the names add something, the choice that was begun without them is made again."""
+    ahead, after = (linked(Listed([1, 2], one=one), ahead=ahead) for ahead in (True, False))
+    assert ahead[0] == after[0] == ["Q2"] and ahead[2] == after[2] and len(ahead[2]) == 1
+    assert [f"treeqa/{step}" for step in calls] == ahead[1] and len(after[1]) == 2
+
+
+def test_nothing_is_chosen_ahead_where_all_are_kept() -> None:
+    assert linked(Listed([1, 2]), ahead=True, keep=3)[1] == ["treeqa/mentions"]
+
+
+class Library:
+    """A corpus of titles."""
+
+    kind = identity = "library"
+    remote = False
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        titles = ["Marie Curie", "Warsaw", "Radium"]
+        return tuple(Passage(title, title, "…") for title in titles if (where or {}).get("title") == title)[:k]
+
+    async def aclose(self) -> None:
+        return None
+
+
+def test_without_a_graph_titles_are_the_entities() -> None:
+    model = ScriptedModel(rules=[Rule('["Radium", "Nowhere"]', step="mentions")])
+    ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"), retriever=Library())
+    kept = asyncio.run(MentionLinker(Titles).link(ctx, "Was Marie Curie born in Warsaw?", keep=3))
+    assert [one.page for one in kept] == ["Marie Curie", "Warsaw", "Radium"]
+
+
+def test_a_graph_without_an_index_is_asked_for_names_as_they_are() -> None:
+    graph = SmallGraph(("Marie Curie", "born in", "Warsaw"), ("Radium", "symbol", "Ra"))
+    model = ScriptedModel(rules=[Rule('["Radium", "Nowhere"]', step="mentions")])
+    ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"), graph=graph)
+    assert not ctx.names_indexed
+    kept = asyncio.run(MentionLinker(GraphNames).link(ctx, "Was Marie Curie born in Warsaw?", keep=3))
+    assert [one.label for one in kept] == ["Marie Curie", "Warsaw", "Radium"]
+    assert {"Radium", "Nowhere"} < {event["name"] for event in ctx.trace.events if event["event"] == "entities"}
 
 
 def test_what_a_graph_says_cannot_break_a_line_of_the_prompt() -> None:

@@ -63,7 +63,8 @@ def test_the_rules_of_the_verdict(reply: str, label: str) -> None:
 def test_a_refuted_verdict_tells_why_and_what_is_right() -> None:
     said = read('{"isTrue": false, "reason": "It is Nusantara now.", "correct_answer": "Nusantara", "ref": ["T1"]}')
     assert (said.reason, said.correction, said.references) == ("It is Nusantara now.", "Nusantara", ("T1",))
-    assert read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}') == Verdict("supported")
+    said = read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}')
+    assert said == Verdict("supported", stated="Jakarta"), "what is right is no correction then"
 
 
 NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)

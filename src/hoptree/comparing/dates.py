@@ -6,7 +6,7 @@ import calendar
 import re
 from dataclasses import dataclass
 
-__all__ = ["Date", "read_date", "read_dates"]
+__all__ = ["Date", "date_spans", "read_date", "read_dates"]
 
 ABOUT = 5
 """Years that "about 1920" may be off to either side."""
@@ -80,20 +80,28 @@ _OPEN = re.compile(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to)\s*$
 
 def read_dates(text: str) -> tuple[Date, ...]:
     """All dates in the text, in its order; what is open to one side ("before 1920") is left out."""
-    taken: list[tuple[int, int]] = []
-    found: list[tuple[int, Date]] = []
+    return tuple(
+        _rough(date) if _ABOUT.search(text[:start]) else date
+        for (start, _), date in _found(text)
+        if not _OPEN.search(text[:start])
+    )
+
+
+def date_spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Where the dates in the text begin and end."""
+    return tuple(span for span, _ in _found(text))
+
+
+def _found(text: str) -> list[tuple[tuple[int, int], Date]]:
+    found: list[tuple[tuple[int, int], Date]] = []
     for form in _FORMS:
         for match in form.finditer(text):
-            if any(match.start() < end and start < match.end() for start, end in taken):
+            if any(match.start() < end and start < match.end() for (start, end), _ in found):
                 continue
             date = _date({name: value for name, value in match.groupdict().items() if value})
-            if date is None:
-                continue
-            taken.append(match.span())
-            before = text[: match.start()]
-            if not _OPEN.search(before):
-                found.append((match.start(), _rough(date) if _ABOUT.search(before) else date))
-    return tuple(date for _, date in sorted(found, key=lambda pair: pair[0]))
+            if date is not None:
+                found.append((match.span(), date))
+    return sorted(found, key=lambda pair: pair[0])
 
 
 def read_date(text: str) -> Date | None:

@@ -15,6 +15,7 @@ from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
 from hoptree.steps.evidence import show_passages
+from hoptree.steps.glances import glances
 from hoptree.steps.ground import grounded
 from hoptree.steps.summarise import summarise_chain
 from hoptree.tree import Node, Plan, resolve
@@ -26,10 +27,6 @@ _CITED = 2
 """Passages a sub-answer brings to the last reading."""
 _FURTHER = 3
 """Passages the last reading sees beyond those the question itself finds."""
-_NARROW = 3
-"""Passages of a reading that little distracts."""
-_WHOLE = 1000
-"""The order of an answer to the question itself, which counts more than one to any part of it."""
 Attempt = Callable[[str, Node], Awaitable[Answer]]
 """One way to answer a node's completed question."""
 
@@ -165,13 +162,7 @@ class _Careful:
         if not (self._guess and self._read):
             return []
         self._own = await self._search(self._question)
-        glances = ((self._own[:_NARROW], "read"), (self._own, "read_asked_first"))
-        answers = await together(
-            answer_from(self._ctx, self._question, passages, prompt=prompt, titles=True, logprobs=self._sure)
-            for passages, prompt in glances
-        )
-        self._ctx.propose(surest(self._ctx, answers, when="own"), order=_WHOLE)
-        return answers
+        return await glances(self._ctx, self._question, self._own)
 
     async def _look_up(self, asked: str, node: Node) -> Answer:
         passages = await self._search(asked, node)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hoptree.comparing.dates import date_spans, read_date
 from hoptree.graph.facts import Fact
 from hoptree.runtime.context import Context
 from hoptree.steps.evidence import show_passages
+from hoptree.steps.ground import grounded
 from hoptree.steps.parse import question_key
-from hoptree.values import Passage
+from hoptree.values import Answer, Passage
 
 __all__ = ["NOTHING", "Cited", "EvidenceBox", "read_references"]
 
@@ -58,6 +60,16 @@ class EvidenceBox:
         texts = [_line(ctx, f"T{n}", one) for n, one in enumerate(self.passages, 1)]
         return "\n".join(texts) or NOTHING, "\n".join(_line(ctx, one.id, one) for one in said) or NOTHING
 
+    def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
+        """The ids of passages, and texts of facts, that hold an answer, and a name from the question if it has any.
+
+        A date may be written in another way there.
+        """
+        told = [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
+        ways = [answer, *_dated(answer, told)]
+        found = (grounded(Answer(way, way, "answered"), question, told).support for way in ways)
+        return tuple(dict.fromkeys(name for support in found for name in support))
+
     def cited(self, references: Iterable[str]) -> Cited:
         """What references name: by tag, by a passage's id or title, or by the words of a fact."""
         passages: dict[str, Passage] = {}
@@ -89,6 +101,18 @@ class EvidenceBox:
         number = int(tag[2]) - 1
         kind: Sequence[Passage | Fact] = self.passages if tag[1] == "T" else self.facts
         return [kind[number]] if 0 <= number < len(kind) else []
+
+
+def _dated(answer: str, passages: Sequence[Passage]) -> Iterator[str]:
+    """How passages write the date that an answer is."""
+    date = read_date(answer)
+    if date is None or date_spans(answer) != ((0, len(answer)),):
+        return
+    for passage in passages:
+        for start, end in date_spans(passage.text):
+            written = passage.text[start:end]
+            if (found := read_date(written)) and (found.within(date) or date.within(found)):
+                yield written
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:

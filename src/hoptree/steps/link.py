@@ -1,4 +1,4 @@
-"""From the words of a question to entities of a graph or titles of a corpus, and to the relations worth looking at."""
+"""What a query is about: the names in it, and which entities and relations of many the model calls relevant."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from typing import Protocol
 
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.names import name_spans
-from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.runtime.schedule import together
 from hoptree.steps.parse import question_key, read_numbers
 from hoptree.tree import Node
 
-__all__ = ["GraphNames", "Linker", "Titles", "choose_facts", "names_in"]
+__all__ = [
+    "CANDIDATES",
+    "Linker",
+    "choose_entities",
+    "choose_facts",
+    "keep_entities",
+    "kept_entities",
+    "names_in",
+]
 
 MAX_TOKENS = 32
 _NAMES = 12
 """Names of one query that are looked up."""
-_EACH = 5
-"""Entities of one name that are candidates."""
-_CANDIDATES = 15
+CANDIDATES = 15
+"""Entities that one prompt shows."""
+_ALIASES = 3
 _RELATIONS = 60
 """Relations that one prompt shows."""
 _VALUES = 20
@@ -30,6 +36,8 @@ _VALUES = 20
 _SAMPLE = 3
 _LONG = 200
 """Characters of values in one line."""
+_LONGEST = 400
+"""Characters of an entity in one line."""
 _QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
 _LONGER = re.compile(r" ([a-z]{3,})\b")
 _PARTS = re.compile(r"\s+(?:of|in|from|at|by)\s+(?:the\s+)?")
@@ -90,42 +98,46 @@ def _bare(name: str, *, article: bool = False) -> str:
     return " ".join(words)
 
 
-class GraphNames:
-    """Entities whose label or alias is a name in the query; the model keeps the most relevant."""
-
-    async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
-        found = await together(ctx.entities(name, limit=_EACH, node=node) for name in names_in(query))
-        # The best of each name before the second best of any.
-        ranked = [group[place] for place in range(_EACH) for group in found if place < len(group)]
-        candidates = tuple({entity.id: entity for entity in reversed(ranked)}.values())[::-1][:_CANDIDATES]
-        return await _keep(ctx, query, candidates, keep, node)
-
-
-class Titles:
-    """Names in the query that are titles of the corpus; the model keeps the most relevant."""
-
-    async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
-        names = names_in(query)
-        pages = await together(ctx.search(query, k=1, where={TITLE: name}, node=node) for name in names)
-        there = tuple(Entity("", name, page=name) for name, page in zip(names, pages, strict=True) if page)
-        return await _keep(ctx, query, there, keep, node)
-
-
-async def _keep(
-    ctx: Context, query: str, candidates: tuple[Entity, ...], keep: int, node: Node | None
+async def keep_entities(
+    ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
 ) -> tuple[Entity, ...]:
-    kept = candidates
-    if len(candidates) > keep:
-        lines = [f"{one.label}: {one.description}" if one.description else one.label for one in candidates]
-        kept = tuple(candidates[place] for place in await _chosen(ctx, "entities", query, lines, keep, node))
+    """The entities that the model calls most relevant, `keep` at most and in its order; all where there are no more.
+
+    A reply that names none, and does not say so, keeps the first ones.
+    """
+    shown = tuple(candidates[:CANDIDATES])
+    return kept_entities(ctx, shown, await choose_entities(ctx, query, shown, keep=keep, node=node), node=node)
+
+
+async def choose_entities(
+    ctx: Context, query: str, shown: Sequence[Entity], *, keep: int, node: Node | None = None
+) -> tuple[Entity, ...]:
+    """As `keep_entities`, of all that are given, and nothing is recorded but the call."""
+    if len(shown) <= keep:
+        return tuple(shown)
+    places = await _chosen(ctx, "entities", query, list(map(_entity_line, shown)), keep, node)
+    return tuple(shown[place] for place in places)
+
+
+def kept_entities(
+    ctx: Context, shown: Sequence[Entity], kept: tuple[Entity, ...], *, node: Node | None = None
+) -> tuple[Entity, ...]:
+    """Record which of the entities that were shown are kept."""
     ctx.decide(
         "linked",
         [one.label for one in kept],
         node=node,
         ids=[one.id for one in kept],
-        candidates=[one.label for one in candidates],
+        candidates=[one.label for one in shown],
     )
     return kept
+
+
+def _entity_line(entity: Entity) -> str:
+    """An entity in one line: what it is called and what it is."""
+    others = f" (also {', '.join(entity.aliases[:_ALIASES])})" if entity.aliases else ""
+    told = f"{entity.label}{others}" + (f": {entity.description}" if entity.description else "")
+    return " ".join(told.split())[:_LONGEST]
 
 
 async def choose_facts(

@@ -1,22 +1,42 @@
-"""Entities by the words of a query and by the names that a model reads out of it; and which of them to keep."""
+"""Entities by the words of a query, united with those of the names that a model reads out of it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from hoptree.graph.candidates import Candidate, Candidates
 from hoptree.graph.facts import Entity
-from hoptree.graph.linking.candidates import Candidates
+from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
+from hoptree.runtime.once import Once
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.parse import looks_unanswered, question_key, read_json, read_numbers
+from hoptree.steps.link import (
+    CANDIDATES,
+    choose_entities,
+    keep_entities,
+    kept_entities,
+    names_in,
+)
+from hoptree.steps.parse import looks_unanswered, question_key, read_json
 from hoptree.tree import Node
 
-__all__ = ["Found", "MentionLinker", "extract_mentions", "find_entities", "keep_entities", "read_mentions", "united"]
+__all__ = [
+    "Found",
+    "GraphNames",
+    "IndexedNames",
+    "MentionLinker",
+    "Titles",
+    "extract_mentions",
+    "find_entities",
+    "keep_entities",
+    "read_mentions",
+    "united",
+]
 
-_EXTRACT_TOKENS, _KEEP_TOKENS = 96, 32
+_EXTRACT_TOKENS = 96
 _MENTIONS = 8
 """Names of one query that are looked up."""
 _LONGEST = 200
@@ -25,38 +45,114 @@ _FOUND = 10
 """Entities that the linker gives, and so many that a model's names give."""
 _EACH = 5
 """Entities of one name."""
-_CANDIDATES = 15
-"""Entities that one prompt shows."""
-_ALIASES = 3
+_FITS = 0.5
+"""From which score on an entity's name fits one that the model read: below, it shares some words with it."""
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 _LISTED = re.compile(r"^\s*(?:[-*•]\s+|\d{1,2}[.)]\s+)")
 _MARKS = " \t\"'“”‘’`*_[]{}"
 
 
 @dataclass(frozen=True, slots=True)
+class IndexedNames:
+    """Candidates of a graph whose names are indexed: by whole names, by words of them, as they are or nearly so."""
+
+    ctx: Context
+    node: Node | None = None
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return await self.ctx.candidates(mention, whole=True, limit=limit, node=self.node)
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return await self.ctx.candidates(text, whole=False, limit=limit, node=self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNames:
+    """Candidates of a graph that is asked for names as they are: those a text writes with capitals or quotes."""
+
+    ctx: Context
+    node: Node | None = None
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return _exact(await self.ctx.entities(mention, limit=limit, node=self.node))
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        found = await together(self.ctx.entities(name, limit=_EACH, node=self.node) for name in names_in(text))
+        return _exact(united(*found)[:limit])
+
+
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """Candidates where there is no graph: names that are titles of the corpus."""
+
+    ctx: Context
+    node: Node | None = None
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        page = await self.ctx.search(mention, k=1, where={TITLE: mention}, node=self.node)
+        return _exact([Entity("", mention, page=mention)] if page else [])[:limit]
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        found = await together(self.of_mention(name) for name in names_in(text))
+        return _exact([one.entity for some in found for one in some][:limit])
+
+
+def _exact(entities: Iterable[Entity]) -> tuple[Candidate, ...]:
+    return tuple(Candidate(entity, 1.0) for entity in entities)
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """What a query may be about: as the linker alone says, and by the names that a model read out of it."""
+    """What a query may be about: as the linker alone says, and by the names that a model read out of it.
+
+    `fitting` are those of the model's whose names fit what it read.
+    """
 
     linker: tuple[Entity, ...]
     model: tuple[Entity, ...] = ()
     mentions: tuple[str, ...] = ()
+    fitting: tuple[Entity, ...] = ()
 
     @property
     def union(self) -> tuple[Entity, ...]:
-        return united(self.linker, self.model)
+        """The linker's, then what the model's names add: mostly nothing, so that it can be foreseen."""
+        found: dict[str, Entity] = {}
+        for entity in (*self.linker, *self.fitting):
+            found.setdefault(_key(entity), entity)
+        return tuple(found.values())
 
 
 class MentionLinker:
     """A linker of `steps.link`: candidates of the whole query united with those of the model's names, then the model
     keeps the most relevant.
+
+    `ahead` begins that last step beside the reading of names, as if these added nothing; where they do, it is done
+    again. So the result is the same. It takes a call less in a row, and may cost one more.
     """
 
-    def __init__(self, candidates: Candidates) -> None:
-        self._candidates = candidates
+    def __init__(self, where: Callable[[Context, Node | None], Candidates], *, ahead: bool = False) -> None:
+        self._where, self._ahead = where, ahead
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
-        found = await find_entities(ctx, self._candidates, query, node=node)
-        return await keep_entities(ctx, query, found.union, keep=keep, node=node)
+        candidates = self._where(ctx, node)
+        once = Once()
+
+        async def by_text() -> tuple[Candidate, ...]:
+            return await once("", lambda: candidates.of_text(query, limit=_FOUND))
+
+        async def choose(found: Found) -> tuple[Entity, ...]:
+            shown = found.union[:CANDIDATES]
+            return await once(shown, lambda: choose_entities(ctx, query, shown, keep=keep, node=node))
+
+        async def foresee() -> None:
+            await choose(Found(tuple(one.entity for one in await by_text())))
+
+        async def read() -> tuple[Entity, ...]:
+            said, mentions = await both(by_text(), extract_mentions(ctx, query, node=node))
+            found = await _with_names(candidates, said, mentions)
+            return kept_entities(ctx, found.union[:CANDIDATES], await choose(found), node=node)
+
+        return (await both(foresee(), read()))[1] if self._ahead else await read()
 
 
 def united(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
@@ -65,16 +161,28 @@ def united(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
     ranked = [group[place] for place in range(longest) for group in groups if place < len(group)]
     found: dict[str, Entity] = {}
     for entity in ranked:
-        found.setdefault(entity.id, entity)
+        found.setdefault(_key(entity), entity)
     return tuple(found.values())
+
+
+def _key(entity: Entity) -> str:
+    return entity.id or entity.label  # a title has no id
 
 
 async def find_entities(ctx: Context, candidates: Candidates, query: str, *, node: Node | None = None) -> Found:
     """Candidates by the words of a query, and by the names that the model reads out of it."""
     said, mentions = await both(candidates.of_text(query, limit=_FOUND), extract_mentions(ctx, query, node=node))
-    each = await together(candidates.of_mention(mention, limit=_EACH) for mention in mentions)
-    by_model = united(*([one.entity for one in group] for group in each))[:_FOUND]
-    return Found(tuple(one.entity for one in said), by_model, mentions)
+    return await _with_names(candidates, said, mentions)
+
+
+async def _with_names(candidates: Candidates, said: Sequence[Candidate], mentions: tuple[str, ...]) -> Found:
+    each = await together(candidates.of_mention(name, limit=_EACH) for name in mentions)
+    return Found(
+        tuple(one.entity for one in said),
+        united(*([one.entity for one in group] for group in each))[:_FOUND],
+        mentions,
+        united(*([one.entity for one in group if one.score >= _FITS] for group in each))[:_FOUND],
+    )
 
 
 async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
@@ -86,7 +194,7 @@ async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None
     return mentions
 
 
-def read_mentions(reply: str) -> tuple[str, ...]:
+def read_mentions(reply: str, *, most: int = _MENTIONS) -> tuple[str, ...]:
     """The names in a reply, each once: of a JSON list, or of lines and what commas part in them."""
     value = read_json(reply).value
     if isinstance(value, dict):
@@ -100,7 +208,7 @@ def read_mentions(reply: str) -> tuple[str, ...]:
         text = " ".join(str(name).split()).strip(_MARKS) if named else ""
         if question_key(text) and len(text) <= _LONGEST and not looks_unanswered(text) and not _NONE.fullmatch(text):
             found.setdefault(question_key(text), text)
-    return tuple(found.values())[:_MENTIONS]
+    return tuple(found.values())[:most]
 
 
 def _lines(reply: str) -> Iterable[str]:
@@ -108,37 +216,3 @@ def _lines(reply: str) -> Iterable[str]:
         text = _LISTED.sub("", line)
         if not text.rstrip().endswith(":"):  # "The names are:"
             yield from text.rpartition(": ")[2].split(", ")
-
-
-async def keep_entities(
-    ctx: Context, query: str, candidates: Sequence[Entity], *, keep: int, node: Node | None = None
-) -> tuple[Entity, ...]:
-    """The entities that the model calls most relevant, `keep` at most and in its order; all where there are no more.
-
-    A reply that names none, and does not say so, keeps the first ones.
-    """
-    shown = candidates[:_CANDIDATES]
-    kept = tuple(shown)
-    if len(shown) > keep:
-        numbered = "\n".join(f"[{number}] {_line(entity)}" for number, entity in enumerate(shown, 1))
-        prompt = prompt_for(ctx.method, "entities").fill(candidates=numbered, query=query, keep=str(keep))
-        reply = (await ctx.generate("entities", prompt, role="link", max_tokens=_KEEP_TOKENS, node=node)).text
-        numbers = read_numbers(reply, len(shown))[:keep]
-        kept = tuple(shown[number - 1] for number in numbers)
-        if not numbers and not _NONE.match(reply):
-            kept = tuple(shown[:keep])
-    ctx.decide(
-        "linked",
-        [one.label for one in kept],
-        node=node,
-        ids=[one.id for one in kept],
-        candidates=[one.label for one in shown],
-    )
-    return kept
-
-
-def _line(entity: Entity) -> str:
-    """An entity in one line: what it is called and what it is."""
-    others = f" (also {', '.join(entity.aliases[:_ALIASES])})" if entity.aliases else ""
-    told = f"{entity.label}{others}" + (f": {entity.description}" if entity.description else "")
-    return " ".join(told.split())[: 2 * _LONGEST]

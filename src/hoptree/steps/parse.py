@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.steps.json_reading import MAX_REPLY, JsonReading, load, read_json
+from hoptree.steps.relevance_reading import read_numbers, read_relevance
 
 __all__ = [
     "JsonReading",
@@ -229,79 +230,6 @@ def _said_after(text: str) -> str:
         return ""
     answer = clean_answer(" ".join(said.split()))
     return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
-
-
-_IRRELEVANT = re.compile(
-    r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
-    r"|\b(?:little|low|limited|minimal|barely|scarcely)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
-    r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
-    r"(?!\s+(?:further|more|other|additional|explanation))|\A\W*(?:no|not|none|false)\b",
-    re.IGNORECASE,
-)
-_RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
-
-
-def read_relevance(text: str) -> bool:
-    """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
-    text = text[:MAX_REPLY]
-    return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
-
-
-_BRACKETED = r"\[\s*(?P<numbers>\d{1,4}(?:\s*,\s*\d{1,4})*)\s*\]"
-_NOT = (
-    r"(?:\b(?:not|no)|n['’]t)\s+(?:\w+\s+)?relevan(?:t|ce)\b|irrelevan\w*|\bunrelated\b|\bneither\b"
-    r"|\b(?:is|are)(?:\s+not|n['’]t)(?=\s*(?:[.,)]|\Z))|(?<=\])[\s:]{1,3}no(?=\s*(?:[.,\[]|\Z))|\A\W{0,4}nothing\b"
-)
-_NOT_RELEVANT = re.compile(_NOT, re.IGNORECASE)
-_JUDGED = re.compile(rf"{_BRACKETED}|(?P<against>{_NOT})|\brelevan(?:t|ce)\b|(?<=\])[\s:]{{1,3}}yes\b", re.IGNORECASE)
-_HEADS_A_LIST = re.compile(r"[^\[\]:\n]{0,40}:\s*(?:\[|none\b|\Z)", re.IGNORECASE)
-_BARE_NUMBERS = re.compile(
-    r"[^\d\[\]]{0,40}?\d{1,4}(?:\s*(?:,|and|&)+\s*\d{1,4})*\s*(?:(?:is|are)\s+(?:\w+\s+)?relevant[^\d\[\]]{0,80})?\.?",
-    re.IGNORECASE,
-)
-
-
-def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """The passages, numbered from 1, that a reply calls relevant: "No" names none, and so does a list of others."""
-    text = text[:MAX_REPLY].strip()
-    first = _FIRST_WORD.match(text)
-    if first and text[: first.start(1)].strip(" *\"'") == "" and first[1].casefold() in ("no", "none"):
-        return ()
-    found: dict[int, None] = {}
-    if _BARE_NUMBERS.fullmatch(text) and not _NOT_RELEVANT.search(text):
-        found = dict.fromkeys(map(int, re.findall(r"\d+", text)))
-    for line in re.split(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])", text):
-        named, others_follow = _named(line)
-        found |= dict.fromkeys(named)
-        if others_follow:
-            break
-    return tuple(number for number in found if 0 < number <= count)
-
-
-def _named(line: str) -> tuple[list[int], bool]:
-    """The numbers a line calls relevant, and whether a list of the others begins in it, which goes on after it.
-
-    A verdict is of the numbers before it ("[1] is relevant"), or else of those after it ("Relevant: [1]").
-    """
-    named: list[int] = []
-    waiting: list[int] = []
-    heading: bool | None = None
-    bare = listed = False
-    for match in _JUDGED.finditer(line):
-        if match["numbers"]:
-            bare = False
-            waiting += map(int, match["numbers"].split(","))
-            continue
-        verdict = match["against"] is None
-        heads = _HEADS_A_LIST.match(line, match.end()) is not None
-        heads = heads or (heading is not None and line.startswith(" [", match.end()))
-        if heading is not False and (verdict or heads):
-            named += waiting
-        if heads or not waiting:
-            heading, listed, bare = verdict and (heads or heading is not False), heads, True
-        waiting = []
-    against = heading is False
-    return named + ([] if against else waiting), against and (listed or bare)
 
 
 MAX_LINES = 100

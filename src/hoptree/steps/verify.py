@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.runtime.context import Context
-from hoptree.runtime.prompts import prompt_for
+from hoptree.runtime.prompts import Filled, prompt_for
+from hoptree.steps.agreement import agree
 from hoptree.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.steps.logic_tree import text_of
 from hoptree.steps.parse import JsonReading, read_json
 from hoptree.tree import Node, Pairs
 
-__all__ = ["Label", "Verdict", "find_conflict", "read_verdict", "validate"]
+__all__ = ["Label", "Verdict", "find_conflict", "held", "read_verdict", "validate", "weigh"]
 
 Label = Literal["supported", "refuted", "unknown"]
 MAX_TOKENS = 512
@@ -23,11 +24,15 @@ _NOTHING_CITED = Cited()
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited."""
+    """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited.
+
+    `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis.
+    """
 
     label: Label = "unknown"
     reason: str = ""
     correction: str = ""
+    stated: str = ""
     references: tuple[str, ...] = ()
     cited: Cited = _NOTHING_CITED
 
@@ -47,11 +52,13 @@ def read_verdict(reading: JsonReading) -> Verdict:
     enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
     reason = text_of(_one(said.get("reason", [])))
+    stated = text_of(_one(said.get("correctanswer", [])))
     references = [value for name in ("ref", "refs", "reference", "references") for value in said.get(name, [])]
     return Verdict(
         label,
         "" if reason.casefold() in _NO_REASON else reason,
-        text_of(_one(said.get("correctanswer", []))) if label == "refuted" else "",
+        stated if label == "refuted" else "",
+        stated if enough else "",
         tuple(one for value in references for one in read_references(value)),
     )
 
@@ -76,20 +83,75 @@ async def validate(
         prompt = prompt_for(ctx.method, "validate" if with_reason else "validate_only").fill(
             question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
         )
-        reply = (await ctx.generate("validate", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
-        reading = read_json(reply)
-        ctx.trace.add("parse", step="validate", ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
-        verdict = read_verdict(reading)
-        if verdict.label == "supported" and not hypothesis:
-            verdict = replace(verdict, label="unknown")
-        if verdict.label != "unknown":  # what settles nothing is no reference either
-            verdict = replace(verdict, cited=box.cited(verdict.references))
-        if verdict.cited.fabricated:
-            ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
+        verdict = await _judged(ctx, "validate", prompt, hypothesis, box, node)
     ctx.decide(
         "verdict", verdict.label, node=node, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
     return verdict
+
+
+async def weigh(
+    ctx: Context,
+    question: str,
+    hypothesis: str,
+    box: EvidenceBox,
+    by_texts: Verdict,
+    by_facts: Verdict,
+    *,
+    attempt: int,
+    node: Node | None = None,
+) -> Verdict:
+    """One more judgement where texts and facts contradict each other, with both and with what each was taken to say."""
+    texts, facts = box.shown(ctx)
+    prompt = prompt_for(ctx.method, "weigh").fill(
+        question=question,
+        hypothesis=hypothesis or NOTHING,
+        texts=texts,
+        facts=facts,
+        of_texts=by_texts.reason or by_texts.label,
+        of_facts=by_facts.reason or by_facts.label,
+    )
+    verdict = await _judged(ctx, "weigh", prompt, hypothesis, box, node)
+    ctx.decide("weighed", verdict.label, node=node, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
+    return verdict
+
+
+async def _judged(
+    ctx: Context, step: str, prompt: Filled, hypothesis: str, box: EvidenceBox, node: Node | None
+) -> Verdict:
+    reply = (await ctx.generate(step, prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+    reading = read_json(reply)
+    ctx.trace.add("parse", step=step, ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
+    verdict = read_verdict(reading)
+    if verdict.label == "supported" and not hypothesis:
+        verdict = replace(verdict, label="unknown")
+    if verdict.label != "unknown":  # what settles nothing is no reference either
+        verdict = replace(verdict, cited=box.cited(verdict.references))
+    if verdict.cited.fabricated:
+        ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
+    return verdict
+
+
+def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> Verdict:
+    """The verdict, if code finds nothing against it: unknown where it contradicts itself or what it stands on.
+
+    A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
+    false and gives the same. What is supported must stand in the evidence beside a name from the question; what it says
+    is right instead of the hypothesis must stand there.
+    """
+    stated, doubt = verdict.stated, ""
+    same = bool(stated) and agree(stated, hypothesis)
+    if verdict.label == "supported":
+        if stated and not same:
+            doubt = "it is called true, and another answer given"
+        elif not any(box.supporting(one, question) for one in dict.fromkeys((stated, hypothesis)) if one):
+            doubt = "nothing that was found says so of what was asked about"
+    elif verdict.label == "refuted" and stated:
+        if same:
+            doubt = "it is called false, and the same answer given"
+        elif not box.supporting(stated):
+            doubt = "what should be right is not in the evidence"
+    return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED) if doubt else verdict
 
 
 async def find_conflict(

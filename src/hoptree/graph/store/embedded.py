@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from hoptree.graph.candidates import Candidates
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import (
     Direction,
@@ -59,6 +61,8 @@ class EmbeddedGraph:
         self.identity = f"graph:{self.manifest.uid}"
         self.names = Names(self.store, languages or self.manifest.languages)
         self._qualified = any(source.qualifiers for source in self.manifest.sources)
+        self._candidates: Candidates | None = None
+        self._opening = threading.Lock()
 
     async def facts(
         self,
@@ -95,6 +99,18 @@ class EmbeddedGraph:
 
     async def aclose(self) -> None:
         """Nothing is open but files, which are closed with the last reference to them."""
+
+    def candidates(self) -> Candidates:
+        """What names may mean, by an index that is opened once, when it is first asked for, and made if there is none.
+
+        Ask for it in a thread: a million names take a while.
+        """
+        with self._opening:
+            if self._candidates is None:
+                from hoptree.graph.linking.candidates import open_candidates
+
+                self._candidates = open_candidates(self)
+            return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
         """Ids and names of everything that has one, labels before aliases, for an index of names."""

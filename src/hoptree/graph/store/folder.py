@@ -22,8 +22,8 @@ from uuid import uuid4
 from hoptree.graph.errors import GraphError, GraphUnavailable
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.store.change import COMPACTED_FROM, Change
-from hoptree.graph.store.lock import writing_to
 from hoptree.graph.store.manifest import MANIFEST, Manifest, data_bytes, read_manifest, write_manifest
+from hoptree.lock import WriteLock
 
 __all__ = ["changing", "open_generation"]
 
@@ -35,7 +35,7 @@ def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator
     """Change the graph in a folder, or make one: what is not finished never happened."""
     folder = folder.resolve()
     made = _make(folder)
-    with writing_to(folder):
+    with WriteLock(folder, GraphUnavailable):
         try:
             old = _old(folder, languages)
             new = replace(old, generation=old.generation + 1, languages=languages or old.languages)
@@ -69,7 +69,7 @@ def _old(folder: Path, languages: tuple[str, ...] | None) -> Manifest:
 
 
 def _ours(name: str) -> bool:
-    return _GENERATION.fullmatch(name) is not None or name in ("write.lock", f"{MANIFEST}.new")
+    return _GENERATION.fullmatch(name) is not None or name in (WriteLock.NAME, f"{MANIFEST}.new")
 
 
 @contextmanager

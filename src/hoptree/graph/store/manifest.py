@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from hoptree.graph.errors import GraphError
 from hoptree.graph.naming import LANGUAGES
+from hoptree.whole_files import write_whole
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Source", "data_bytes", "read_manifest", "write_manifest"]
 
@@ -97,12 +97,7 @@ def _checked(data: dict[str, Any]) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step: from then on readers see the new generation."""
-    fresh = folder / f"{MANIFEST}.new"
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / MANIFEST)
+    write_whole(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])
 
 
 def data_bytes(generation: Path) -> int:

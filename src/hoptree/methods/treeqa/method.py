@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import method
-from hoptree.methods.treeqa_evidence import PRESETS, Sources
-from hoptree.methods.treeqa_nodes import Branch, Outcome, Processing
-from hoptree.methods.treeqa_walk import Traversal, Walk, hang, written
+from hoptree.methods.treeqa.careful import Careful
+from hoptree.methods.treeqa.conclusion import conclude, read_own
+from hoptree.methods.treeqa.evidence import PRESETS, Sources
+from hoptree.methods.treeqa.lists import intersect
+from hoptree.methods.treeqa.nodes import Branch, Processing
+from hoptree.methods.treeqa.revision import align_ancestors, revise_siblings
+from hoptree.methods.treeqa.told import told
+from hoptree.methods.treeqa.walk import Traversal, Walk, hang, written
 from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import together
+from hoptree.runtime.schedule import both, together
 from hoptree.steps.answer import direct_answer, synthesise
 from hoptree.steps.build import build_recursively, build_tree, complete
-from hoptree.steps.evidence_box import EvidenceBox
 from hoptree.steps.logic_tree import Claim, LogicTree
 from hoptree.tree import Issue, Node
 from hoptree.values import Answer, Question
@@ -33,6 +36,7 @@ __all__ = ["treeqa"]
     strategy="Hypotheses that evidence refutes or leaves open",
     query="Sub-questions with their hypotheses, then new clues",
     roles=("decompose", "link", "verify", "answer"),
+    beyond=("robust",),
 )
 async def treeqa(
     question: Question,
@@ -46,6 +50,7 @@ async def treeqa(
     preset: Literal["paper", "code"] = "paper",
     correct: bool = True,
     recursive: bool = False,
+    robust: bool = False,
 ) -> Answer:
     """Guess the answers of a tree of sub-questions, hold each against graph and text, and rebuild what is refuted.
 
@@ -55,13 +60,28 @@ async def treeqa(
     at once, where those below a refuted one are done again; the tree is the same. `evidence` is where to look, `preset`
     how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). With `correct` off the answer is the draft
     that comes with the tree, the paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
+
+    `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and facts
+    are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and what it
+    mentions is followed before a clue is asked for; a refuted name is replaced in what is below before anything is
+    rebuilt, in siblings that name it too, and unverified nodes above are brought in line; comparisons are made in code;
+    and the last word has the surest of three readings. `reason` and `query` have no say in it.
     """
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     sources = Sources(ctx, evidence, PRESETS[preset])
     if correct:
         sources.require()
-    tree = await _build(ctx, question.text, recursive=recursive)
+    careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
+    own: list[Answer] = []
+    if careful and correct:
+        if listed := await intersect(ctx, question.text, careful):
+            return listed
+        tree, own = await both(
+            _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
+        )
+    else:
+        tree = await _build(ctx, question.text, recursive=recursive)
     root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
     _announce(ctx, root, tree)
     draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
@@ -69,25 +89,33 @@ async def treeqa(
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
     ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
-    process = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
-    walk = Walk(ctx, process, root.children)
+    paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
+    walk = Walk(ctx, careful or paper, root.children)
     await walk.go(traversal)
-    answer = await synthesise(ctx, question.text, list(_told(ctx, walk.tops, walk.outcomes)), prompt="final")
+    if careful:
+        await revise_siblings(ctx, walk, question.text)
+        await align_ancestors(ctx, walk)
+        answer = await conclude(ctx, question.text, walk, own)
+    else:
+        answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
     support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
-    answer = replace(answer, support=tuple(support))
+    answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
     ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer if answer.known else replace(answer, text="")
 
 
-async def _build(ctx: Context, question: str, *, recursive: bool) -> LogicTree:
-    """The tree with a hypothesis for every node; one without any node is the question itself, answered from memory."""
+async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
+    """The tree with a hypothesis for every node; one without any node is the question itself, answered from memory.
+
+    Without `guess`, nodes that came without a hypothesis stay so.
+    """
     tree = await build_recursively(ctx, question) if recursive else await build_tree(ctx, question)
     if not tree.children:
         ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
         issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
         tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
     missing = [one.question for top in tree.children for one in top.all() if not one.hypothesis]
-    if missing:
+    if missing and guess:
         guesses = await together(direct_answer(ctx, one) for one in dict.fromkeys(missing))
         known = {one: guess.text for one, guess in zip(dict.fromkeys(missing), guesses, strict=True) if guess.known}
         issue = Issue("hypothesis_empty", 0, f"{len(missing)} hypotheses were asked for one by one")
@@ -103,24 +131,3 @@ def _announce(ctx: Context, root: Branch, tree: LogicTree) -> None:
         nodes=[written(branch) for branch in (root, *root.below())],
         issues=[{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues],
     )
-
-
-def _told(ctx: Context, branches: list[Branch], outcomes: dict[int, Outcome], indent: str = "") -> Iterator[str]:
-    """The golden tree in words: what was asked, what is the answer, how sure that is, and what it rests on."""
-    for branch in branches:
-        outcome = outcomes[branch.node.id]
-        cited = outcome.verdict.cited
-        yield f"{indent}- {branch.node.question}"
-        yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_sure(outcome)})"
-        texts, facts = EvidenceBox(cited.passages, cited.facts).shown(ctx)
-        for there, shown in ((cited.passages, texts), (cited.facts, facts)):
-            yield from (f"{indent}  {line}" for line in shown.splitlines() if there)
-        yield from _told(ctx, branch.children, outcomes, indent + "  ")
-
-
-def _sure(outcome: Outcome) -> str:
-    if outcome.rebuilt:
-        return "corrected by evidence"
-    if outcome.label == "refuted":
-        return f"refuted by evidence: {outcome.verdict.reason}"
-    return "supported by evidence" if outcome.label == "supported" else "not verified"

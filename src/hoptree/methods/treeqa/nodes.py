@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from hoptree.methods.treeqa_evidence import Sources, Wanted
+from hoptree.methods.treeqa.evidence import Ahead, Sources, Wanted
 from hoptree.runtime.context import Context
 from hoptree.steps.clue import new_clue
 from hoptree.steps.evidence_box import EvidenceBox
@@ -14,7 +14,7 @@ from hoptree.steps.rebuild import Rebuilt, rebuild
 from hoptree.steps.verify import Label, Verdict, find_conflict, validate
 from hoptree.tree import Node
 
-__all__ = ["Attempt", "Branch", "Outcome", "Processing"]
+__all__ = ["Attempt", "Branch", "NodeProcess", "Outcome", "Processing"]
 
 
 @dataclass(slots=True)
@@ -54,10 +54,15 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node: its validations, and for a refuted one the tree that takes its place."""
+    """What became of a node: its validations, and for a refuted one the tree that takes its place.
+
+    `stated` is an answer that the node has without having been refuted: read from evidence where it had none, or
+    brought in line with what was corrected below it.
+    """
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
+    stated: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -70,6 +75,14 @@ class Outcome:
     def within(self, validations: int) -> Outcome:
         """The outcome if only so many validations had been allowed."""
         return self if len(self.attempts) <= validations else Outcome(self.attempts[:validations])
+
+
+class NodeProcess(Protocol):
+    """Validates one node, and corrects what is refuted; `max_attempts` is how often it validates at most."""
+
+    max_attempts: int
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
 
 
 class Processing:
@@ -131,6 +144,8 @@ class Processing:
             attempts = (*attempts[:-1], replace(last, verdict=verdict))
         if not may_rebuild or not wanted():
             return Outcome(attempts)
+        if isinstance(wanted, Ahead):
+            wanted.refuted(attempts[-1].verdict)
         rebuilt = await rebuild(ctx, self._whole, claim, attempts[-1].verdict, last.box, node=node)
         return Outcome(attempts, rebuilt)
 

@@ -6,17 +6,20 @@ of `serial`, so that the same replies give the same tree, caps included.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hoptree.methods.treeqa_evidence import Wanted
-from hoptree.methods.treeqa_nodes import Branch, Outcome, Processing
+from hoptree.methods.treeqa.evidence import Ahead, Wanted
+from hoptree.methods.treeqa.nodes import Branch, NodeProcess, Outcome
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.logic_tree import MAX_NODES, Claim
+from hoptree.steps.substitution import carried
+from hoptree.steps.verify import Verdict
 from hoptree.tree import Node
 from hoptree.values import Answer
 
@@ -41,24 +44,42 @@ class _Found:
 class Walk:
     """One walk through one tree, from its top nodes down."""
 
-    def __init__(self, ctx: Context, process: Processing, tops: list[Branch]) -> None:
+    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch]) -> None:
         self._ctx, self._process, self.tops = ctx, process, tops
         self.outcomes: dict[int, Outcome] = {}
+        self.struck: dict[int, str] = {}
         self.fixes = self.validations = 0
         self._nodes = sum(1 + len(top.below()) for top in tops)
         self._once = Once()
         self._discarded: set[_Key] = set()
+        self._ahead = False
+        self._refuted: dict[_Key, asyncio.Future[Verdict | None]] = {}
+        self._foreseen: dict[_Key, list[_Key]] = {}
+        self._rebuilt: set[_Key] = set()
 
     async def go(self, traversal: Traversal) -> None:
         """Validate and correct all nodes, those that come into the tree on the way included."""
         if traversal == "level":
             await self._by_level()
         elif traversal == "speculative":
+            self._ahead = True
             ahead = _thinned(self.tops, MAX_NODES)  # as it is now: the walk changes the tree, and may be faster
             await both(self._explore(ahead), self._in_turn(self.tops, (0,)))
         else:
             await self._in_turn(self.tops, (0,))
         self._ctx.decide("corrected", self.fixes, validations=self.validations, nodes=self._nodes)
+
+    async def again(self, branch: Branch, path: tuple[int, ...]) -> None:
+        """Validate a branch that was changed from outside, and all below it."""
+        await self._in_turn([branch], path)
+
+    def restate(self, branch: Branch, path: tuple[int, ...], answer: str) -> None:
+        """Give a node another answer, for what was found below it."""
+        before = branch.hypothesis
+        outcome = replace(self.outcomes[branch.node.id], stated=answer)
+        branch.hypothesis = answer
+        self.outcomes[branch.node.id] = outcome
+        self._record(branch, outcome, path, before, branch.claim.size)
 
     async def _in_turn(self, branches: Iterable[Branch], path: tuple[int, ...]) -> None:
         """Depth first, a node before those below it."""
@@ -82,14 +103,32 @@ class Walk:
         async def onward(branch: Branch) -> None:
             found = await self._find(branch)
             if found.outcome.label == "refuted":
-                given_up = [key for key in map(_key, branch.below()) if key not in self._discarded]
+                new = set(map(_key, _all(found.below)))
+                self._rebuilt.add(_key(branch))
+                begun = (*map(_key, branch.below()), *self._foreseen.get(_key(branch), ()))
+                given_up = [key for key in begun if key not in self._discarded and key not in new]
                 if given_up:
                     self._discarded.update(given_up)
                     self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
                 await self._explore(found.below)
 
-        every = [one for branch in branches for one in (branch, *branch.below())]
-        await together(onward(branch) for branch in every)
+        every = _all(branches)
+        await together((*map(onward, every), *(self._foresee(branch) for branch in every if branch.children)))
+
+    async def _foresee(self, branch: Branch) -> None:
+        """While the tree below a refuted node is written anew, begin what it likely is: the old one, put right."""
+        key = _key(branch)
+        verdict = await self._refuted_by(key)
+        if verdict is None or not verdict.correction or key in self._rebuilt:
+            return
+        claims = carried(branch.claim, verdict.correction)
+        likely = _all(hang(claims or (), branch.node, first=_ROOM * branch.node.id + 1))
+        self._foreseen[key] = list(map(_key, likely))
+        await together(map(self._find, likely))
+
+    def _refuted_by(self, key: _Key) -> asyncio.Future[Verdict | None]:
+        """The verdict that refutes a node, as soon as it is known; None where it is not refuted."""
+        return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
 
     async def _reach(self, branch: Branch) -> _Found:
         """As `_find`, for a node that the walk has come to: one that was given up is done again.
@@ -103,7 +142,22 @@ class Walk:
 
     async def _find(self, branch: Branch) -> _Found:
         key = _key(branch)
-        return await self._once(key, lambda: self._work(branch, lambda: key not in self._discarded))
+
+        def wanted() -> bool:
+            return key not in self._discarded
+
+        if not self._ahead:
+            return await self._once(key, lambda: self._work(branch, wanted))
+        refuted = self._refuted_by(key)
+
+        def tell(verdict: Verdict | None) -> None:
+            if not refuted.done():
+                refuted.set_result(verdict)
+
+        try:
+            return await self._once(key, lambda: self._work(branch, Ahead(wanted, tell)))
+        finally:  # whatever became of it: somebody may wait for the verdict
+            tell(None)
 
     async def _work(self, branch: Branch, wanted: Wanted) -> _Found:
         if not wanted():
@@ -126,6 +180,10 @@ class Walk:
         before, size = branch.hypothesis, branch.claim.size
         if outcome.rebuilt and self.fixes >= MAX_FIXES:
             outcome = replace(outcome, rebuilt=None)
+        if outcome.stated:
+            branch.hypothesis = outcome.stated
+        if outcome.rebuilt and before:
+            self.struck[branch.node.id] = before
         if outcome.label == "refuted":  # what was below rests on what is wrong
             self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, found.below)
         self.outcomes[branch.node.id] = outcome
@@ -169,7 +227,7 @@ class Walk:
             why=_why(outcome),
             hypothesis=branch.hypothesis,
             hypothesis_before=before,
-            struck=[before] if outcome.rebuilt else [],
+            struck=[before] if before and (outcome.rebuilt or outcome.stated) else [],
             attempts=[attempt.as_dict() for attempt in outcome.attempts],
             clues=[attempt.query for attempt in outcome.attempts[1:]],
             facts=[list(fact.triple) for fact in cited.facts],
@@ -203,6 +261,10 @@ def written(branch: Branch) -> dict[str, Any]:
     node = branch.node
     told = {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
     return {**told, "hypothesis": branch.hypothesis}
+
+
+def _all(branches: Iterable[Branch]) -> list[Branch]:
+    return [one for branch in branches for one in (branch, *branch.below())]
 
 
 def _thinned(branches: Iterable[Branch], most: int) -> list[Branch]:

@@ -1,0 +1,204 @@
+"""What TreeQA does with one node beyond its paper (`robust`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from hoptree.graph.facts import Entity, Fact
+from hoptree.methods.treeqa.evidence import Kinds, Sources, Wanted
+from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
+from hoptree.retrieval.filters import TITLE
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import both, together
+from hoptree.steps.agreement import agree
+from hoptree.steps.clue import new_clue
+from hoptree.steps.evidence_box import Cited, EvidenceBox
+from hoptree.steps.link import choose_facts, names_in
+from hoptree.steps.logic_tree import Claim
+from hoptree.steps.rebuild import Rebuilt, rebuild
+from hoptree.steps.substitution import carried
+from hoptree.steps.verify import Verdict, held, validate, weigh
+from hoptree.tree import Node
+from hoptree.values import Passage
+
+__all__ = ["SEARCHED", "Careful"]
+
+SEARCHED = 5
+"""Passages of one search in the whole corpus."""
+_C = 60
+"""The constant of reciprocal rank fusion, as is usual."""
+_FEWEST = 6
+"""Passages that are kept of several channels, unless the longest of them has more."""
+_FACTS = 12
+_FOLLOWED, _ARRIVED = 8, 3
+"""Names in passages whose pages are looked at, and passages that are kept of these."""
+_AROUND = 3
+"""Entities in facts whose own facts are looked at."""
+
+
+class Careful:
+    """Texts and facts are heard apart, and weighed only where they contradict each other.
+
+    What is searched for: the question alone, and the question with the hypothesis, since a wrong one fetches its own
+    support; where that settles nothing, the pages and facts that the evidence mentions, and only then a clue. What is
+    refuted is replaced in the questions below it, if they name it; else the tree is rebuilt, as in the paper. A node
+    without a hypothesis is answered from evidence.
+    """
+
+    def __init__(self, ctx: Context, whole: str, sources: Sources, *, max_attempts: int, evidence: Kinds) -> None:
+        self._ctx, self._whole, self._sources, self._evidence = ctx, whole, sources, evidence
+        self.max_attempts = max_attempts + 1  # following what is mentioned asks for no clue
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        """Validate a node, at most `allowed` times; what is not wanted any more is left as it is."""
+        node, claim = branch.node, branch.claim
+        query, channels = claim.question, await self._first(claim, node, wanted)
+        attempts: tuple[Attempt, ...] = ()
+        followed = False
+        for number in range(1, allowed + 1):
+            if not wanted():
+                break
+            box = _fused(channels)
+            verdict = await self._judge(claim, box, number, node)
+            attempts += (Attempt(query, verdict, box),)
+            if not claim.hypothesis and verdict.label == "supported":
+                return Outcome(attempts, stated=verdict.stated)
+            if verdict.label == "refuted":
+                return await self._correct(claim, attempts, node, may_rebuild=may_rebuild, wanted=wanted)
+            if verdict.label == "supported" or number == allowed or not wanted():
+                break
+            query, found = "", EvidenceBox()
+            if not followed:
+                followed, found = True, await self._follow(claim, box, node)
+                query = "what the evidence mentions"
+            if not found and number < allowed and wanted():
+                query = await new_clue(self._ctx, claim.question, claim.hypothesis, box, node=node)
+                found = _fused(await self._look(query, node, wanted)) if query else found
+            if not found:
+                break
+            channels = [found, *channels]
+        return Outcome(attempts)
+
+    async def look(self, query: str, node: Node) -> EvidenceBox:
+        """What there is for a query, in the whole corpus and about the entities it names."""
+        return _fused(await self._look(query, node, lambda: True))
+
+    async def _first(self, claim: Claim, node: Node, wanted: Wanted) -> list[EvidenceBox]:
+        """What the question finds by itself, and what it finds with the hypothesis."""
+        if not claim.hypothesis:
+            return await self._look(claim.question, node, wanted)
+        guessed = self._sources.look_up(f"{claim.question} {claim.hypothesis}", node, wanted)
+        if self._evidence == "graph":
+            return list(await both(self._sources.look_up(claim.question, node, wanted), guessed))
+        return list(await both(self._search(claim.question, node), guessed))
+
+    async def _look(self, query: str, node: Node, wanted: Wanted) -> list[EvidenceBox]:
+        linked = self._sources.look_up(query, node, wanted)
+        return [await linked] if self._evidence == "graph" else list(await both(self._search(query, node), linked))
+
+    async def _search(self, query: str, node: Node) -> EvidenceBox:
+        return EvidenceBox(await self._ctx.search(query, k=SEARCHED, node=node))
+
+    async def _judge(self, claim: Claim, box: EvidenceBox, number: int, node: Node) -> Verdict:
+        """The verdict of texts and facts, each held against what it stands on; of one kind alone where it is alone."""
+        if not (box.passages and box.facts):
+            return await self._heard(claim, box, number, node)
+        by_texts, by_facts = await both(
+            self._heard(claim, EvidenceBox(box.passages), number, node),
+            self._heard(claim, EvidenceBox((), box.facts), number, node),
+        )
+        if "unknown" in (by_texts.label, by_facts.label):
+            return by_facts if by_texts.label == "unknown" else by_texts
+        if by_texts.label == by_facts.label and _same(by_texts, by_facts):
+            cited = Cited(by_texts.cited.passages, by_facts.cited.facts)
+            return replace(by_texts, cited=cited)
+        self._ctx.decide("sources_disagree", [by_texts.reason, by_facts.reason], node=node)
+        verdict = await weigh(
+            self._ctx, claim.question, claim.hypothesis, box, by_texts, by_facts, attempt=number, node=node
+        )
+        return _settled(verdict, claim, box)
+
+    async def _heard(self, claim: Claim, box: EvidenceBox, number: int, node: Node) -> Verdict:
+        said = await validate(self._ctx, claim.question, claim.hypothesis, box, attempt=number, node=node)
+        verdict = _settled(said, claim, box)
+        if verdict.label != said.label:
+            self._ctx.decide("held", verdict.label, node=node, said=said.label, why=verdict.reason)
+        return verdict
+
+    async def _correct(
+        self, claim: Claim, attempts: tuple[Attempt, ...], node: Node, *, may_rebuild: bool, wanted: Wanted
+    ) -> Outcome:
+        last = attempts[-1]
+        right = last.verdict.correction
+        if not may_rebuild or not wanted():
+            return Outcome(attempts)
+        below = carried(claim, right) if right and claim.children else ()
+        if right and below is not None:
+            self._ctx.decide("replaced", right, node=node, wrong=claim.hypothesis, below=len(below))
+            return Outcome(attempts, Rebuilt(Claim(claim.question, right, below)))
+        return Outcome(attempts, await rebuild(self._ctx, self._whole, claim, last.verdict, last.box, node=node))
+
+    async def _follow(self, claim: Claim, box: EvidenceBox, node: Node) -> EvidenceBox:
+        """What the pages and facts say that the evidence mentions, as far as it is new."""
+        passages, facts = await both(self._mentioned_pages(claim, box, node), self._mentioned_facts(claim, box, node))
+        seen = {passage.id for passage in box.passages}
+        new = EvidenceBox(
+            tuple(one for one in passages if one.id not in seen), tuple(one for one in facts if one not in box.facts)
+        )
+        self._ctx.decide("followed", [one.title for one in new.passages], node=node, facts=len(new.facts))
+        return new
+
+    async def _mentioned_pages(self, claim: Claim, box: EvidenceBox, node: Node) -> tuple[Passage, ...]:
+        if self._evidence == "graph":
+            return ()
+        titles = {passage.title.casefold() for passage in box.passages}
+        said = Counter(name for passage in box.passages for name in names_in(passage.text))
+        said.update(term.text for fact in box.facts for term in (fact.subject, fact.object) if term.id)
+        names = [name for name, _ in said.most_common() if name.casefold() not in titles][:_FOLLOWED]
+        pages = await together(self._ctx.search(claim.question, k=1, where={TITLE: name}, node=node) for name in names)
+        found = sorted((page[0] for page in pages if page), key=lambda passage: -passage.score)
+        return tuple(found[:_ARRIVED])
+
+    async def _mentioned_facts(self, claim: Claim, box: EvidenceBox, node: Node) -> tuple[Fact, ...]:
+        ends = {term.id: term for fact in box.facts for term in (fact.object, fact.subject) if term.id}
+        if self._evidence == "text" or not ends:
+            return ()
+        around = await together(
+            self._ctx.facts(Entity(term.id, term.text), node=node) for term in list(ends.values())[:_AROUND]
+        )
+        return await choose_facts(self._ctx, claim.question, around, keep=_AROUND, node=node)
+
+
+def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
+    """The verdict that code agrees with; without a hypothesis, an answer that the evidence holds is supported by it."""
+    if claim.hypothesis:
+        return held(said, claim.question, claim.hypothesis, box)
+    grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
+    if not grounds:
+        return replace(said, label="unknown")
+    cited = Cited(
+        tuple(one for one in box.passages if one.id in grounds), tuple(one for one in box.facts if one.text in grounds)
+    )
+    return replace(said, label="supported", cited=cited)
+
+
+def _same(one: Verdict, other: Verdict) -> bool:
+    """Whether two verdicts of the same kind give the same answer; what one does not tell is nothing against it."""
+    return not (one.stated and other.stated) or agree(one.stated, other.stated)
+
+
+def _fused(channels: Sequence[EvidenceBox]) -> EvidenceBox:
+    """The passages of all channels by reciprocal rank, no more than the longest has; facts in turn."""
+    scores: dict[str, float] = {}
+    passages: dict[str, Passage] = {}
+    for channel in channels:
+        for rank, passage in enumerate(channel.passages, 1):
+            scores[passage.id] = scores.get(passage.id, 0.0) + 1 / (_C + rank)
+            passages.setdefault(passage.id, passage)
+    most = max(_FEWEST, *(len(channel.passages) for channel in channels)) if channels else 0
+    best = sorted(passages, key=lambda name: (-scores[name], name))[:most]
+    in_turn = [fact for group in zip_longest(*(channel.facts for channel in channels)) for fact in group if fact]
+    return EvidenceBox(tuple(passages[name] for name in best), tuple(dict.fromkeys(in_turn))[:_FACTS])

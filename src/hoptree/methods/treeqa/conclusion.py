@@ -1,0 +1,46 @@
+"""How TreeQA comes to its answer beyond its paper (`robust`): the tree is one reading among three."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hoptree.methods.treeqa.careful import SEARCHED
+from hoptree.methods.treeqa.evidence import Kinds
+from hoptree.methods.treeqa.told import told
+from hoptree.methods.treeqa.walk import Walk
+from hoptree.runtime.context import Context
+from hoptree.steps.answer import holding, synthesise
+from hoptree.steps.choose import surest
+from hoptree.steps.compare import compare_pairs
+from hoptree.steps.evidence import show_passages
+from hoptree.steps.glances import glances
+from hoptree.values import Answer, Passage
+
+__all__ = ["conclude", "read_own"]
+
+_SHOWN = 8
+"""Passages that the last reading sees beside the tree: those that verdicts cite, then others that were looked at."""
+
+
+async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]:
+    """What the passages say that the question itself finds; nothing where only facts are to be looked at."""
+    if evidence == "graph":
+        return []
+    return await glances(ctx, question, await ctx.search(question, k=SEARCHED))
+
+
+async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
+    """What a comparison comes to in code, or else the surest of the readings."""
+    branches = [one for top in walk.tops for one in (top, *top.below())]
+    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if one.hypothesis]
+    if compared := compare_pairs(ctx, question, pairs):
+        return compared
+    outcomes = [walk.outcomes[one.node.id] for one in branches]
+    cited = [passage for outcome in outcomes for passage in outcome.verdict.cited.passages]
+    seen = [passage for outcome in outcomes for attempt in outcome.attempts for passage in attempt.box.passages]
+    shown: list[Passage] = list({passage.id: passage for passage in reversed([*cited, *seen])}.values())[::-1][:_SHOWN]
+    statements = list(told(ctx, walk.tops, walk.outcomes, texts=False))
+    documents = [show_passages(ctx, shown, titles=True)] if shown else []
+    sure = "logprobs" in ctx.model_for("answer").capabilities
+    last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
+    return surest(ctx, [*own, replace(last, support=holding(last.text, shown) if shown else ())], when="final")

@@ -1,0 +1,132 @@
+"""TreeQA for questions that ask what fulfils several conditions, beyond its paper (`robust`).
+
+"Who starred in A and also studied at B?" has no single hypothesis to follow: the paper's form guesses one name, and
+gives up after two searches. Here every condition gives its candidates, every candidate is held against the conditions
+that did not give it, all at once, and code intersects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hoptree.methods.treeqa.careful import Careful
+from hoptree.methods.treeqa.nodes import Branch, Outcome
+from hoptree.methods.treeqa.walk import written
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import together
+from hoptree.steps.conditions import Listing, find_candidates, split_conditions
+from hoptree.steps.evidence_box import EvidenceBox
+from hoptree.steps.parse import question_key
+from hoptree.tree import Node
+from hoptree.values import Answer
+
+__all__ = ["intersect"]
+
+_MOST = 12
+"""Candidates that are checked."""
+_CHECKS = 1
+"""Validations of one candidate for one condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A condition, the evidence that was looked at for it, and the names this gave."""
+
+    branch: Branch
+    text: str
+    box: EvidenceBox
+    names: tuple[str, ...]
+
+    def gave(self, name: str) -> bool:
+        return question_key(name) in map(question_key, self.names)
+
+    def vouching(self, name: str) -> tuple[str, ...]:
+        """The passages that hold a name together with one of the condition."""
+        grounds = self.box.supporting(name, f"It {self.text}")
+        return tuple(passage.id for passage in self.box.passages if passage.id in grounds)
+
+
+async def intersect(ctx: Context, question: str, careful: Careful) -> Answer | None:
+    """The names that fulfil all conditions of a question; None where it has none such, or nothing fulfils them all."""
+    listing = await split_conditions(ctx, question)
+    if listing is None:
+        return None
+    root = Node(0, question, depth=0)
+    tops = [
+        Branch(Node(number, f"Which {listing.asked} fulfil this: {condition}?", 0), "")
+        for number, condition in enumerate(listing.conditions, 1)
+    ]
+    ctx.trace.add("plan", nodes=[written(one) for one in (Branch(root, ""), *tops)], issues=[])
+    conditions = await together(
+        _gather(ctx, listing, condition, branch, careful)
+        for condition, branch in zip(listing.conditions, tops, strict=True)
+    )
+    names = _ranked(conditions)
+    ctx.decide("candidates", names, asked=listing.asked)
+    if not names:
+        return None
+    checked = await together(_check(ctx, condition, names, careful) for condition in conditions)
+    left = [name for name in names if all(name in fulfilling for fulfilling in checked)]
+    ctx.decide("intersected", left, candidates=len(names))
+    if not left:
+        return None
+    support = tuple(dict.fromkeys(one for fulfilling in checked for name in left for one in fulfilling[name]))
+    answer = Answer(", ".join(left), "; ".join(left), "answered", "synthesis", support)
+    ctx.end_node(root, answer, candidates=names)
+    return answer
+
+
+async def _gather(ctx: Context, listing: Listing, text: str, branch: Branch, careful: Careful) -> _Condition:
+    """What evidence names for one condition."""
+    ctx.begin_node(branch.node, branch.node.question)
+    box = await careful.look(f"{listing.asked} {text}", branch.node)
+    return _Condition(branch, text, box, await find_candidates(ctx, listing, text, box, node=branch.node))
+
+
+def _ranked(conditions: Sequence[_Condition]) -> list[str]:
+    """All candidates, those that several conditions give before the others, and no more than can be checked."""
+    found: dict[str, str] = {}
+    for condition in conditions:
+        for name in condition.names:
+            found.setdefault(question_key(name), name)
+    names = list(found.values())
+    names.sort(key=lambda name: -sum(condition.gave(name) for condition in conditions))
+    return names[:_MOST]
+
+
+async def _check(
+    ctx: Context, condition: _Condition, names: Sequence[str], careful: Careful
+) -> dict[str, tuple[str, ...]]:
+    """Which of the names fulfil a condition, and by which passages; those that it gave itself do."""
+    node = condition.branch.node
+    open_names = [name for name in names if not condition.gave(name)]
+    branches = [
+        Branch(Node(100 * node.id + number, f"Is it true of {name}: {condition.text}?", node.id, 2), "Yes")
+        for number, name in enumerate(open_names, 1)
+    ]
+    ctx.trace.add("plan", under=node.id, nodes=[written(one) for one in branches], issues=[])
+    outcomes = await together(_one(ctx, branch, careful) for branch in branches)
+    fulfilling = {name: condition.vouching(name) for name in names if condition.gave(name)}
+    for name, outcome in zip(open_names, outcomes, strict=True):
+        if outcome.label == "supported":
+            fulfilling[name] = tuple(passage.id for passage in outcome.verdict.cited.passages)
+    support = tuple(dict.fromkeys(name for found in fulfilling.values() for name in found))
+    told = Answer(", ".join(fulfilling), "", "answered" if fulfilling else "unknown", "external", support)
+    ctx.end_node(node, told, candidates=list(condition.names))
+    return fulfilling
+
+
+async def _one(ctx: Context, branch: Branch, careful: Careful) -> Outcome:
+    ctx.begin_node(branch.node, branch.node.question)
+    outcome = await careful(branch, _CHECKS, may_rebuild=False, wanted=lambda: True)
+    said = {"supported": "Yes", "refuted": "No"}.get(outcome.label, "")
+    cited = outcome.verdict.cited
+    ctx.end_node(
+        branch.node,
+        Answer(said, "", "answered" if said else "unknown", "external", tuple(one.id for one in cited.passages)),
+        verdict=outcome.label,
+        why=outcome.verdict.reason,
+        facts=[list(fact.triple) for fact in cited.facts],
+    )
+    return outcome

@@ -1,0 +1,29 @@
+"""What the passages that a question itself finds say, before any of its parts is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import together
+from hoptree.steps.answer import answer_from
+from hoptree.steps.choose import surest
+from hoptree.values import Answer, Passage
+
+__all__ = ["glances"]
+
+_NARROW = 3
+"""Passages of a reading that little distracts."""
+_WHOLE = 1000
+"""The order of an answer to the question itself, which counts more than one to any part of it."""
+
+
+async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
+    """Two readings, of the best few and of all with the question before them too; the surer is proposed for the end."""
+    sure = "logprobs" in ctx.model_for("answer").capabilities
+    shown = ((passages[:_NARROW], "read"), (passages, "read_asked_first"))
+    answers = await together(
+        answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure) for some, prompt in shown
+    )
+    ctx.propose(surest(ctx, answers, when="own"), order=_WHOLE)
+    return answers

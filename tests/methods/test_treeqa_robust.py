@@ -1,0 +1,262 @@
+"""TreeQA beyond its paper: every part of `robust`, with a scripted model over a small graph and corpus."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.methods.small_knowledge import Pages, SmallGraph
+from tests.methods.treeqa_asked import LANDING, PAGES, PRESIDENT, Run, node, rules, tree, verdict
+
+from hoptree.models.scripted import Rule
+from hoptree.steps.conditions import may_list, read_conditions
+from hoptree.values import Passage
+
+WRONG = "Who was the President of the United States in December 1968?"
+TREE = tree(node(LANDING, "December 1968", node(WRONG, "Lyndon Baines Johnson")))
+NO_GRAPH = SmallGraph()
+
+
+def careful(script: list[Rule], **given: Any) -> Run:
+    """A run with no names but those with capitals, and passages that say nothing by themselves unless told so."""
+    further = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]
+    return Run([*script, *further], robust=True, **given)
+
+
+def says(question: str, reply: str) -> Rule:
+    return Rule(reply, step="validate", contains=f"Question: {question}")
+
+
+def asked(run: Run, step: str = "validate") -> list[str]:
+    return [text.rpartition("Question: ")[2].splitlines()[0] for text in run.texts(step)]
+
+
+# What is refuted is replaced
+
+
+def test_a_refuted_date_is_replaced_in_what_is_below_and_nothing_is_rebuilt() -> None:
+    landed = verdict(False, "T1", reason="It was in 1971.", correct="February 5, 1971")
+    elected = verdict(False, "T1", reason="It was Nixon.", correct="Richard Nixon")
+    run = careful(rules(says(LANDING, landed), says(PRESIDENT, elected), build=TREE), graph=NO_GRAPH)
+    assert "rebuild" not in run.steps
+    assert asked(run) == [LANDING, PRESIDENT]
+    (landing,) = run.tops
+    (president,) = landing.children
+    assert (landing.answer, landing.struck) == ("February 5, 1971", ("December 1968",))
+    assert (president.resolved, president.answer, president.struck) == (
+        PRESIDENT,
+        "Richard Nixon",
+        ("Lyndon Baines Johnson",),
+    )
+    assert run.node(0)["fixes"] == 2
+
+
+def test_what_is_below_and_does_not_name_the_wrong_answer_is_rebuilt() -> None:
+    landed = verdict(False, "T1", reason="It was Apollo 14.", correct="Apollo 14")
+    build = tree(node(LANDING, "Apollo 8", node("Who was President then?", "Johnson")))
+    run = careful(rules(says(LANDING, landed), build=build), graph=NO_GRAPH)
+    assert run.steps.count("rebuild") == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        verdict(True, "T1", correct="Apollo 14"),
+        verdict(False, "T1", reason="no", correct="Apollo 8"),
+        verdict(False, "T1", reason="no", correct="Apollo 99"),
+        verdict(True, "T1"),
+    ],
+    ids=["true and another answer", "false and the same answer", "an answer that stands nowhere", "of something else"],
+)
+def test_a_verdict_that_contradicts_itself_or_its_evidence_is_unknown(reply: str) -> None:
+    pages = Pages(PAGES[0], Passage("x", "Borman", "Frank Borman flew Apollo 8."))
+    question = "When did Alan Shepard make the third landing?"
+    run = careful(rules(validate=reply, build=tree(node(question, "Apollo 8"))), graph=NO_GRAPH, pages=pages)
+    assert set(run.verdicts(1)) == {"unknown"} and not run.tops[0].struck
+    assert run.of("decision", kind="held")[0]["value"] == "unknown"
+
+
+# Texts and facts
+
+
+BOTH = tree(node(LANDING, "Apollo 14"))
+TEXTS_SAY = Rule(verdict(True, "T1", correct="Apollo 14"), step="validate", contains="Facts:\n(none)")
+
+
+def test_texts_and_facts_that_agree_are_heard_apart_and_cited_together() -> None:
+    run = careful(rules(validate=verdict(True, "T1", "F1", correct="Apollo 14"), build=BOTH))
+    assert run.steps.count("validate") == 2 and "weigh" not in run.steps
+    assert run.tops[0].evidence == ("Apollo 14_0_0",) and run.tops[0].facts
+
+
+def test_texts_and_facts_that_contradict_each_other_are_weighed() -> None:
+    facts_say = verdict(False, "F1", reason="Facts say 15.", correct="Apollo 15")
+    weighed = Rule(verdict(True, "T1", correct="Apollo 14"), step="weigh")
+    run = careful(rules(TEXTS_SAY, weighed, validate=facts_say, build=BOTH))
+    (text,) = run.texts("weigh")
+    assert "What the facts were taken to say: Facts say 15." in text
+    assert run.tops[0].verdict == "supported" and run.of("decision", kind="sources_disagree")
+
+
+def test_one_source_that_says_nothing_leaves_it_to_the_other() -> None:
+    run = careful(rules(TEXTS_SAY, validate=verdict("unknown"), build=BOTH))
+    assert run.tops[0].verdict == "supported" and run.steps.count("validate") == 2
+
+
+# Where to look
+
+
+def test_the_question_is_searched_for_without_its_hypothesis_too() -> None:
+    run = careful(rules(build=tree(node(LANDING, "Apollo 8"))), graph=NO_GRAPH)
+    queries = [query for query, _ in run.shelf.asked]
+    assert LANDING in queries and f"{LANDING} Apollo 8" in queries
+
+
+def test_what_the_evidence_mentions_is_followed_before_a_clue_is_asked_for() -> None:
+    pages = Pages(
+        Passage("a", "Third landing", "The third landing was made by Alan Shepard."),
+        Passage("b", "Alan Shepard", "Alan Shepard commanded Apollo 14."),
+    )
+    build = tree(node("Who made the third landing?", "Neil Armstrong"))
+    said = [verdict("unknown"), verdict("unknown"), verdict("unknown")]
+    run = careful(rules(validate=said, build=build), graph=NO_GRAPH, pages=pages)
+    (followed,) = run.of("decision", kind="followed")
+    first = run.texts("validate")[0]
+    assert followed["value"] == ["Alan Shepard"] or "commanded Apollo 14" in first
+    assert run.steps.count("clue") <= 1
+
+
+def test_a_node_without_a_hypothesis_is_answered_from_evidence() -> None:
+    said = verdict("unknown", "T1", enough=True, reason="It says so.", correct="Apollo 14")
+    run = careful(rules(validate=said, build=tree({"sub_question": LANDING})), graph=NO_GRAPH)
+    assert "direct" not in run.steps
+    (landing,) = run.tops
+    assert (landing.answer, landing.verdict, landing.struck) == ("Apollo 14", "supported", ())
+    assert landing.evidence == ("Apollo 14_0_0",)
+
+
+# Siblings and ancestors
+
+
+def test_a_sibling_that_names_what_was_refuted_is_asked_anew() -> None:
+    build = tree(node(LANDING, "Apollo 8"), node("Who commanded Apollo 8?", "Frank Borman"))
+    landed = verdict(False, "T1", reason="It was Apollo 14.", correct="Apollo 14")
+    run = careful(rules(says(LANDING, landed), build=build), graph=NO_GRAPH)
+    assert asked(run)[-1] == "Who commanded Apollo 14?"
+    assert run.of("decision", kind="sibling_revised")[0]["value"] == 2
+    assert [top.resolved for top in run.tops] == [LANDING, "Who commanded Apollo 14?"]
+
+
+def test_what_the_main_question_names_is_no_reason_to_ask_anew() -> None:
+    build = tree(node(LANDING, "the Moon"), node("How far is the Moon?", "near"))
+    landed = verdict(False, "T1", reason="It was Apollo 14.", correct="Apollo 14")
+    run = careful(rules(says(LANDING, landed), build=build), graph=NO_GRAPH)
+    assert not run.of("decision", kind="sibling_revised")
+
+
+def test_an_unverified_node_is_brought_in_line_with_what_was_corrected_below() -> None:
+    above = "Who was President at the third landing?"
+    build = tree(node(above, "Lyndon Baines Johnson", node(PRESIDENT, "Lyndon Baines Johnson")))
+    elected = verdict(False, "T1", reason="It was Nixon.", correct="Richard Nixon")
+    script = rules(says(above, verdict("unknown")), says(PRESIDENT, elected), build=build, clue="{}")
+    run = careful(script, graph=NO_GRAPH)
+    (top,) = run.tops
+    assert (top.answer, top.struck) == ("Richard Nixon", ("Lyndon Baines Johnson",))
+    assert run.of("decision", kind="aligned")[0]["before"] == "Lyndon Baines Johnson"
+
+
+# Lists
+
+
+FILM = "Who starred in Night Train and also studied at Bard College?"
+CAST = Passage("n", "Night Train", "Night Train stars Ada Moor, Ben Hale and Cora Lind.")
+ALUMNI = Passage("c", "Bard College", "Bard College has among its students Cora Lind and Dan Roe.")
+BEN = Passage("h", "Ben Hale", "Ben Hale, of Night Train, studied at Bard College.")
+CONDITIONS = Rule(
+    json.dumps({"asked": "actors", "conditions": ["starred in Night Train", "studied at Bard College"]}),
+    step="conditions",
+)
+STARRED = Rule(
+    '["Ada Moor", "Ben Hale", "Cora Lind", "Zoe Nobody"]', step="candidates", contains="said: starred in Night Train"
+)
+STUDIED = Rule('["Cora Lind", "Dan Roe"]', step="candidates", contains="said: studied at Bard College")
+
+
+def listed(*first: Rule) -> Run:
+    yes = Rule(verdict(True, "T1", correct="Yes"), step="validate", contains="Is it true of Ben Hale: studied")
+    return careful(
+        rules(*first, CONDITIONS, STARRED, STUDIED, yes, validate=verdict("unknown")),
+        question=FILM,
+        graph=NO_GRAPH,
+        pages=Pages(CAST, ALUMNI, BEN),
+    )
+
+
+def test_what_fulfils_all_conditions_is_intersected_in_code() -> None:
+    run = listed()
+    assert run.result.answer == "Cora Lind, Ben Hale"
+    (candidates,) = run.of("decision", kind="candidates")
+    assert candidates["value"] == ["Cora Lind", "Ada Moor", "Ben Hale", "Dan Roe"], "who stands nowhere is none"
+    assert "build" not in run.steps and run.steps.count("validate") == 3
+    assert [top.resolved for top in run.tops] == [
+        "Which actors fulfil this: starred in Night Train?",
+        "Which actors fulfil this: studied at Bard College?",
+    ]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{}",
+        "no idea",
+        '{"asked": "actors", "conditions": ["starred in Night Train"]}',
+        '{"asked": "actors", "conditions": ["starred in Night Train", "was born in Ghent"]}',
+        '{"asked": "actors", "conditions": ["starred in Night Train", "are tall"]}',
+    ],
+    ids=["empty", "no JSON", "one", "made up", "without a name"],
+)
+def test_conditions_that_are_not_those_of_the_question_lead_to_the_tree(reply: str) -> None:
+    run = listed(Rule(reply, step="conditions"))
+    assert "build" in run.steps and "candidates" not in run.steps
+
+
+def test_a_verb_that_the_question_does_not_have_is_left_out_of_a_condition() -> None:
+    said = '{"asked": "actors", "conditions": ["starred in Night Train", "worked for Bard College"]}'
+    found = read_conditions(said, FILM)
+    assert found is not None and found.conditions == ("starred in Night Train", "Bard College")
+
+
+def test_where_nothing_fulfils_all_conditions_the_tree_is_built() -> None:
+    run = listed(Rule("[]", step="candidates"))
+    assert "build" in run.steps
+
+
+@pytest.mark.parametrize(
+    ("question", "may"),
+    [
+        (FILM, True),
+        ("Which directors were born in Ghent and also made films in Oslo?", True),
+        ("Name the bands that toured with both Low Tide and Far Shore.", True),
+        ("Which of the stars of Night Train played in Low Tide?", True),
+        ("Which actors of Night Train were born in 1958?", True),
+        ("Which films did Ada Moor make?", False),
+        ("Are Night Train and Low Tide both from the same country?", False),
+        ("Where was the director of Night Train born and raised?", False),
+    ],
+)
+def test_most_questions_can_be_told_not_to_list_anything(question: str, may: bool) -> None:
+    assert may_list(question) is may
+
+
+# The last word
+
+
+def test_the_surest_of_three_readings_has_the_last_word() -> None:
+    run = careful(rules(Rule("Apollo 14", step="read", logprob=-0.001), final="Nixon"), graph=NO_GRAPH)
+    assert run.steps.count("read") == 2 and run.result.answer == "Apollo 14"
+
+
+def test_facts_alone_are_read_without_passages() -> None:
+    run = careful(rules(), evidence="graph")
+    assert "read" not in run.steps and run.result.answer == "Richard Nixon"

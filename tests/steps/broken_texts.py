@@ -1,0 +1,119 @@
+"""Texts that no reader may stumble over, and the readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hoptree.models.model import Token
+from hoptree.models.reasoning import read_choice
+from hoptree.runtime.prompts import Prompt, plain, read_prompt
+from hoptree.steps.parse import (
+    clean_answer,
+    concluded,
+    read_json,
+    read_knowing,
+    read_numbers,
+    read_questions,
+    read_relevance,
+    retrieval_trigger,
+    why_unanswered,
+)
+from hoptree.tree import make_plan, references, resolve
+
+__all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of"]
+
+
+def plan_of(text: str) -> None:
+    plan = make_plan(read_json(text).value, text[:200], mend_leaks=len(text) % 2 == 0)
+    assert len(plan.order()) == len(plan.nodes)
+    assert len(plan.paths()) <= len(plan.nodes)
+
+
+def question_of(text: str) -> str:
+    references(text)
+    return resolve(text, {1: text, 2: "#query1"})
+
+
+def choice_of(text: str) -> None:
+    tokens = [Token(text[start : start + 5], -0.1) for start in range(0, min(len(text), 500), 5)]
+    choice = read_choice(text, reasoning=text[:20], finish="length", tokens=tokens)
+    assert len(choice.tokens) <= len(tokens)
+
+
+def prompt_of(text: str) -> Prompt:
+    """A prompt file that is itself broken, filled with broken text."""
+    prompt = read_prompt("broken", text)
+    values: dict[str, Any] = dict.fromkeys(prompt.variables, text[:1000])
+    filled = prompt.fill(**values)
+    assert len(filled.messages) == len(prompt.sections)
+    return prompt
+
+
+QUESTION = read_prompt("question", "--- system\nAnswer.\n--- user\nQuestion: {question}\n")
+
+
+def fill(text: str) -> None:
+    filled = QUESTION.fill(question=text)
+    assert filled.messages[-1].content == f"Question: {plain(text)}"
+    filled.follow_up(text, text)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "read_json and make_plan": plan_of,
+    "references and resolve": question_of,
+    "concluded": concluded,
+    "clean_answer": clean_answer,
+    "why_unanswered": why_unanswered,
+    "retrieval_trigger": retrieval_trigger,
+    "read_knowing": lambda text: (read_knowing(text), read_knowing(f"Yes, {text}", "Is it?")),
+    "read_relevance": read_relevance,
+    "read_numbers": lambda text: read_numbers(text, 5),
+    "read_questions": read_questions,
+    "read_choice": choice_of,
+    "Prompt.fill": fill,
+    "read_prompt": prompt_of,
+}
+
+LONG = {
+    "an open string of escaped quotes": '{"a": "' + '\\"' * 50_000,
+    "not": "not " * 30_000,
+    "answer is": "answer is " * 20_000,
+    "open braces": "{" * 100_000,
+    "open brackets": "[" * 100_000,
+    "I am not": "I am not " * 20_000,
+    "spaces": " " * 100_000,
+    "spaces inside": "a" + " " * 100_000 + "b",
+    "query": "query" * 20_000,
+    "#query": "#query" * 17_000,
+    "# and spaces": "#" + " " * 100_000 + "q",
+    "words": "word " * 20_000,
+    "one word": "x" * 100_000,
+    "newlines": "a" + "\n" * 100_000 + "b",
+    "full stops": " ." * 50_000,
+    "initials": "a." * 50_000 + "!.",
+    "quotes": '"' * 100_000,
+    "stars": "*" * 100_000,
+    "commas": '{"a": [1' + ", " * 50_000,
+    "fences": "```" * 33_000,
+    "rag": "rag" * 33_000,
+    "rag and spaces": "rag " * 25_000,
+    "capitals": "The Of " * 15_000,
+    "capitals and dots": "A." * 50_000,
+    "I do": "I do " * 20_000,
+    "I and spaces": "I" + " " * 100_000,
+    "ignore": "ignore " * 15_000,
+    "heading": "# " + "#" * 100_000 + "x",
+    "heading and spaces": "# a" + " " * 100_000 + "x",
+    "control": "<|" * 50_000,
+    "think": "<think>" * 14_000,
+    "colons": ": " * 50_000,
+    "mended": '{"a": [' + "None, " * 16_000,
+    "question marks": "?" * 100_000,
+    "question marks and spaces": "? " * 50_000,
+    "list marks": "1) " * 33_000,
+    "numbers": "[1] " * 25_000,
+    "not relevant": "[1] not relevant " * 6_000,
+    "I know that": "I know that it was, " * 5_000,
+    "sure": "sure. " * 16_000,
+}

@@ -1,0 +1,67 @@
+"""Replies and documents of any length are read in a time that grows with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.steps.broken_texts import LONG, READERS
+
+from hoptree.corpus.read import read_passages
+from hoptree.models.scripted import ScriptedModel
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.context import Context
+from hoptree.runtime.trace import Trace
+from hoptree.steps.demonstrations import nearest
+from hoptree.steps.evidence import show_passages
+from hoptree.tree import make_plan
+from hoptree.values import Passage
+
+SECONDS = 2.0
+
+
+def leak_of(text: str) -> object:
+    raw = {"query1": {"question": "Who?", "children": {"query2": text, "query3": "x " + text}}}
+    return make_plan(raw, text[:2000], mend_leaks=True)
+
+
+def shown(text: str) -> str:
+    ctx = Context(method="taikc", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("test"))
+    return show_passages(ctx, [Passage("p", text, text)], titles=True)
+
+
+TIMED: dict[str, Callable[[str], object]] = {
+    **READERS,
+    "make_plan of a long question": leak_of,
+    "show_passages": shown,
+    "nearest": nearest,
+}
+
+
+def assert_quick(read: Callable[[str], object]) -> None:
+    """CPU time counts, since the machine may be busy with other things."""
+    for name, text in LONG.items():
+        began = time.process_time()
+        try:
+            read(text)
+        except BaseException as error:
+            error.add_note(f"reading {name!r}")
+            raise
+        assert time.process_time() - began < SECONDS, name
+
+
+@pytest.mark.timeout(15)
+@pytest.mark.parametrize("reader", TIMED)
+def test_long_replies_are_read_in_time(reader: str) -> None:
+    assert_quick(TIMED[reader])
+
+
+@pytest.mark.timeout(15)
+def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
+    def read(text: str) -> None:
+        (tmp_path / "long.md").write_text(text, encoding="utf-8")
+        list(read_passages(tmp_path / "long.md"))
+
+    assert_quick(read)

@@ -1,0 +1,77 @@
+"""Putting what is right in the place of what was refuted, and telling whether two answers are the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.steps.agreement import agree
+from hoptree.steps.logic_tree import Claim
+from hoptree.steps.substitution import carried, names_it, substituted
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "right", "becomes"),
+    [
+        ("Where was Ada Moor born?", "Ada Moor", "Cora Lind", "Where was Cora Lind born?"),
+        ("where was ada moor born?", "Ada Moor", "Cora Lind", "where was Cora Lind born?"),
+        (
+            "Who ruled in December 1968?",
+            "Apollo 8, in December 1968",
+            "February 5, 1971",
+            "Who ruled on February 5, 1971?",
+        ),
+        ("Who ruled in 1968?", "1968", "1971", "Who ruled in 1971?"),
+        ("Who flew Apollo 8?", "Apollo 8, in December 1968", "Apollo 14, on February 5, 1971", "Who flew Apollo 14?"),
+        ("Who flew Apollo 80?", "Apollo 8", "Apollo 14", "Who flew Apollo 80?"),
+        ("Where is it?", "Ada Moor", "Cora Lind", "Where is it?"),
+        ("Where was Ada Moor born?", "Ada Moor", "a man whose name is told nowhere", None),
+        ("Where was Ada Moor born?", "Ada Moor", "Cora Lind and Dan Roe", None),
+        ("When was (A) made?", "(A)", r"\1 of \g<0>", r"When was \1 of \g<0> made?"),
+    ],
+)
+def test_what_is_named_is_replaced_by_its_like(text: str, wrong: str, right: str, becomes: str | None) -> None:
+    assert substituted(text, wrong, right) == becomes
+
+
+def test_what_is_below_carries_the_right_answer_however_deep() -> None:
+    deep = Claim("Where does Ada Moor live?", "Ghent", (Claim("Who is Ada Moor's friend?", "Ada Moor"),))
+    below = carried(Claim("Who?", "Ada Moor", (deep, Claim("When is it?", "now"))), "Cora Lind")
+    assert below == (
+        Claim("Where does Cora Lind live?", "Ghent", (Claim("Who is Cora Lind's friend?", "Cora Lind"),)),
+        Claim("When is it?", "now"),
+    )
+
+
+def test_what_does_not_name_the_wrong_answer_cannot_carry_the_right_one() -> None:
+    assert carried(Claim("Who?", "Ada Moor", (Claim("Where was she born?", "Ghent"),)), "Cora Lind") is None
+    assert carried(Claim("Who?", "Ada Moor", (Claim("Where is Ada Moor?", "Ghent"),)), "nobody knows who") is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(), st.text(), st.text())
+def test_nothing_raises(text: str, wrong: str, right: str) -> None:
+    substituted(text, wrong, right)
+    names_it(text, wrong)
+    carried(Claim(text, wrong, (Claim(text, right),)), right)
+    assert agree(text, right) == agree(right, text)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Apollo 14", "apollo 14.", True),
+        ("5 February 1971", "Apollo 14, on February 5, 1971", True),
+        ("1971", "February 5, 1971", True),
+        ("1968", "February 5, 1971", False),
+        ("American", "United States", True),
+        ("Yes, it is", "yes", True),
+        ("Yes", "No", False),
+        ("Paris", "London", False),
+        ("Apollo 1", "Apollo 14", False),
+        ("", "Paris", False),
+    ],
+)
+def test_answers_that_say_the_same(one: str, other: str, same: bool) -> None:
+    assert agree(one, other) is same and agree(other, one) is same

@@ -1,0 +1,41 @@
+"""The benchmark of TreeQA's ways through a tree: its clock, its trees, and that it can fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.treeqa_latency import ONE_TOP, TREES, Goal, World, grown, main, measure
+
+
+def world(refuted: float = 0.0, unknown: float = 0.0, foreseen: float = 0.0) -> World:
+    return World(1, refuted, unknown, foreseen, 0.5)
+
+
+def test_trees_have_the_published_shape() -> None:
+    trees = [grown(14, number) for number in range(TREES)]
+    assert sum(len(tops) == 1 for tops in trees) == ONE_TOP
+    assert max(top.levels for tops in trees for top in tops) == 3
+    assert sum(top.size for tops in trees for top in tops) / TREES == pytest.approx(3.6, abs=0.05)
+
+
+def test_the_clock_counts_calls_one_after_another() -> None:
+    found = measure(world(), 0.3, 5, lambda: None)
+    serial, _, speculative = found.ways
+    assert serial.seconds == pytest.approx(0.1 * serial.calls) and speculative.seconds == pytest.approx(0.6)
+    assert serial.refutations == serial.unknown == found.different == 0
+    foreseen = measure(world(foreseen=1.0), 0.3, 5, lambda: None).ways[2]
+    assert foreseen.seconds == pytest.approx(0.5) and foreseen.calls == serial.calls
+
+
+def test_all_ways_end_with_the_same_trees_and_what_is_refuted_costs() -> None:
+    found = measure(world(0.5, 0.1, 0.5), 1.2, 8, lambda: None)
+    assert found.different == 0 and found.ways[0].refutations > 0
+    faster, dearer = found.times("speculative")
+    assert faster > 1 and dearer > 1 and found.times("serial") == (1, 1)
+
+
+def test_a_goal_that_is_missed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Goal("", 2.4, 2.5).missed and Goal("", 1.4, 1.3, most=True).missed and not Goal("", 2.5, 2.5).missed
+    assert main(["--trees", "2", "--json", str(tmp_path / "f.json")]) in (0, 1)
+    assert "GOALS" in capsys.readouterr().out and (tmp_path / "f.json").is_file()
