@@ -8,13 +8,16 @@ import pytest
 
 # Files whose few tests take long, the longest first.
 LONG = (
+    "test_hf_batching.py",
     "test_hf.py",
     "test_ray.py",
+    "test_index_killed.py",
     "test_index_folder.py",
     "test_local.py",
     "test_cli.py",
     "test_hf_encoder_decoder.py",
-    "test_indexing.py",
+    "test_indexing_sources.py",
+    "test_indexing_cut_off.py",
     "test_encoders.py",
     "test_graph_cli.py",
     "test_corpus_read.py",

@@ -14,15 +14,15 @@ from types import TracebackType
 from typing import Any, ParamSpec
 
 from hoptree import __version__
-from hoptree.errors import BudgetSpent, CacheError, ConfigError, HoptreeError, InputError, InternalError
+from hoptree.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.methods.registry import check_role, find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
-from hoptree.runtime.cache import Cache, Store, default_cache_path
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.cache import Store
+from hoptree.runtime.calls import open_calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.result import Result, read_result
 from hoptree.runtime.trace import Listener, Trace, TraceFile
@@ -67,7 +67,7 @@ class Engine:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
-        self.retriever = _open_corpus(corpus, retriever, rerank)
+        self.retriever = _open_corpus(corpus, retriever, rerank, cached=cache is not None)
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
         self.graph = _open_graph(graph)
         self._opened: list[Model | Retriever | KnowledgeGraph] = [
@@ -79,10 +79,7 @@ class Engine:
         self._budget = budget
         self._prices = prices
         self._listeners = tuple(listeners)
-        self._cache_failure: CacheError | None = None
-        self._cache = self._open_cache(cache)
-        self._calls = Calls(self._cache, concurrency=concurrency)
-        self._calls.cache_failure = self._cache_failure
+        self._calls = open_calls(cache, concurrency=concurrency)
 
     def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
         """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
@@ -105,15 +102,6 @@ class Engine:
         others = (f"{role}={model.identity}" for role, model in sorted(self.roles.items()))
         return " ".join((self.model.identity, *others))
 
-    def _open_cache(self, path: str | Path | Store | None) -> Store | None:
-        if path is None or not isinstance(path, str | Path):
-            return path
-        try:
-            return Cache(default_cache_path() if path == "default" else Path(path))
-        except CacheError as error:
-            self._cache_failure = error
-            return None
-
     async def __aenter__(self) -> Engine:
         return self
 
@@ -125,8 +113,7 @@ class Engine:
     async def aclose(self) -> None:
         for part in self._opened:
             await part.aclose()
-        if self._cache is not None:
-            self._cache.close()
+        self._calls.close()
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
@@ -143,6 +130,16 @@ class Engine:
             roles=self.roles,
             graph=self.graph,
         )
+        self._begin(trace, asked)
+        answer, stopped_by, failure = await self._answer(asked, ctx)
+        if stopped_by:
+            answer = ctx.best
+            found = "the answer is the best found until then" if answer else "no answer was found until then"
+            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; {found}.")
+        self._finish(trace, answer or Answer(""), stopped_by, failure)
+        return read_result(trace.events, failure)
+
+    def _begin(self, trace: Trace, asked: Question) -> None:
         trace.add(
             "start",
             question=asked.text,
@@ -158,28 +155,22 @@ class Engine:
             fidelity=self.method.fidelity(self.options),
             version=__version__,
         )
-        failure: HoptreeError | None = None
-        stopped_by = ""
-        answer: Answer | None = None
+
+    async def _answer(self, asked: Question, ctx: Context) -> tuple[Answer | None, str, HoptreeError | None]:
+        """What the method says; else the limit that ended it, or the failure."""
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
-                answer = await self.method.run(asked, ctx, **self.options)
+                return await self.method.run(asked, ctx, **self.options), "", None
         except BudgetSpent as spent:
-            stopped_by = spent.limit
+            return None, spent.limit, None
         except HoptreeError as error:
-            failure = error
+            return None, "", error
         except Exception as error:  # one question's mishap must not end a run of a thousand
             if isinstance(error, TimeoutError) and clock.expired():
-                stopped_by = "seconds"
-            elif os.environ.get("HOPTREE_DEBUG"):
+                return None, "seconds", None
+            if os.environ.get("HOPTREE_DEBUG"):
                 raise
-            else:
-                failure = InternalError(error)
-        if stopped_by:
-            answer = ctx.best
-            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; the answer is the best found until then.")
-        self._finish(trace, answer or Answer(""), stopped_by, failure)
-        return read_result(trace.events, failure)
+            return None, "", InternalError(error)
 
     def _finish(self, trace: Trace, answer: Answer, stopped_by: str, failure: HoptreeError | None) -> None:
         outcome = {"error": type(failure).__name__, "error_message": str(failure)} if failure else {}
@@ -276,7 +267,9 @@ def _check(question: str | Question) -> Question:
     return asked
 
 
-def _open_corpus(corpus: str | Path | Retriever | None, kind: str, rerank: str) -> Retriever | None:
+def _open_corpus(
+    corpus: str | Path | Retriever | None, kind: str, rerank: str, *, cached: bool = True
+) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
     from hoptree.retrieval.opening import open_retriever
@@ -285,7 +278,7 @@ def _open_corpus(corpus: str | Path | Retriever | None, kind: str, rerank: str) 
         from hoptree.sample import sample_index
 
         corpus = sample_index()
-    return open_retriever(corpus, kind, rerank=rerank)
+    return open_retriever(corpus, kind, rerank=rerank, cached=cached)
 
 
 def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:

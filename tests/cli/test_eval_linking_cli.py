@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.graph.graph_files import jsonl
@@ -48,6 +50,26 @@ def test_a_model_that_fails_is_told(home: Path) -> None:
     assert "1 of 1 questions failed and count as missed." in shown.stderr
 
 
+def test_a_linker_beside_the_index(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class GLiNER:
+        @classmethod
+        def from_pretrained(cls, model_id: str) -> GLiNER:
+            return cls()
+
+        def predict_entities(self, text: str, labels: list[str], threshold: float) -> list[dict[str, object]]:
+            return [{"start": 0, "end": 5, "text": "holyoke", "label": "location", "score": 0.9}]
+
+    monkeypatch.setitem(sys.modules, "gliner", SimpleNamespace(GLiNER=GLiNER))
+    arguments = ["eval-linking", "--data", "q.jsonl", "--graph", "kg", "--linker", "gliner:some/model"]
+    told = hoptree(home, *arguments, "--json", "--per-question", "out.jsonl")
+    data = json.loads(told.stdout)
+    assert data["linker"] == "gliner:some/model" and "downloads what is missing" in told.stderr
+    assert data["entities"]["index"]["recall@1"]["recall"] == 0.5
+    assert data["entities"]["linker"]["recall@1"]["recall"] == 0.0
+    assert json.loads((home / "out.jsonl").read_text().splitlines()[0])["linker"] == ["Q2"]
+    assert "index" in hoptree(home, *arguments).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -57,6 +79,7 @@ def test_a_model_that_fails_is_told(home: Path) -> None:
         (["--relations", "llm"], "Without a model"),
         (["--among", "all"], "no relations of 'all'"),
         (["--half", "third"], "no half"),
+        (["--linker", "spacy:x"], "'spacy:x' is no linker"),
         (["--graph", "nowhere"], "There is no knowledge graph at nowhere"),
         (["--data", "missing.jsonl"], "There is no missing.jsonl"),
         (["--per-question", "no/such/folder.jsonl"], "cannot be written"),

@@ -201,6 +201,42 @@ def test_hybrid_says_where_it_has_no_links(
         assert ("has no links" in err) == (kind == "hybrid" and not links)
 
 
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("command", ["ask", "run"])
+def test_questions_say_where_hybrid_has_no_links(
+    home: Path, monkeypatch: pytest.MonkeyPatch, command: str, links: bool
+) -> None:
+    build_index(home / "docs", home / "new", settings=Settings(links=links))
+    monkeypatch.setattr("hoptree.retrieval.opening._dense", lambda index: BM25(index))
+    (home / "m.json").write_text(json.dumps({"replies": [{"reply": "town1"}]}), encoding="utf-8")
+    (home / "data.jsonl").write_text(json.dumps({"id": "q", "question": "Where?", "answers": ["x"]}), encoding="utf-8")
+    asked = ("ask", "Where?", "--no-cache") if command == "ask" else ("run", "--data", "data.jsonl", "--out", "out")
+    for kind in ("hybrid", "bm25"):
+        usual = ("--corpus", "new", "--method", "oner", "-m", "scripted/m.json", "--json", "--anyway")
+        done = hoptree(home, *asked, *usual[: -1 if command == "ask" else None], "--retriever", kind)
+        assert done.returncode == 0 and json.loads(done.stdout), done.stderr
+        assert ("has no links" in done.stderr) == (kind == "hybrid" and not links)
+
+
+@pytest.mark.parametrize("command", [("search", "town1"), ("ask", "Where?", "--method", "oner", "--no-cache")])
+def test_hybrid_says_how_to_make_vectors(home: Path, command: tuple[str, ...]) -> None:
+    (home / "m.json").write_text(json.dumps({"replies": [{"reply": "town1"}]}), encoding="utf-8")
+    more = ("-m", "scripted/m.json") if command[0] == "ask" else ()
+    done = hoptree(home, *command, *more, "--corpus", "idx", "--retriever", "hybrid")
+    refused(done, "has no vectors", "hoptree index encode --out idx")
+
+
+def test_hidden_files_are_counted_and_named(home: Path) -> None:
+    write_rows(home / "docs" / ".drafts" / "a.jsonl", rows(3, 50))
+    write_rows(home / "docs" / ".hidden.jsonl", rows(3, 60))
+    done = hoptree(home, "index", "docs", "--out", "new", "--json")
+    told = json.loads(done.stdout)
+    assert "hidden files and folders: 2" in told["passed_over"] and "hidden files and folders: 2" in done.stderr
+    assert any(".hidden.jsonl" in sentence for sentence in told["examples"])
+    assert any(".drafts" in sentence for sentence in told["examples"])
+    assert ".hidden.jsonl is hidden and not read." in done.stderr
+
+
 def test_a_further_name_is_found_along_links(home: Path) -> None:
     row = {"id": "town", "title": "Savonlinna", "text": "A town.", "aliases": ["Nyslott"]}
     write_rows(home / "more.jsonl", [row])  # type: ignore[list-item]

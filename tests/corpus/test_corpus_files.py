@@ -38,7 +38,22 @@ def test_files_come_in_the_order_of_their_names_and_others_are_counted(tmp_path:
     (tmp_path / "x.jsonl").mkdir()
     problems = Problems(limit=0)
     assert names(tmp_path, problems) == ["a/b.txt", "a/z.md", "a.d/c.HTML", "b.txt", "c.jsonl.gz"]
-    assert problems.counts == {"files of an unknown kind": 1}
+    assert problems.counts == {"files of an unknown kind": 1, "hidden files and folders": 2}
+    assert "a/.hidden.md is hidden and not read." in problems.notes
+
+
+def test_a_hidden_file_that_is_named_itself_is_read(tmp_path: Path) -> None:
+    problems = Problems()
+    assert names(write(tmp_path / ".notes.txt"), problems) == [".notes.txt"]
+    write(tmp_path / ".notes" / "a.txt")
+    assert names(tmp_path / ".notes", problems) == ["a.txt"]
+    assert not problems.counts
+
+
+def test_a_folder_of_hidden_files_alone_says_so(tmp_path: Path) -> None:
+    write(tmp_path / ".notes.txt")
+    with pytest.raises(CorpusError, match=r"holds no document \(\.notes\.txt is hidden and not read\)"):
+        names(tmp_path)
 
 
 def listen(path: Path) -> None:

@@ -19,8 +19,8 @@ from hoptree.extraction import Progress, Wanted, extract
 from hoptree.extraction.entries import Entry, Spent, fact_rows
 from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON
 from hoptree.indexing import index_passages
+from hoptree.lock import WriteLock
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.retrieval.index.lock import WriteLock
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
 from hoptree.steps.facts import StatedFact
@@ -288,7 +288,7 @@ def test_a_run_killed_before_it_began_is_no_obstacle(tmp_path: Path) -> None:
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     source, out = corpus(tmp_path), tmp_path / "out"
     run(teller(), source, out, limit=2)
-    lock = WriteLock(out)
+    lock = WriteLock(out, IndexUnavailable)
     lock.take()
     with pytest.raises(IndexUnavailable, match="Another process"):
         run(teller(), source, out)

@@ -1,4 +1,4 @@
-"""Linked retrieval: it finds what a question does not name, and nothing is worse where there are no links."""
+"""Along the names that passages mention: what links find that words do not, and where they keep out."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Literal
 from unicodedata import normalize
 
 import pytest
+from tests.retrieval.linked_films import QUESTION, films
 from tests.small_indexes import names
 
 from hoptree.errors import ConfigError, CorpusError
@@ -22,23 +23,6 @@ from hoptree.retrieval.index.manifest import Settings
 from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.opening import open_retriever
 from hoptree.values import Passage
-
-QUESTION = "Where was the director of the film Red Kite born?"
-
-
-def films(count: int = 12) -> list[Passage]:
-    """Films, each with a director whose page shares no word with a question about the film."""
-    passages = []
-    for n in range(count):
-        meta = (("lang", "en" if n % 2 else "de"), ("part", str(n)))
-        passages.append(
-            Passage(f"f{n}", f"Grey Gull{n}", f"Grey Gull{n} is a film directed by Eva Lund{n}.", metadata=meta)
-        )
-        passages.append(Passage(f"d{n}", f"Eva Lund{n}", f"Her childhood passed at Hamlet{n}.", metadata=meta))
-    passages.append(Passage("kite", "Red Kite", "Red Kite is a film directed by Ada Moor.", metadata=(("lang", "en"),)))
-    passages.append(Passage("ada", "Ada Moor", "Her childhood passed at Skagen.", metadata=(("lang", "de"),)))
-    passages += [Passage(f"x{n}", f"Barn {n}", f"A calf was born to the director of stable {n}.") for n in range(4)]
-    return passages
 
 
 @pytest.fixture(scope="module")
@@ -315,30 +299,6 @@ def test_an_index_without_links_says_so(tmp_path: Path) -> None:
         open_retriever(tmp_path / "idx", "linkd")
 
 
-# The same whatever the order, the segments and the concurrency
-
-
-@pytest.mark.parametrize("kind", ["bm25", "linked"])
-def test_results_do_not_depend_on_order_or_segments(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    queries = [QUESTION, "film directed by Eva", "childhood", "Grey Gull3", "Hamlet7 film"]
-    passages = films()
-    index_passages(passages, tmp_path / "up")
-    index_passages(passages[::-1], tmp_path / "down")
-    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 3)
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 3)
-    index_passages(passages, tmp_path / "parts")
-    segments = {
-        name: len(list((Index(tmp_path / name).generation / "text").glob("*.store"))) for name in ("up", "parts")
-    }
-    assert segments["parts"] > segments["up"]
-    results = {
-        name: [asyncio.run(open_retriever(tmp_path / name, kind).search(query, k=8)) for query in queries]
-        for name in ("up", "down", "parts")
-    }
-    assert results["up"] == results["down"] == results["parts"]
-    assert open_retriever(tmp_path / "up", kind).identity == open_retriever(tmp_path / "down", kind).identity
-
-
 @pytest.mark.parametrize("kind", ["bm25", "linked"])
 @pytest.mark.parametrize("worth", [0, 10**9])
 def test_results_do_not_depend_on_concurrency(
@@ -365,50 +325,6 @@ def test_results_do_not_depend_on_concurrency(
     for thread in threads:
         thread.join()
     assert all(found[number] == meant[number::4] for number in range(4))
-
-
-# Scripts and languages
-
-
-@pytest.mark.parametrize("kind", ["bm25", "linked"])
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("首都", "tokyo"),
-        ("日本の首都はどこですか", "tokyo"),
-        ("长城有多长", "wall"),
-        ("กรุงเทพ", "bangkok"),
-        ("서울", "seoul"),
-        ("Привет", "hello"),
-        ("CAFÉ", "cafe"),
-    ],
-)
-def test_every_script_is_found(tmp_path: Path, kind: str, query: str, expected: str) -> None:
-    passages = [
-        Passage("tokyo", "東京", "東京は日本の首都です。"),
-        Passage("wall", "长城", "长城是中国古代的防御工程，长度超过两万公里。"),
-        Passage("bangkok", "กรุงเทพ", "กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย"),
-        Passage("seoul", "서울", "서울 은 한국의 수도이다."),
-        Passage("hello", "", "привет, мир"),
-        Passage("cafe", "", "A cafe\u0301 and a cafe."),
-    ]
-    index_passages(passages, tmp_path / "idx")
-    assert names(asyncio.run(open_retriever(tmp_path / "idx", kind).search(query, k=1))) == [expected]
-
-
-@pytest.mark.parametrize(
-    ("language", "query", "there"),
-    [("german", "Städte", True), ("german", "die", False), ("none", "Stadt", True), ("none", "die", True),
-     ("none", "Städten", False), ("turkish", "Stadt", True), ("greek", "Stadt", True)],
-)  # fmt: skip
-def test_languages_are_stemmed_their_own_way(tmp_path: Path, language: str, query: str, there: bool) -> None:
-    index_passages([Passage("a", "", "Die Stadt")], tmp_path / "idx", settings=Settings(language=language))
-    assert bool(BM25(Index(tmp_path / "idx")).search_now(query, 1)) == there
-
-
-def test_an_unknown_language_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="klingon"):
-        index_passages(films(), tmp_path / "idx", settings=Settings(language="klingon"))
 
 
 def test_a_document_of_many_passages_is_one_document(tmp_path: Path) -> None:

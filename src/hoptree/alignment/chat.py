@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 from hoptree.errors import ConfigError, InputError
 from hoptree.models.model import Message
+from hoptree.whole_files import write_whole
 
 __all__ = ["ChatRow", "balanced", "check_balance", "described", "write_rows"]
 
@@ -78,16 +78,9 @@ def described(rows: Sequence[ChatRow]) -> dict[str, Any]:
 
 def write_rows(path: Path, rows: Iterable[ChatRow]) -> None:
     """Write all rows, or leave the file as it was."""
-    part = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
-            for row in rows:
-                text = json.dumps(row.as_dict(), ensure_ascii=False)
-                file.write(text.encode("utf-8", "replace") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        write_whole(path, (json.dumps(row.as_dict(), ensure_ascii=False) + "\n" for row in rows))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}.", "Give --out a file that can."

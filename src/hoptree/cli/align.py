@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Concurrency, Model, NoCache
-from hoptree.cli.console import clean, print_error, print_json
+from hoptree.cli.console import clean, print_error, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache
 from hoptree.cli.run import shown
 from hoptree.cli.search import Rerank, RetrieverKind
 from hoptree.errors import HoptreeError
@@ -85,7 +85,7 @@ def build(
             "--set link_siblings=on.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make a training set for one of RA-ISF's sub-models, in chat form, with the prompts that ra_isf itself sends.
 
@@ -127,7 +127,8 @@ def build(
         **({"right_f1": right_f1} if right_f1 is not None else {}),  # type: ignore[arg-type]
     )
     with shown(as_json) as show:
-        told = run_to_end(build(wanted, on_progress=lambda done, total: show(done, total, lambda: "questions")))
+        work = build(wanted, on_progress=lambda done, total: show(done, total, lambda: "questions"))
+        told = run_to_end(work, stays=what_stays(cached=not no_cache))
     if as_json:
         print_json(told)
     else:

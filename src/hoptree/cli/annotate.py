@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import AsJson, BaseURL, Concurrency, NoCache
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.run import shown
 
 if TYPE_CHECKING:
@@ -95,9 +95,10 @@ def ratings(
     from hoptree.evaluation.sheets import read_sheets
 
     read = read_sheets(sheets)
-    by_model = (
-        run_to_end(_rated(read, model, base_url, concurrency, cache=not no_cache, quiet=as_json)) if model else None
-    )
+    by_model = None
+    if model:
+        work = _rated(read, model, base_url, concurrency, cache=not no_cache, quiet=as_json)
+        by_model = run_to_end(work, stays=what_stays(cached=not no_cache))
     told = sum_up(read, by_model)
     if as_json:
         print_json(told)

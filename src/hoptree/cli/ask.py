@@ -2,72 +2,37 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.console import print_error, print_json, run
-from hoptree.cli.search import Rerank, RetrieverKind
-from hoptree.errors import ConfigError, InputError
+from hoptree.cli.console import print_error, print_json, run, what_stays
+from hoptree.cli.options import (
+    AsJson,
+    BaseURL,
+    Concurrency,
+    Graph,
+    Model,
+    NoCache,
+    PricesText,
+    Roles,
+    Settings,
+    read_prices,
+    read_roles,
+    read_settings,
+)
+from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
+from hoptree.errors import InputError
 
 if TYPE_CHECKING:
     from hoptree.engine import Engine
-    from hoptree.runtime.context import Prices
     from hoptree.runtime.result import Result
 
-__all__ = [
-    "BaseURL",
-    "Concurrency",
-    "Graph",
-    "Model",
-    "NoCache",
-    "Roles",
-    "Settings",
-    "ask",
-    "ask_and_show",
-    "read_prices",
-    "read_roles",
-    "read_settings",
-    "show",
-]
+__all__ = ["ask", "ask_and_show", "show"]
 
 _FILE_WIDTH = 200
-_HOW_PRICES = "Write IN/OUT, for example --prices 0.15/0.60."
-
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        "-m",
-        envvar="HOPTREE_MODEL",
-        help="openai/NAME, local/NAME, local/FILE.gguf, hf/NAME or scripted/FILE.  [default: the embedded model]",
-        show_default=False,
-    ),
-]
-Graph = Annotated[
-    str | None,
-    typer.Option(
-        help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.", show_default=False
-    ),
-]
-Settings = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods lists them.")
-]
-Roles = Annotated[
-    list[str],
-    typer.Option(
-        "--role", metavar="ROLE=MODEL", help="A model for a part of the method; hoptree methods NAME lists its roles."
-    ),
-]
-BaseURL = Annotated[
-    str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
-]
-Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
 
 def ask(
@@ -75,7 +40,8 @@ def ask(
     corpus: Annotated[
         str | None,
         typer.Option(
-            help="An index made by hoptree index, 'sample', or an elasticsearch://… or milvus://… address.",
+            help="An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
+            "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php.",
             show_default=False,
         ),
     ] = None,
@@ -92,9 +58,7 @@ def ask(
             metavar="LIMITS", help="Stop at calls=20,tokens=9000,seconds=60,cost=0.1 (any of them; cached calls count)."
         ),
     ] = "",
-    prices: Annotated[
-        str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
-    ] = "",
+    prices: PricesText = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     trace: Annotated[
@@ -109,6 +73,7 @@ def ask(
     hoptree ask "Who is the spouse of the director of film X?" --corpus docs.idx
     hoptree ask "…" --corpus docs.idx --set robust=on --set k=3 --budget calls=20
     hoptree ask "…" --corpus sample --json --trace run.jsonl
+    hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     """
     from hoptree.engine import Engine
     from hoptree.models import DEFAULT_MODEL
@@ -136,7 +101,8 @@ def ask(
             listeners=(writer,) if writer else (),
             roles=read_roles(roles),
         )
-        result = run(ask_and_show(engine, text, as_json=as_json))
+        say_without_links(corpus, retriever)
+        result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
     finally:
         if writer:
             writer.close()
@@ -202,45 +168,3 @@ def show(
         return
     for result in results:
         _print(result, as_json=False)
-
-
-def read_settings(settings: list[str]) -> dict[str, Any]:
-    """KEY=VALUE texts as a mapping."""
-    options = {}
-    for setting in settings:
-        key, sign, value = setting.partition("=")
-        if not sign or not key.strip():
-            raise InputError(f"--set {setting} is not possible.", "Write --set KEY=VALUE, for example --set k=3.")
-        options[key.strip()] = value.strip()
-    return options
-
-
-def read_roles(roles: list[str]) -> dict[str, str]:
-    """ROLE=MODEL texts as a mapping."""
-    found: dict[str, str] = {}
-    for said in roles:
-        role, sign, spec = said.partition("=")
-        if not sign or not role.strip() or not spec.strip():
-            raise InputError(
-                f"--role {said} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
-            )
-        role, spec = role.strip(), spec.strip()
-        if role in found:
-            raise InputError(f"--role {role} was given twice: {found[role]} and {spec}.", "Name one model for a role.")
-        found[role] = spec
-    return found
-
-
-def read_prices(text: str) -> Prices | None:
-    """IN/OUT as prices; none for an empty text."""
-    from hoptree.runtime.context import Prices
-
-    if not text:
-        return None
-    try:
-        prompt, completion = (float(part) for part in text.split("/"))
-    except ValueError as error:
-        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES) from error
-    if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES)
-    return Prices(prompt, completion)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Concurrency, Model, NoCache
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def boundary(
     retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
     anyway: Annotated[bool, typer.Option(help="Go on although data, prompts or model changed.")] = False,
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
@@ -110,7 +110,8 @@ def boundary(
         anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency
     )
     with _shown(as_json) as show:
-        found = run_to_end(measure_all(planned, out, ways, on_progress=show))
+        work = measure_all(planned, out, ways, on_progress=show)
+        found = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
         print_json({"folder": str(out), "models": found})
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.console import chance, clean, print_json
+from hoptree.cli.options import AsJson
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def compare(
         str, typer.Option(metavar="type|hops", help="Also compare question by question type, or number of hops.")
     ] = "",
     flipped: Annotated[int, typer.Option(min=0, help="List so many questions whose score changed most.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.
 
@@ -61,21 +62,11 @@ def compare(
     for one in metric:
         scores = {name: _scores(some, one) for name, some in rows.items()}
         pairs = compare_runs(scores, common_only=common_only)
-        found[one] = [
-            {
-                "a": a,
-                "b": b,
-                **pair.as_dict(),
-                "groups": {
-                    group: part.as_dict()
-                    for group, part in compare_groups(scores[a], scores[b], groups, common_only=common_only).items()
-                }
-                if by
-                else {},
-                "power_note": pair.power_note(),
-            }
-            for (a, b), pair in pairs.items()
-        ]
+        found[one] = []
+        for (a, b), pair in pairs.items():
+            parts = compare_groups(scores[a], scores[b], groups, common_only=common_only) if by else {}
+            apart = {group: part.as_dict() for group, part in parts.items()}
+            found[one].append({"a": a, "b": b, **pair.as_dict(), "groups": apart, "power_note": pair.power_note()})
         if not as_json:
             _show(one, pairs, found[one], rows, flipped)
     if as_json:

@@ -26,6 +26,7 @@ __all__ = [
     "run_at_once",
     "say",
     "stoppable",
+    "what_stays",
 ]
 
 T = TypeVar("T")
@@ -43,12 +44,23 @@ def say(sentence: str) -> None:
     typer.echo(clean(f"hoptree: {sentence}"), err=True)
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; Ctrl-C ends it in order."""
+def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins again.") -> T:
+    """Run a coroutine to its end; Ctrl-C ends it in order, and `stays` tells what that leaves."""
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        raise Interrupted("Stopped.", "Finished calls are kept: the same command goes on from there.") from None
+        raise Interrupted("Stopped.", stays) from None
+
+
+def what_stays(finished: str = "", *, cached: bool) -> str:
+    """What a command leaves that is stopped: what it `finished`, if it writes that down, and calls in the cache."""
+    if not finished and not cached:
+        return "Nothing is kept without a cache: the same command begins again."
+    if not cached:
+        kept = f"{finished} are kept, calls for others are not"
+    else:
+        kept = f"{finished} and calls are kept" if finished else "calls are kept"
+    return f"Finished {kept}: the same command goes on from there."
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Model, NoCache, Settings, read_settings
-from hoptree.cli.console import clean, interruptible, print_error, print_json, run
+from hoptree.cli.console import clean, interruptible, print_error, print_json, run, what_stays
+from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
 
 if TYPE_CHECKING:
     from hoptree.engine import Engine
@@ -29,7 +29,7 @@ def demo(
     model: Model = "",
     base_url: BaseURL = "",
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a multi-hop question over the packaged sample, and watch the tree grow.
 
@@ -58,7 +58,8 @@ def demo(
         cache=None if no_cache else "default",
         base_url=base_url,
     )
-    failure = run(_all(engine, as_json) if every else _one(engine, as_json))
+    work = _all(engine, as_json) if every else _one(engine, as_json)
+    failure = run(work, stays=what_stays(cached=not no_cache))
     if failure:
         raise typer.Exit(failure)
 

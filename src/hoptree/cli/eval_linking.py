@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Concurrency, NoCache
-from hoptree.cli.console import clean, print_json, run_at_once, say, stoppable
+from hoptree.cli.console import clean, print_json, run_at_once, say, stoppable, what_stays
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
-from hoptree.errors import CacheError, ConfigError
+from hoptree.cli.options import BaseURL, Concurrency, NoCache
+from hoptree.errors import ConfigError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, Parts
     from hoptree.evaluation.linking_data import LinkingSet
+    from hoptree.graph.linking import NameReader
     from hoptree.steps.relations import RelationRanking
 
 __all__ = ["eval_linking"]
@@ -27,7 +28,7 @@ _DEEPEST = 10
 _RANKINGS = ("words", "dense", "llm")
 
 
-@stoppable(lambda options: "There are no figures before all questions were looked up; replies of a model are kept.")
+@stoppable(lambda options: f"No figures before all are looked up. {what_stays(cached=not options['no_cache'])}")
 def eval_linking(
     data: Annotated[
         Path,
@@ -53,6 +54,15 @@ def eval_linking(
             "-m",
             metavar="MODEL",
             help="A model that reads names out of questions and keeps the best: openai/NAME, local/NAME, …",
+            show_default=False,
+        ),
+    ] = "",
+    linker: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND:NAME_OR_FOLDER",
+            help="Names marked by a model instead of all words of a question: gliner:… or relik:…, loaded by the "
+            "package of that name from a folder or the Hugging Face hub.",
             show_default=False,
         ),
     ] = "",
@@ -86,7 +96,8 @@ def eval_linking(
     """Measure how often the entity and the relation of a question are among the first K found: recall@K.
 
     \b
-    linker   the index of the graph's names alone, over all words of the question
+    linker   the index of the graph's names alone, over all words of the question; what --linker finds, if it is given
+    index    the index alone, where there is a --linker
     model    the same index, asked for the names that the model reads out of the question
     union    either of them within its first K
     kept     what the model keeps of both
@@ -99,6 +110,7 @@ def eval_linking(
     hoptree eval-linking --data simplequestions.jsonl --graph kg
     hoptree eval-linking --data simplequestions.jsonl --graph kg --relations words --relations dense --among graph
     hoptree eval-linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
+    hoptree eval-linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
     from hoptree.evaluation.linking_data import read_linking_questions
 
@@ -110,6 +122,7 @@ def eval_linking(
     if per_question is not None:
         write_rows(per_question, [], "a")
     options = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
+    options["linker"] = linker
     with _shown(len(asked.questions), as_json) as show:
         found = run_at_once(_evaluate(asked, depths, relations, options, concurrency, not no_cache, show))
     if per_question is not None:
@@ -117,7 +130,7 @@ def eval_linking(
     if found.failed:
         first = next(one.error for one in found.linked if one.error)
         say(f"{found.failed:,} of {len(found.linked):,} questions failed and count as missed. The first: {first}")
-    figures = {"graph": graph, "model": model or None, "among": among, **found.as_dict()}
+    figures = {"graph": graph, "model": model or None, "linker": linker or None, "among": among, **found.as_dict()}
     if as_json:
         print_json(figures)
     else:
@@ -175,28 +188,38 @@ async def _open(
 ) -> Parts:
     """All parts, which are closed with the stack."""
     from hoptree.evaluation.linking import Parts
-    from hoptree.graph.linking import open_candidates
+    from hoptree.graph.linking import ReadCandidates, open_candidates
     from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
-    from hoptree.runtime.cache import Cache, default_cache_path
-    from hoptree.runtime.calls import Calls
+    from hoptree.runtime.calls import open_calls
 
     graph = open_graph(options["graph"], cached=cached)
     opened.push_async_callback(graph.aclose)
+    reader = _reader(options["linker"])
     model = open_model(options["model"], base_url=options["base_url"]) if options["model"] else None
-    cache = None
+    calls = open_calls("default" if cached and model is not None else None, concurrency=concurrency)
+    opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
-        if cached:
-            try:
-                cache = Cache(default_cache_path())
-                opened.callback(cache.close)
-            except CacheError as error:
-                say(f"{error} Replies are not remembered in this run.")
+    if calls.cache_failure is not None:
+        say(f"{calls.cache_failure} Replies are not remembered in this run.")
     rankings = await _rankings(opened, relations, options["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
     among: Any = options["among"]
-    return Parts(graph, candidates, rankings, model, Calls(cache, concurrency=concurrency), among)
+    linker = ReadCandidates(reader, candidates) if reader else None
+    return Parts(graph, candidates, rankings, model, calls, among, linker)
+
+
+def _reader(spec: str) -> NameReader | None:
+    """The model that marks names, if one is asked for; that it may be fetched from elsewhere is said before."""
+    if not spec:
+        return None
+    from hoptree.graph.linking import open_reader
+
+    kind, _, where = spec.partition(":")
+    if where and not Path(where).exists():
+        say(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
+    return open_reader(spec)
 
 
 async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.console import chance, clean, print_json, run_at_once, say, stoppable
+from hoptree.cli.options import AsJson
 from hoptree.cli.search import Rerank, open_corpus
 from hoptree.errors import ConfigError, InputError
 
@@ -84,7 +85,7 @@ def eval_retrieval(
     per_question: Annotated[
         Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how much of what questions need a retriever finds, and how fast.
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Concurrency, Model, NoCache, read_prices
-from hoptree.cli.console import clean, print_error, print_json, run
+from hoptree.cli.console import clean, print_error, print_json, run, what_stays
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
 from hoptree.cli.run import shown
 from hoptree.errors import HoptreeError, InputError
+from hoptree.lock import WriteLock
 
 if TYPE_CHECKING:
     from hoptree.extraction import Progress, Wanted
@@ -42,9 +43,7 @@ def extract(
             help="Begin no passage once calls=500,tokens=900000,seconds=3600,cost=2 (any of them) is reached.",
         ),
     ] = "",
-    prices: Annotated[
-        str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
-    ] = "",
+    prices: PricesText = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     anyway: Annotated[
@@ -54,7 +53,7 @@ def extract(
         bool, typer.Option("--dry-run", help=f"Read {_SAMPLE} passages, and say what the others would take.")
     ] = False,
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Have a model read passages and write down the facts they state, as triples that hoptree graph load reads.
 
@@ -87,7 +86,8 @@ def extract(
         concurrency=concurrency,
         anyway=anyway,
     )
-    told = run(_extract(wanted, model, base_url, quiet=as_json))
+    work = _extract(wanted, model, base_url, quiet=as_json)
+    told = run(work, stays=what_stays("passages", cached=not no_cache))
     if into is not None and not dry_run:
         told["loaded"] = _load(told, into)
     if as_json:
@@ -149,7 +149,7 @@ def _check_graph(into: Path) -> None:
 
 def _of_a_graph(name: str) -> bool:
     """Whether a load that was cut off may have left this."""
-    return name == "write.lock" or name.split(".")[0].isdigit()
+    return name == WriteLock.NAME or name.split(".")[0].isdigit()
 
 
 def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:

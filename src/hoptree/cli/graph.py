@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hoptree.cli.console import clean, print_json, run, stoppable
+from hoptree.cli.console import clean, print_json, run, stoppable, what_stays
 from hoptree.cli.extract import extract
+from hoptree.cli.options import AsJson
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ Languages = Annotated[
     typer.Option("--language", metavar="TAG", help="Languages of names, best first, such as en.", show_default=False),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def _stays(options: Mapping[str, Any]) -> str:
@@ -287,7 +287,7 @@ def _with(
         finally:
             await opened.aclose()
 
-    return run(whole())
+    return run(whole(), stays=what_stays(cached=not no_cache))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from hoptree.cli.index_output import (
     shown,
     size_of,
 )
+from hoptree.cli.options import AsJson
 from hoptree.errors import ConfigError, InputError
 
 __all__ = ["app"]
@@ -91,7 +92,6 @@ SkipBrokenNow = Annotated[
     typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
 ]
 _NEW = "of documents are new or changed"
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 @app.command()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import BaseURL, Concurrency, NoCache
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.run import describe_judge, shown
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def judge(
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Have the answers of runs judged: does each imply an accepted answer?
 
@@ -47,7 +47,8 @@ def judge(
     """
     from hoptree.evaluation.report import find_runs
 
-    found = run_to_end(_judge_all(find_runs(runs), model, base_url, concurrency, cache=not no_cache, quiet=as_json))
+    work = _judge_all(find_runs(runs), model, base_url, concurrency, cache=not no_cache, quiet=as_json)
+    found = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
     if as_json:
         print_json({"runs": found})
     else:

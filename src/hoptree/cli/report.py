@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.console import clean, print_json
+from hoptree.cli.options import AsJson
 
 if TYPE_CHECKING:
     from hoptree.evaluation.report import DataGroup, Table
@@ -21,7 +22,7 @@ def report(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown.", show_default=False)] = None,
     latex: Annotated[Path | None, typer.Option(help="Write the tables as LaTeX.", show_default=False)] = None,
     csv: Annotated[Path | None, typer.Option(help="Write every figure, one a line.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Report on runs: tables with intervals, plots, and a browser for single questions with their trees.
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import chance, clean, print_json
+from hoptree.cli.console import chance, clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
+from hoptree.cli.options import AsJson
 from hoptree.cli.run import describe, shown
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def reproduce(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask the same questions again, without remembered replies, and compare answers and scores.
 
@@ -59,7 +60,8 @@ def reproduce(
     from hoptree.evaluation.reproduce import Elsewhere
 
     elsewhere = Elsewhere(data, corpus, model, base_url)
-    found = run_to_end(_reproduced(run, out, elsewhere, tolerance, quiet=as_json))
+    work = _reproduced(run, out, elsewhere, tolerance, quiet=as_json)
+    found = run_to_end(work, stays=what_stays("questions", cached=False))
     if as_json:
         print_json(found.as_dict())
     else:

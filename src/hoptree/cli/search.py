@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.console import clean, print_json, run
+from hoptree.cli.console import clean, print_json, run, say
 from hoptree.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from hoptree.retrieval.retriever import Retriever
     from hoptree.values import Passage
 
-__all__ = ["Rerank", "RetrieverKind", "open_corpus", "search"]
+__all__ = ["Rerank", "RetrieverKind", "open_corpus", "say_without_links", "search"]
 
 RetrieverKind = Annotated[str, typer.Option("--retriever", help="bm25, linked, dense or hybrid.")]
 Rerank = Annotated[
@@ -30,7 +30,10 @@ def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
     corpus: Annotated[
         str,
-        typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
+        typer.Option(
+            help="An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
+            "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
+        ),
     ],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: RetrieverKind = "bm25",
@@ -48,6 +51,7 @@ def search(
     \b
     hoptree search "Who directed X?" --corpus docs.idx --retriever linked --explain
     hoptree search "rate limits" --corpus docs.idx --where lang=en
+    hoptree search "third landing on the Moon" --corpus wikipedia --where title="Apollo 14"
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
@@ -80,18 +84,18 @@ def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = Fa
 
         corpus = str(sample_index())
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
-    if kind == "hybrid":
-        _say_without_links(Path(corpus))
+    say_without_links(corpus, kind)
     return opened
 
 
-def _say_without_links(folder: Path) -> None:
+def say_without_links(corpus: str | None, kind: str) -> None:
     """The dense retriever of an index is joined by BM25 where it has no links; that should not be taken for linked."""
-    from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
 
-    if not read_manifest(folder).settings.links:
-        said = f"hoptree: the index {folder} has no links: hybrid is bm25 and dense together here."
-        typer.echo(clean(said), err=True)
+    if kind != "hybrid" or corpus is None or not (Path(corpus) / MANIFEST).exists():
+        return  # what is no index of ours has links, or is refused where it is opened
+    if not read_manifest(Path(corpus)).settings.links:
+        say(f"the index {corpus} has no links: hybrid is bm25 and dense together here.")
 
 
 async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:

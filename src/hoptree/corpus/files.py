@@ -122,7 +122,7 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
 def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
-            entries = [entry for entry in found if not entry.name.startswith(".")]
+            entries = sorted(found, key=lambda entry: (entry.name.startswith("."), entry.name))
     except OSError as error:
         if not name:  # an update would take a corpus that cannot be read for one that is gone
             raise CorpusError(f"{folder} cannot be read: {error.strerror}.", "Allow reading it.") from error
@@ -133,9 +133,11 @@ def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntr
         problems.note("indexes", f"{_name(name)} is an index and not read.")
         return
     corpus = next((entry.name for entry in entries if entry.name in _CORPUS), "")
-    for entry in sorted(entries, key=lambda entry: entry.name):
-        if corpus and entry.name in _QUESTIONS:
-            said = _name(f"{name}/{entry.name}".lstrip("/"))
+    for entry in entries:
+        said = _name(f"{name}/{entry.name}".removeprefix("/"))
+        if entry.name.startswith("."):
+            problems.note("hidden files and folders", f"{said} is hidden and not read.")
+        elif corpus and entry.name in _QUESTIONS:
             problems.note("files of questions", f"{said} holds the questions to {corpus} and is not read.")
         else:
             yield entry

@@ -24,6 +24,7 @@ Note = Literal[
     "repeated passages",
     "files of an unknown kind",
     "files of questions",
+    "hidden files and folders",
     "links not followed",
     "pipes, sockets and devices",
     "indexes",

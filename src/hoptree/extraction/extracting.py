@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
-from hoptree.errors import BudgetSpent, CacheError, InputError, ModelError
+from hoptree.errors import BudgetSpent, InputError, ModelError
 from hoptree.extraction.entries import Entry, Spent
 from hoptree.extraction.folder import FACTS, ExtractionFolder
 from hoptree.extraction.passages import Passages, open_passages
 from hoptree.models.model import Model
 from hoptree.runtime.budget import Budget
-from hoptree.runtime.cache import Cache, default_cache_path
-from hoptree.runtime.calls import Calls
+from hoptree.runtime.calls import Calls, open_calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.schedule import together
 from hoptree.runtime.trace import Event, Trace
@@ -107,7 +106,7 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
         "hoptree": __version__,
     }
     folder.begin(rests_on, anyway=wanted.anyway, current=lambda: {key for key, _ in passages.distinct()})
-    calls = _calls(wanted)
+    calls = open_calls(wanted.cache, concurrency=wanted.concurrency)
     try:
         reading = _Reading(wanted, model, calls, folder, total, on_progress)
         try:
@@ -116,20 +115,8 @@ async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambd
             folder.name_failed([asdict(one) for one in reading.progress.failed])
     finally:
         folder.close()
-        if calls.cache is not None:
-            calls.cache.close()
+        calls.close()
     return _told(wanted, model, passages, folder, reading.progress, calls)
-
-
-def _calls(wanted: Wanted) -> Calls:
-    """The way to the model; without a cache where there is none that can be used."""
-    try:
-        path = default_cache_path() if wanted.cache == "default" else wanted.cache
-        return Calls(None if path is None else Cache(Path(path)), concurrency=wanted.concurrency)
-    except CacheError as error:
-        calls = Calls(None, concurrency=wanted.concurrency)
-        calls.cache_failure = error
-        return calls
 
 
 class _Reading:

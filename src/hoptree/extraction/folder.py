@@ -11,15 +11,15 @@ The triples follow from the log: they are written anew when a run begins, and gr
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from hoptree.errors import HoptreeError, InputError
+from hoptree.errors import HoptreeError, IndexUnavailable, InputError
 from hoptree.evaluation.lines import LineFile, mend
 from hoptree.extraction.entries import Entry, Totals, fact_rows
-from hoptree.retrieval.index.lock import WriteLock
+from hoptree.lock import WriteLock
+from hoptree.whole_files import write_whole
 
 __all__ = ["FACTS", "FAILED", "LOG", "RESTS_ON", "ExtractionFolder"]
 
@@ -37,7 +37,7 @@ class ExtractionFolder:
         self.path = path
         self.done: set[int] = set()
         self.totals = Totals()
-        self._lock = WriteLock(path)
+        self._lock = WriteLock(path, IndexUnavailable)
         self._log: LineFile | None = None
         self._facts: TextIO | None = None
 
@@ -102,12 +102,12 @@ class ExtractionFolder:
         """Write what the folder rests on, and on what it rested before that was changed."""
         before = known.pop("before", [])
         whole = {"format": _FORMAT, **rests_on, "before": [*before, known] if changed else before}
-        _write_whole(self.path / RESTS_ON, [json.dumps(whole, indent=1) + "\n"])
+        write_whole(self.path / RESTS_ON, [json.dumps(whole, indent=1) + "\n"])
 
     def _keep_only(self, keys: set[int]) -> None:
         """Take passages out of the log that the corpus does not have, or not any more as they were."""
         kept = (json.dumps(entry.as_dict()) + "\n" for entry in self._entries() if entry.key in keys)
-        _write_whole(self.path / LOG, kept)
+        write_whole(self.path / LOG, kept)
 
     def _take_up(self) -> None:
         """Learn what is done, and write the triples of it anew: a kill may have come before those of the last ones."""
@@ -117,7 +117,7 @@ class ExtractionFolder:
                 self._count(entry)
                 yield _lines(entry)
 
-        _write_whole(self.path / FACTS, rows())
+        write_whole(self.path / FACTS, rows())
 
     def _entries(self) -> Iterator[Entry]:
         """The passages of the log, each once; it may be longer than memory."""
@@ -160,7 +160,7 @@ class ExtractionFolder:
         """List the passages that failed, in the place of those of the last time."""
         path = self.path / FAILED
         if failed:
-            _write_whole(path, (json.dumps(one) + "\n" for one in failed))
+            write_whole(path, (json.dumps(one) + "\n" for one in failed))
         else:
             path.unlink(missing_ok=True)
 
@@ -175,13 +175,3 @@ class ExtractionFolder:
 def _lines(entry: Entry) -> str:
     """The triples of a passage, one a line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in fact_rows(entry))
-
-
-def _write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Replace a file in one step."""
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -15,6 +15,7 @@ from typing import Any
 
 from hoptree.errors import CorpusError
 from hoptree.retrieval.extras import library
+from hoptree.whole_files import write_whole
 
 __all__ = [
     "FEATURE",
@@ -150,12 +151,7 @@ def _read_header(folder: Path) -> Header:
 
 
 def write_header(folder: Path, header: Header) -> None:
-    scratch = folder / f"{HEADER}.new"
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(asdict(header), file)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(folder / HEADER)
+    write_whole(folder / HEADER, [json.dumps(asdict(header))])
     place = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(place)

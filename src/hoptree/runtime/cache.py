@@ -4,18 +4,20 @@ sees them."""
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from hoptree.errors import CacheError
 from hoptree.folders import cache_folder
-from hoptree.models.model import Choice, Reply, Token, TokenUsage
+from hoptree.models.model import Attended, Choice, Reply, Token, TokenUsage
 from hoptree.values import Passage
 
 __all__ = ["PASSAGES", "REPLY", "Cache", "Form", "Store", "default_cache_path", "from_text", "to_text"]
@@ -159,7 +161,8 @@ def _dump_reply(reply: Reply) -> dict[str, Any]:
     usage = reply.usage
     return {
         "choices": [
-            [c.text, c.reasoning, c.finish, [[t.text, t.logprob, t.top] for t in c.tokens]] for c in reply.choices
+            [c.text, c.reasoning, c.finish, [_dump_token(token) for token in c.tokens], *_dump_inside(c)]
+            for c in reply.choices
         ],
         "usage": [usage.prompt, usage.cached, usage.completion, usage.reasoning],
     }
@@ -167,10 +170,43 @@ def _dump_reply(reply: Reply) -> dict[str, Any]:
 
 def _load_reply(data: dict[str, Any]) -> Reply:
     choices = tuple(
-        Choice(said, thought, finish, tuple(Token(t, p, tuple((a, b) for a, b in top)) for t, p, top in tokens))
-        for said, thought, finish, tokens in data["choices"]
+        Choice(said, thought, finish, tuple(_load_token(*token) for token in tokens), *_load_inside(*inside))
+        for said, thought, finish, tokens, *inside in data["choices"]
     )
     return Reply(choices, TokenUsage(*data["usage"]))
+
+
+def _dump_token(token: Token) -> list[Any]:
+    inside = [] if token.entropy is token.attention is None else [token.entropy, token.attention]
+    return [token.text, token.logprob, token.top, *inside]
+
+
+def _load_token(text: str, logprob: float, top: list[Any], *inside: float | None) -> Token:
+    return Token(text, logprob, tuple((rival, value) for rival, value in top), *inside)
+
+
+def _dump_inside(choice: Choice) -> list[Any]:
+    if not choice.hidden and choice.attended is None:
+        return []
+    seen = choice.attended
+    return [_packed(choice.hidden), seen and [seen.text, seen.spans, [_packed(row) for row in seen.weights]]]
+
+
+def _load_inside(hidden: str = "", seen: list[Any] | None = None) -> tuple[tuple[float, ...], Attended | None]:
+    if seen is None:
+        return _unpacked(hidden), None
+    text, spans, weights = seen
+    attended = Attended(text, tuple((start, end) for start, end in spans), tuple(_unpacked(row) for row in weights))
+    return _unpacked(hidden), attended
+
+
+def _packed(numbers: Iterable[float]) -> str:
+    """Thousands of numbers with the 32 bits that models compute with, in a quarter of their digits' room."""
+    return base64.b64encode(array("f", numbers).tobytes()).decode("ascii")
+
+
+def _unpacked(text: str) -> tuple[float, ...]:
+    return tuple(array("f", base64.b64decode(text)))
 
 
 def _dump_passages(passages: tuple[Passage, ...]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
@@ -15,12 +16,12 @@ from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.models.model import Loads, Model, Reply, Request, TokenUsage
 from hoptree.retrieval.retriever import Retriever
-from hoptree.runtime.cache import PASSAGES, REPLY, Form, Store
+from hoptree.runtime.cache import PASSAGES, REPLY, Cache, Form, Store, default_cache_path
 from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
 from hoptree.runtime.limits import AdaptiveLimit
 from hoptree.values import Passage
 
-__all__ = ["Call", "Calls", "OnRetry", "call_key", "search_key"]
+__all__ = ["Call", "Calls", "OnRetry", "call_key", "open_calls", "search_key"]
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ class Calls:
     def __init__(
         self, cache: Store | None, *, attempts: int = 4, patience: float = 180.0, concurrency: int | None = None
     ) -> None:
-        self.cache = cache
+        self.cache = self._given = cache
         self.cache_failure: CacheError | None = None
         self._attempts = attempts
         self._patience = patience
@@ -97,6 +98,11 @@ class Calls:
         """The entities of a name."""
         key = graph_key(graph.identity, "entities", name=name, limit=limit)
         return await self._look_up(graph, key, ENTITIES, lambda: graph.entities(name, limit=limit))
+
+    def close(self) -> None:
+        """Close the cache, whether or not it can still be used."""
+        if self._given is not None:
+            self._given.close()
 
     async def _look_up(
         self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
@@ -167,7 +173,7 @@ class Calls:
         async def ask(request: Request) -> tuple[Reply, float]:
             return await self._persist(limit, lambda: _ask(model, request, step), on_retry)
 
-        if model.identity in self._thinkers:
+        if model.identity in self._thinkers and request.max_tokens:
             return await ask(_with_room(request))
         reply, seconds = await ask(request)
         # Whether or not the model is known to think, a reply cut short by thought is asked for with room: what comes
@@ -228,9 +234,24 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     return reply
 
 
+def open_calls(cache: str | Path | Store | None = "default", *, concurrency: int | None = None) -> Calls:
+    """The way to models and searches, with the cache at its "default" place, in a file, or none.
+
+    A cache that cannot be used is done without; `cache_failure` tells why.
+    """
+    if cache is None or not isinstance(cache, str | Path):
+        return Calls(cache, concurrency=concurrency)
+    try:
+        return Calls(Cache(default_cache_path() if cache == "default" else Path(cache)), concurrency=concurrency)
+    except CacheError as error:
+        calls = Calls(None, concurrency=concurrency)
+        calls.cache_failure = error
+        return calls
+
+
 def call_key(model: Model, request: Request) -> bytes:
     """The digest of everything that determines the reply."""
-    settings = (
+    settings: tuple[object, ...] = (
         request.max_tokens,
         request.temperature,
         request.seed,
@@ -238,6 +259,8 @@ def call_key(model: Model, request: Request) -> bytes:
         request.n,
         request.top_logprobs,
     )
+    if request.signals or request.attention_of:  # only then, so that older replies are still found
+        settings += (sorted(request.signals), request.attention_of)
     parts = [model.identity, repr(settings), request.json_schema, request.prefix]
     for message in request.messages:
         parts += (message.role, message.content)

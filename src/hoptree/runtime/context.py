@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hoptree.errors import ConfigError, CorpusError, ModelError
+from hoptree.graph.candidates import Candidate, NamesIndexed
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import FACTS, KnowledgeGraph
@@ -214,6 +216,32 @@ class Context:
             seconds=round(call.seconds, 4),
         )
         return call.reply
+
+    @property
+    def names_indexed(self) -> bool:
+        """Whether the graph has an index of its names, so that `candidates` can be asked for."""
+        return isinstance(self._graph, NamesIndexed)
+
+    async def candidates(
+        self, text: str, *, whole: bool, limit: int = 10, node: Node | None = None
+    ) -> tuple[Candidate, ...]:
+        """The entities that a name (`whole`), or the names in a text, may mean by the graph's index of names."""
+        assert isinstance(self._graph, NamesIndexed)
+        issued = self.trace.now()
+        names = await asyncio.to_thread(self._graph.candidates)
+        found = await (names.of_mention(text, limit=limit) if whole else names.of_text(text, limit=limit))
+        self.trace.add(
+            "entities",
+            name=text,
+            whole=whole,
+            **_where(node),
+            found=[[one.entity.id, one.entity.label] for one in found],
+            scores=[one.score for one in found],
+            cached=False,
+            issued=round(issued, 4),
+            seconds=round(self.trace.now() - issued, 4),
+        )
+        return found
 
     def propose(self, answer: Answer, *, order: int) -> None:
         """Offer an answer for the case that the budget ends first; the one with the highest order counts."""

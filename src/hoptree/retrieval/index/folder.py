@@ -27,10 +27,10 @@ from pathlib import Path
 from types import TracebackType
 
 from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.lock import WriteLock
 from hoptree.retrieval.index.checksums import check_present
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import LINK_AGAIN
-from hoptree.retrieval.index.lock import WriteLock
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
 from hoptree.retrieval.index.mentions import names_of
 from hoptree.retrieval.index.system_errors import failed_change, unwritable
@@ -124,7 +124,7 @@ class Change:
         except PermissionError as error:
             raise CorpusError(f"{folder} may not be used by you: {error.strerror}.", ALLOW) from error
         self._given, self._encoder = settings, encoder
-        self._lock = WriteLock(self.folder)
+        self._lock = WriteLock(self.folder, IndexUnavailable)
         self._intent: dict[str, object] = {"afresh": afresh, **intent}
         self._afresh = afresh
         self._new = not self.folder.exists()
@@ -171,11 +171,7 @@ class Change:
         self.ledger = Ledger(self.part / "ledger.sqlite", writable=True)
         if self.base is not None and not self.resumed and not self._afresh:
             _check_fit(self.ledger, self.base, self.folder)
-        self.texts = TextWriter(
-            self.part / "text",
-            language=self.settings.language,
-            memory=_MEMORY,
-        )
+        self.texts = TextWriter(self.part / "text", language=self.settings.language, memory=_MEMORY)
         if self.resumed:
             self.texts.remove_from(self.ledger.next_number)
             self.texts.commit()

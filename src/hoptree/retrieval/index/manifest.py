@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from hoptree.errors import CorpusError
 from hoptree.retrieval.index.tantivy_folder import ALLOW
+from hoptree.whole_files import write_whole
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
 
@@ -97,9 +97,4 @@ def _check_kinds(data: Mapping[str, Any], settings: Settings) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step: from then on readers see the new generation."""
-    fresh = folder / f"{MANIFEST}.new"
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(folder / MANIFEST)
+    write_whole(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])

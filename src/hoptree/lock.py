@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import TracebackType
 
-from hoptree.errors import IndexUnavailable
+from hoptree.errors import HoptreeError
 
 __all__ = ["WriteLock"]
 
 
 class WriteLock:
-    """The right to change an index folder."""
+    """The right to change a folder; `busy` is the error if another process has it."""
 
     NAME = "write.lock"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, busy: type[HoptreeError]) -> None:
         self._path = folder / self.NAME
+        self._busy = busy
         self._file: int | None = None
 
     def take(self) -> None:
@@ -25,7 +27,7 @@ class WriteLock:
             _lock(file)
         except OSError as error:
             os.close(file)
-            raise IndexUnavailable(
+            raise self._busy(
                 f"Another process is writing to {self._path.parent}.", "Wait until it is done, or end it."
             ) from error
         self._file = file
@@ -34,6 +36,14 @@ class WriteLock:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.give_back()
 
 
 def _lock(file: int) -> None:

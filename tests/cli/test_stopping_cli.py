@@ -1,0 +1,79 @@
+"""Ctrl-C: what a command says of what stays is true, with a cache and without."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from tests.small_indexes import hoptree
+
+CALLS = "Finished calls are kept: the same command goes on from there."
+NOTHING = "Nothing is kept without a cache: the same command begins again."
+ASK = ("ask", "Who?", "--method", "direct", "-m", "scripted/m.json")
+RUN = ("run", "--data", "data.jsonl", "--method", "direct", "-m", "scripted/m.json", "--out", "out")
+BOUNDARY = ("boundary", "--data", "data.jsonl", "-m", "scripted/m.json", "--out", "out")
+DEMO = ("demo", "--method", "direct", "-m", "scripted/m.json")
+EXTRACT = ("graph", "extract", "corpus.jsonl", "-m", "scripted/m.json", "--out", "facts")
+ALIGN = ("align", "build", "ra-isf-know", "--data", "data.jsonl", "-m", "scripted/m.json", "--out", "know.jsonl")
+
+
+def both(what: str) -> str:
+    return f"Finished {what} and calls are kept: the same command goes on from there."
+
+
+def alone(what: str) -> str:
+    return f"Finished {what} are kept, calls for others are not: the same command goes on from there."
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    row = {"id": "q1", "question": "Who was it?", "answers": ["Ada"], "split": "train"}
+    (tmp_path / "data.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (tmp_path / "corpus.jsonl").write_text(json.dumps({"id": "p", "text": "Ada was it."}) + "\n", encoding="utf-8")
+    (tmp_path / "m.json").write_text(json.dumps({"replies": [{"reply": "Ada"}]}), encoding="utf-8")
+    return tmp_path
+
+
+def stop(work: Coroutine[Any, Any, Any]) -> NoReturn:
+    work.close()
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cached", "uncached"),
+    [
+        (ASK, CALLS, NOTHING),
+        (DEMO, CALLS, NOTHING),
+        (ALIGN, CALLS, NOTHING),
+        (RUN, both("questions"), alone("questions")),
+        (BOUNDARY, both("questions"), alone("questions")),
+        (EXTRACT, both("passages"), alone("passages")),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_what_is_said_to_stay_stays(
+    home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], cached: str, uncached: str
+) -> None:
+    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    for more, said in (((), cached), (("--no-cache",), uncached)):
+        done = hoptree(home, *arguments, *more)
+        assert done.returncode == 1 and done.stderr.strip() == f"hoptree: Stopped. {said}"
+
+
+def test_verdicts_of_a_judge_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hoptree(home, *RUN).returncode == 0
+    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    judge = ("judge", "out", "-m", "scripted/m.json")
+    assert both("verdicts") in hoptree(home, *judge).stderr
+    assert alone("verdicts") in hoptree(home, *judge, "--no-cache").stderr
+    assert alone("questions") in hoptree(home, "reproduce", "out").stderr, "it never uses the cache"
+
+
+def test_a_search_only_begins_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hoptree(home, "index", "corpus.jsonl", "--out", "idx").returncode == 0
+    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    done = hoptree(home, "search", "Ada", "--corpus", "idx")
+    assert done.stderr == "hoptree: Stopped. The same command begins again.\n"
