@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -251,8 +252,7 @@ def peak_memory(device: str) -> dict[str, float]:
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform != "darwin" else 2**20)
     found = {"process": round(used)}
     if device.startswith("cuda"):
-        import torch
-
+        torch = import_module("torch")
         found["accelerator"] = round(torch.cuda.max_memory_allocated() / 2**20)
     return {name: float(value) for name, value in found.items()}
 
