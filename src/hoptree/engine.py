@@ -102,6 +102,11 @@ class Engine:
         others = (f"{role}={model.identity}" for role, model in sorted(self.roles.items()))
         return " ".join((self.model.identity, *others))
 
+    @property
+    def fidelity(self) -> str:
+        """How close to the method's paper the answers are, with these options and the model that answers."""
+        return self.method.fidelity(self.options, self.roles.get("answer", self.model).capabilities)
+
     async def __aenter__(self) -> Engine:
         return self
 
@@ -134,8 +139,7 @@ class Engine:
         answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
             answer = ctx.best
-            found = "the answer is the best found until then" if answer else "no answer was found until then"
-            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; {found}.")
+            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; {_found_until_then(answer)}.")
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return read_result(trace.events, failure)
 
@@ -152,7 +156,7 @@ class Engine:
             roles={role: model.name for role, model in self.roles.items()},
             corpus=self.retriever.identity if self.retriever else None,
             **({"graph": self.graph.identity} if self.graph else {}),
-            fidelity=self.method.fidelity(self.options),
+            fidelity=self.fidelity,
             version=__version__,
         )
 
@@ -265,6 +269,14 @@ def _check(question: str | Question) -> Question:
             "Put the material into a corpus (hoptree index) and ask about it.",
         )
     return asked
+
+
+def _found_until_then(answer: Answer | None) -> str:
+    if answer is None:
+        return "no answer was found until then"
+    if answer.source == "fallback":
+        return "the answer is a guess that nothing found until then confirms"
+    return "the answer is the best found until then"
 
 
 def _open_corpus(

@@ -77,7 +77,7 @@ def test_what_a_file_says_about_itself_holds(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "follow"),
     [
-        ("taikc", {"CoT", "RetGen", "Self-Ask", "FLARE", "DRAGIN", "GenGround", "CompAct", "DyPlan", "Search-R1"}),
+        ("taikc", {"CoT", "RetGen", "Self-Ask", "GenGround", "CompAct", "DyPlan", "Search-R1"}),
         ("treeqa", {"CoT", "CoT-SC", "ToG", "ToG-2", "CoK", "HippoRAG", "IRCoT", "Self-RAG", "Adaptive-RAG"}),
     ],
 )

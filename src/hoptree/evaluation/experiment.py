@@ -151,7 +151,7 @@ def described(
         "data_name": data.name,
         "experiment": _as_json(experiment),
         "rests_on": json.loads(json.dumps(rests_on, default=str)),
-        "fidelity": engine.method.fidelity(engine.options),
+        "fidelity": engine.fidelity,
         "environment": _environment(),
         **({"answer_filter": dict(answer_filter)} if answer_filter else {}),
         "questions": ids,

@@ -6,7 +6,7 @@ import difflib
 import inspect
 import types
 import typing
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -22,8 +22,12 @@ _BUILT_IN = (
     "hoptree.methods.taikc",
     "hoptree.methods.ra_isf",
     "hoptree.methods.treeqa",
+    "hoptree.methods.mind",
     "hoptree.methods.baselines.direct",
     "hoptree.methods.baselines.oner",
+    "hoptree.methods.baselines.flare",
+    "hoptree.methods.baselines.dragin",
+    "hoptree.methods.baselines.seakr",
 )
 _registered: dict[str, Method] = {}
 
@@ -51,7 +55,8 @@ class Method:
     """A registered method.
 
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
-    `roles` are the parts that can each be played by a model of their own.
+    `roles` are the parts that can each be played by a model of their own. `signals` are what the paper hears from the
+    model that answers; without one of them a run is `approx`.
     """
 
     name: str
@@ -66,10 +71,12 @@ class Method:
     query: str = ""
     beyond: tuple[str, ...] = ()
     roles: tuple[str, ...] = ("answer",)
+    signals: tuple[str, ...] = ()
 
-    def fidelity(self, options: Mapping[str, Any]) -> str:
-        """How close to its paper a run's signals are: `exact`, or `approx` with an option that goes beyond it."""
-        return "approx" if any(options.get(name) for name in self.beyond) else "exact"
+    def fidelity(self, options: Mapping[str, Any], capabilities: Collection[str]) -> str:
+        """How close to its paper a run is: `approx` with an option that goes beyond it, or without a signal."""
+        beyond = any(options.get(name) for name in self.beyond)
+        return "approx" if beyond or any(signal not in capabilities for signal in self.signals) else "exact"
 
     @property
     def summary(self) -> str:
@@ -82,6 +89,7 @@ class Method:
             "summary": self.summary,
             "paper": self.paper,
             "needs": list(self.needs),
+            "signals": list(self.signals),
             "iterative": self.iterative,
             "dynamic": self.dynamic,
             "strategy": self.strategy,
@@ -178,8 +186,8 @@ def _convert(owner: str, option: Option, value: Any) -> Any:
         converted = wanted(value)
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
-    if isinstance(converted, int | float) and (
-        not 0 <= converted < 1e9 or (isinstance(value, float) and converted != value)
-    ):
-        raise wrong
+    if isinstance(converted, int | float):
+        least = -1e9 if isinstance(option.default, int | float) and option.default < 0 else 0
+        if not least <= converted < 1e9 or (isinstance(value, float) and converted != value):
+            raise wrong
     return converted

@@ -12,7 +12,7 @@ from hoptree.graph.candidates import Candidate, NamesIndexed
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import FACTS, KnowledgeGraph
-from hoptree.models.model import Capability, Model, Reply, Request
+from hoptree.models.model import Capability, Model, Reply, Request, Signal
 from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.calls import Calls, OnRetry
@@ -81,12 +81,14 @@ class Context:
                 "Choose another model or other options: hoptree methods lists what each needs.",
             )
 
-    def require_corpus(self) -> None:
-        """Refuse to start without documents to read."""
+    def require_corpus(self, *, instead: str = "") -> None:
+        """Refuse to start without documents to read; `instead` is what does without."""
         if self._retriever is None:
+            without = f" {instead} does without." if instead else ""
             raise CorpusError(
                 f"{self.method} reads documents, and no corpus was given.",
-                "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample).",
+                "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample)."
+                f"{without}",
             )
 
     def require_graph(self, *, instead: str = "") -> None:
@@ -113,11 +115,26 @@ class Context:
         stop: tuple[str, ...] = (),
         json_schema: str = "",
         prefix: str = "",
+        signals: frozenset[Signal] = frozenset(),
+        attention_of: tuple[tuple[int, int], ...] = (),
+        part: bool = False,
     ) -> Reply:
-        """Ask the model of a role once, within the budget."""
+        """Ask the model of a role once, within the budget; `part` of a longer text may well end for its length."""
         self._budget.check(self._calls_made, self._tokens, self._cost)
         self._calls_made += 1
-        request = Request(prompt.messages, max_tokens, temperature, seed, stop, n, top_logprobs, json_schema, prefix)
+        request = Request(
+            prompt.messages,
+            max_tokens,
+            temperature,
+            seed,
+            stop,
+            n,
+            top_logprobs,
+            json_schema,
+            prefix,
+            signals,
+            attention_of,
+        )
         issued = self.trace.now()
         call = await self._calls.generate(
             self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
@@ -146,7 +163,7 @@ class Context:
             issued=round(issued, 4),
             seconds=round(call.seconds, 4),
         )
-        if call.reply.finish == "length":
+        if call.reply.finish == "length" and not part:
             self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
         return call.reply
 

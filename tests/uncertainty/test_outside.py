@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.models.model import Token
-from hoptree.models.uncertainty import agreement, disagreement, entropy_of, entropy_of_top
+from hoptree.uncertainty.outside import agreement, disagreement, entropy_of, entropy_of_top
 
 
 def told(*shares: float, chosen: float | None = None) -> Token:

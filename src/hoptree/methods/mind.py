@@ -1,0 +1,325 @@
+"""MIND: look up what a model doubts, by names it is sure of, and remember what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from hoptree.graph.naming import fold
+from hoptree.methods.registry import method
+from hoptree.models.model import Token
+from hoptree.runtime.context import Context
+from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.answer import holding
+from hoptree.steps.candidates import (
+    Candidate,
+    Filtered,
+    choose_by_confidence,
+    choose_by_reasoning,
+    extract_candidates,
+    names_in,
+)
+from hoptree.steps.doubts import Disagreeing, Unsure
+from hoptree.steps.learning import learn
+from hoptree.steps.memory import FactMemory, Held, relation_key
+from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, conclude, write_with_help
+from hoptree.steps.stretch import Draft, Pen, Telling, show_context, telling_of
+from hoptree.steps.sub_query import sought_words, sub_query
+from hoptree.steps.worked import draw_worked
+from hoptree.uncertainty import NEUTRAL, Dynamic, Fixed, Span, Tagger, entity_confidence, mentions, open_tagger
+from hoptree.values import Answer, Passage, Question
+
+__all__ = ["mind"]
+
+_FEW = 3
+"""Names that the robust form does not filter."""
+
+Filter = Literal["none", "cot", "confidence", "cot+confidence"]
+
+
+@method(
+    "mind",
+    title="Memory-aware, uncertainty-guided retrieval",
+    paper="MIND",
+    needs=("corpus",),
+    signals=("entropy", "attention", "prefix"),
+    iterative=True,
+    dynamic=True,
+    strategy="Entropy and attention of words, against a threshold of their own",
+    query="Filtered names and the relation sought",
+    beyond=("robust",),
+    roles=("answer", "extract", "filter"),
+)
+async def mind(
+    question: Question,
+    ctx: Context,
+    *,
+    filters: Filter = "cot+confidence",
+    threshold: Literal["dynamic", "fixed"] = "dynamic",
+    alpha: float = 1.5,
+    beta: float = 0.2,
+    over: Literal["sentence", "history"] = "sentence",
+    theta: float = 1.0,
+    disagree: float = 0.5,
+    gamma: float = 1.0,
+    delta: float = 0.2,
+    top_k: int = 5,
+    cut: float | None = None,
+    memory: bool = True,
+    admit: float = 0.5,
+    rendered: int = 3,
+    k: int = 3,
+    words: int = 25,
+    stretch: int = 64,
+    max_tokens: int = 256,
+    retrievals: int = 8,
+    shots: int = 6,
+    draw: int = 0,
+    titles: bool = False,
+    robust: bool = False,
+) -> Answer:
+    """Write on until a word is too unsure, search with filtered names, keep facts, and write that sentence again.
+
+    A word's score is its entropy times its share of attention. The `dynamic` threshold is `alpha` times the mean
+    entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
+    is `theta`. Names are those of the question and of the reasoning. The filter `confidence` keeps the `top_k` surest
+    by `gamma` / (1 + H) + `delta` a, or those above `cut`, meant to be a quantile of a slice of questions: nearly all
+    names pass small values. The filter `cot` asks the model which names the next step needs. Facts that passages state
+    about kept names enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is
+    there is not searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens`
+    count a draft and the whole text. `shots` worked examples are shown; another `draw` than 0 shows others.
+
+    `robust` goes beyond the paper: what is in doubt is sought and not searched with, names of the question and of the
+    passages read last are never dropped, three names or fewer are not filtered, the query is of the names of the
+    sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a fact, and a
+    sentence is replaced by a surer one only.
+    """
+    ctx.require_corpus()
+    telling = telling_of(ctx, attention=True)
+    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
+    tagger = open_tagger()
+    by = Dynamic(alpha, beta, over) if threshold == "dynamic" else Fixed(theta)
+    names = _Names(ctx, question.text, tagger, filters, (gamma, delta), top_k, cut, robust)
+    await names.begin(telling)
+    held = FactMemory(admit) if memory else None
+    search = _Search(
+        ctx, question.text, tagger, names, held, k=k, words=words, rendered=rendered, titles=titles or robust
+    )
+    judge: Judge = Unsure(ctx, tagger, by, surer=robust)
+    if telling == "samples":
+        judge = Disagreeing(ctx, pen, tagger, theta=disagree, stretch=stretch, context=search.context)
+    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, retrievals))
+    answer = await conclude(ctx, pen, written, context=search.context())
+    return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubted:
+    """A sentence in doubt, the last of a text, with the words in doubt by their places in it."""
+
+    text: Draft
+    before: str
+    sentence: str
+    hits: tuple[Span, ...]
+
+    def is_in_doubt(self, name: str) -> bool:
+        """Whether a name stands in the sentence with a word in doubt, and nowhere before."""
+        places = mentions(name, self.sentence)
+        hit = any(start < last and first < end for start, end in places for first, last in self.hits)
+        return hit and not mentions(name, self.before)
+
+
+def _is_bridge(candidate: Candidate, latest: Sequence[Passage]) -> bool:
+    if candidate.kind == "entity" and candidate.origin == "question":
+        return True
+    return any(mentions(candidate.name, f"{passage.title} . {passage.text}") for passage in latest)
+
+
+class _Names:
+    """The candidates of one question, and the filters they go through."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        question: str,
+        tagger: Tagger,
+        filters: Filter,
+        weights: tuple[float, float],
+        top_k: int,
+        cut: float | None,
+        robust: bool,
+    ) -> None:
+        self._ctx, self._question, self._tagger = ctx, question, tagger
+        self._filters, self._top_k, self._cut = filters, top_k, cut
+        self._gamma, self._delta = weights
+        self.robust = robust
+        self._extracted: tuple[Candidate, ...] = ()
+        self._asked: tuple[Token, ...] = ()
+
+    async def begin(self, telling: Telling) -> None:
+        self._extracted = await extract_candidates(self._ctx, self._question, self._tagger)
+        if "confidence" in self._filters and telling == "entropy":
+            self._asked = await self._read_question()
+
+    async def chosen(self, doubted: _Doubted, latest: Sequence[Passage]) -> Filtered:
+        """Those worth searching for when a sentence is in doubt; each filter is recorded.
+
+        The robust form never drops names of the question, nor those that the passages read last brought in.
+        """
+        candidates = self._all(doubted.text)
+        safe: list[Candidate] = []
+        if self.robust:
+            candidates = tuple(one for one in candidates if not doubted.is_in_doubt(one.name))
+            safe = [one for one in candidates if len(candidates) <= _FEW or _is_bridge(one, latest)]
+        kept = [one for one in candidates if one not in safe]
+        dropped_by: dict[str, str] = {}
+        if "cot" in self._filters and kept:
+            found = await choose_by_reasoning(self._ctx, self._question, doubted.before, doubted.sentence, kept)
+            dropped_by |= {one.name: "cot" for one in found.dropped}
+            kept = [*found.kept]
+        if "confidence" in self._filters:
+            found = choose_by_confidence(kept, top_k=self._top_k, least=self._cut)
+            dropped_by |= {one.name: "confidence" for one in found.dropped}
+        self._ctx.decide(
+            "filtered",
+            [one.name for one in candidates if one.name not in dropped_by],
+            filters=self._filters,
+            candidates=[
+                [one.name, one.kind, one.origin, round(one.confidence, 4), dropped_by.get(one.name)]
+                for one in candidates
+            ],
+        )
+        return Filtered(
+            tuple(one for one in candidates if one.name not in dropped_by),
+            tuple(one for one in candidates if one.name in dropped_by),
+        )
+
+    def _all(self, text: Draft) -> tuple[Candidate, ...]:
+        found = {fold(one.name): one for one in self._extracted}
+        for name in names_in(text.text, self._tagger):
+            found.setdefault(fold(name), Candidate(name, origin="reasoning"))
+        return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())
+
+    def _confidence(self, name: str, text: Draft) -> float:
+        """Equation 4 where the model wrote the name; else where it would have written the question; else neutral."""
+        for said, tokens in ((text.text, text.tokens), (self._question, self._asked)):
+            sure = entity_confidence(name, said, tokens, gamma=self._gamma, delta=self._delta)
+            if sure is not None:
+                return sure
+        return NEUTRAL
+
+    async def _read_question(self) -> tuple[Token, ...]:
+        can = self._ctx.model_for("answer").capabilities
+        if "prefix" not in can:
+            return ()
+        reply = await self._ctx.generate(
+            "restate",
+            prompt_for(self._ctx.method, "restate").fill(),
+            max_tokens=0,
+            prefix=self._question,
+            signals=frozenset(("entropy", "attention") if "attention" in can else ("entropy",)),
+        )
+        return reply.choices[0].tokens
+
+
+class _Search:
+    """Sub-queries, what they found, and the memory of one question."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        question: str,
+        tagger: Tagger,
+        names: _Names,
+        memory: FactMemory | None,
+        *,
+        k: int,
+        words: int,
+        rendered: int,
+        titles: bool,
+    ) -> None:
+        self._ctx, self._question, self._tagger, self._names = ctx, question, tagger, names
+        self._memory = memory
+        self._k, self._words, self._rendered, self._titles = k, words, rendered, titles
+        self._step = 0
+        self._latest: tuple[Passage, ...] = ()
+        self._told: dict[str, set[str]] = {}
+        self.read: list[Passage] = []
+
+    def context(self) -> str:
+        return show_context(self._ctx, (), titles=self._titles, facts=self._facts())
+
+    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+        self._step += 1
+        doubted = _doubted(doubt, draft, written)
+        sought = sought_words(doubted.sentence, doubted.hits, self._tagger)
+        if known := self._remembered(doubted.sentence, sought):
+            return known
+        chosen = await self._names.chosen(doubted, self._latest)
+        passages = await self._search(doubted, [one.name for one in chosen.kept], sought)
+        if passages is None:
+            return None
+        if self._names.robust and not self._unread(passages) and chosen.dropped:
+            passages = await self._search(doubted, [one.name for one in chosen.dropped], sought) or passages
+        await self._remember(passages, [one.name for one in chosen.kept if one.kind == "entity"])
+        self._latest = passages
+        return Help(show_context(self._ctx, passages, titles=self._titles, facts=self._facts()))
+
+    async def _search(
+        self, doubted: _Doubted, names: Sequence[str], sought: Sequence[str]
+    ) -> tuple[Passage, ...] | None:
+        """What is found for names and what is sought of them; None where there is nothing to search with."""
+        kept = list(names)
+        if self._names.robust:
+            names = [name for name in names if mentions(name, doubted.sentence)] or names
+        query = sub_query(names, sought, limit=self._words)
+        self._ctx.decide("sub_query", query, sentence=doubted.sentence, kept=kept, sought=list(sought))
+        return await self._ctx.search(query, k=self._k) if query else None
+
+    def _unread(self, passages: Sequence[Passage]) -> list[Passage]:
+        read = {passage.id for passage in self.read}
+        return [passage for passage in passages if passage.id not in read]
+
+    async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
+        """Read passages for facts; one that comes again has told its own already, but for names that are new."""
+        self.read += self._unread(passages)
+        if self._memory is None:
+            return
+        asked = {fold(name) for name in names}
+        untold = [passage for passage in passages if asked - self._told.setdefault(passage.id, set())]
+        for passage in untold:
+            self._told[passage.id] |= asked
+        await learn(self._ctx, self._memory, self._question, names, untold, step=self._step, quoted=self._names.robust)
+        self._ctx.decide(
+            "memory", self._facts().splitlines(), facts=len(self._memory), conflicts=_listed(self._memory.conflicts())
+        )
+
+    def _remembered(self, sentence: str, sought: tuple[str, ...]) -> Help | None:
+        """What memory has of just what a sentence in doubt says: it is not searched for again."""
+        held = self._memory.answers(sentence, relation_key(" ".join(sought))) if self._memory else None
+        if self._memory is None or held is None:
+            return None
+        fact = held.fact
+        self._ctx.decide(
+            "skipped", True, sentence=sentence, fact=[fact.subject, fact.relation, fact.object], passage=fact.passage_id
+        )
+        source = [passage for passage in self.read if passage.id == fact.passage_id]
+        facts = self._memory.render(self._rendered, first=held)
+        return Help(show_context(self._ctx, source, titles=self._titles, facts=facts), searched=False)
+
+    def _facts(self) -> str:
+        return self._memory.render(self._rendered) if self._memory is not None else ""
+
+
+def _doubted(doubt: Doubt, draft: Draft, written: Draft) -> _Doubted:
+    hits = tuple((start - doubt.start, end - doubt.start) for start, end in doubt.hits)
+    before = written.followed_by(draft.until(doubt.start)).text
+    return _Doubted(written.followed_by(draft.until(doubt.end)), before, draft.text[doubt.start : doubt.end], hits)
+
+
+def _listed(conflicts: Sequence[Sequence[Held]]) -> list[list[list[str]]]:
+    return [
+        [[one.fact.subject, one.fact.relation, one.fact.object, one.fact.passage_id] for one in group]
+        for group in conflicts
+    ]

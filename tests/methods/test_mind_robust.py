@@ -1,0 +1,87 @@
+"""MIND beyond the paper: what is doubted is not searched with, and what bridges is not dropped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
+from tests.methods.stretch_asked import DUKES, Run, Search, sure
+
+from hoptree.models.scripted import Rule
+from hoptree.values import Passage
+
+MANY = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
+
+
+def ask(script: list[Rule], **options: Any) -> Run:
+    return Run("mind", script, shelf=options.pop("shelf", Search(*DUKES)), robust=True, **options)
+
+
+def test_figure_1() -> None:
+    run = ask(figure(needed="[1]"), k=1)
+    assert run.queries == [f"{CHARLES} father", f"{JEAN} father"]
+    assert (run.result.answer, run.result.fidelity) == (ARMAND, "approx")
+    assert run.values("accepted") == [True, True]
+
+
+def test_a_name_in_doubt_is_sought_and_not_searched_with() -> None:
+    event = ask(figure(), filters="none").of("decision", kind="filtered")[0]
+    assert [name for name, *_ in event["candidates"]] == [CHARLES, "paternal grandfather"]
+
+
+@pytest.mark.parametrize("filters", ["cot", "confidence", "cot+confidence"])
+def test_names_of_the_question_and_of_the_last_passages_are_never_dropped(filters: str) -> None:
+    """The bridge is the name that the paper's filters lose first: the model is less sure of it than of others."""
+    run = ask(figure(Rule(MANY, step="extract"), needed="[1]"), filters=filters, top_k=0, k=1)
+    first, second = run.of("decision", kind="filtered")
+    assert set(first["value"]) >= {CHARLES, "Thouars", "France"}
+    assert JEAN in second["value"] and CHARLES in second["value"]
+    if filters != "cot":
+        assert second["candidates"][3] == ["paternal grandfather", "relation", "question", 0.7, "confidence"]
+
+
+def test_the_paper_drops_the_bridge() -> None:
+    script = figure(Rule(MANY, step="extract"), needed=["[1]", "[1]"])
+    run = Run("mind", script, shelf=Search(*DUKES), filters="cot", k=1)
+    assert JEAN not in run.of("decision", kind="filtered")[1]["value"]
+
+
+def test_few_names_are_not_filtered() -> None:
+    run = ask(figure())
+    assert "filter" not in run.steps[: run.steps.index("rewrite")]
+
+
+def test_the_query_is_of_the_names_in_the_sentence() -> None:
+    run = ask(figure(Rule(MANY, step="extract")), filters="none", k=1)
+    assert run.queries == [f"{CHARLES} father", f"{JEAN} father"]
+
+
+def test_dropped_names_are_tried_where_nothing_new_is_found() -> None:
+    class Once(Search):
+        async def search(self, query: str, **how: Any) -> tuple[Passage, ...]:
+            found = await super().search(query, **how)
+            return self.passages[1:2] if "grandfather" in query else found[:0] + self.passages[:1]
+
+    run = ask(figure(Rule(MANY, step="extract"), needed="[9]"), filters="confidence", top_k=0, shelf=Once(*DUKES))
+    assert run.queries[-1] == "paternal grandfather father" and len(run.queries) == 3
+    assert DUKES[1].text in run.sent("rewrite")[1].messages[-1].content
+
+
+def test_a_sentence_is_replaced_by_a_surer_one_only() -> None:
+    script = figure(drafts=(f"{FATHER} {DOUBTED}", LAST, LAST))
+    script[-1] = Rule([WRITTEN, SECOND], step="rewrite", entropy=sure(WRITTEN, Jean=9.0), attention=0.2)
+    run = ask(script)
+    (event,) = run.of("decision", kind="accepted")
+    assert (event["value"], event["highest"], event["before"]) == (False, 9.0, 3.0)
+    assert run.sent("draft")[1].prefix == FATHER
+
+
+def test_a_fact_enters_only_if_one_sentence_states_it() -> None:
+    apart = Passage("p1", "Dukes", f"{CHARLES} lived. He was a duke. {JEAN} lived, too.")
+    outcomes = [
+        run.of("memory")[0]["op"]
+        for robust in (False, True)
+        for run in [Run("mind", figure(Rule(FACTS[0], step="facts")), shelf=Search(apart), robust=robust)]
+    ]
+    assert outcomes == ["added", "not stated"]

@@ -1,0 +1,105 @@
+"""Drafts: parts of a reply with their tokens, cut and put together."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hoptree.errors import ConfigError
+from hoptree.models.model import Choice, Token
+from hoptree.steps.rewriting import adds, led_to_answer, read_conclusion
+from hoptree.steps.stretch import Draft, _read
+from hoptree.steps.worked import draw_worked, load_worked
+
+
+def tokens(text: str) -> tuple[Token, ...]:
+    return tuple(Token(word, -0.1) for word in re.findall(r"\s*\S+", text))
+
+
+def draft(text: str) -> Draft:
+    return Draft(text, tokens(text), size=len(text.split()))
+
+
+def test_a_part_has_its_own_tokens() -> None:
+    first = draft("His father is Jean. He died.").first_sentence()
+    assert first.text == "His father is Jean." and [token.text for token in first.tokens] == [
+        "His",
+        " father",
+        " is",
+        " Jean.",
+    ]
+    assert not first.ended and 0 < first.size <= 6
+
+
+def test_parts_are_put_together_with_a_space() -> None:
+    whole = draft("One.").followed_by(draft("Two."))
+    assert (whole.text, len(whole.tokens), whole.size) == ("One. Two.", 2, 2)
+    assert Draft().followed_by(draft("Two.")).text == "Two." and draft("One.").followed_by(Draft()).text == "One."
+
+
+@pytest.mark.parametrize(
+    ("said", "kept", "cut"),
+    [
+        ("Jean was a duke. He di", "Jean was a duke.", False),
+        ("Jean was a duke. He died.", "Jean was a duke. He died.", False),
+        ("Jean was a du", "Jean was a", True),
+        ("Jea", "Jea", True),
+        ("", "", True),
+    ],
+)
+def test_what_was_cut_off_goes_back_to_a_whole_sentence_or_word(said: str, kept: str, cut: bool) -> None:
+    found = _read(Choice(said, finish="length", tokens=tokens(said)), "", 9)
+    assert (found.text, found.cut, found.ended) == (kept, cut, False)
+
+
+def test_what_a_model_says_again_is_left_out() -> None:
+    assert _read(Choice("Jean was a duke. He died."), "Jean was a duke.", 9).text == "He died."
+
+
+def test_white_space_and_marks_of_turns_are_no_part_of_a_text() -> None:
+    assert _read(Choice("Jean\n\nwas <|im_end|> here."), "", 9).text == "Jean was < |im_end| > here."
+
+
+@given(st.text(max_size=120), st.sampled_from(["stop", "length"]))
+def test_any_reply_is_read(said: str, finish: str) -> None:
+    found = _read(Choice(said, finish=finish, tokens=tokens(said)), "", 9)  # type: ignore[arg-type]
+    assert found.first_sentence().text in found.text and len(found.until(5).text) <= 5
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("It is so. So the answer is: Jean.", "Jean"),
+        ("So the answer is J. R. R. Tolkien. He wrote it.", "J. R. R. Tolkien"),
+        ("The answer is no. So the answer is: yes.", "yes"),
+        ("So the answer is: unknown.", ""),
+        ("So the answer is", ""),
+        ("Nothing.", ""),
+        ("", ""),
+    ],
+)
+def test_the_answer_is_what_the_text_ends_in(text: str, answer: str) -> None:
+    found = read_conclusion(text)
+    assert (found.text, found.known) == (answer, bool(answer))
+
+
+def test_a_text_is_led_to_its_answer() -> None:
+    assert led_to_answer("It is so. So the answer is: Jean.") == "It is so. So the answer is"
+    assert led_to_answer("It is so.") == "It is so. So the answer is" and led_to_answer("") == "So the answer is"
+
+
+def test_what_was_said_before_adds_nothing() -> None:
+    assert adds("New.", "Old.") and not adds(" Old.", "Old. Older.") and not adds("  ", "Old.")
+
+
+def test_worked_examples() -> None:
+    bank = load_worked()
+    assert len(bank) >= 8 and len(dict(bank)) == len(bank)
+    assert all(read_conclusion(answer).known and question.endswith("?") for question, answer in bank)
+    assert draw_worked(6) == bank[:6] and draw_worked(0) == ()
+    assert draw_worked(6, 1) == draw_worked(6, 1) != draw_worked(6, 2)
+    with pytest.raises(ConfigError, match="worked examples"):
+        draw_worked(len(bank) + 1)
