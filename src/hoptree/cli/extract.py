@@ -140,8 +140,10 @@ def describe_extraction(progress: Progress) -> str:
 def _check_graph(into: Path) -> None:
     """Say before anything is paid for that facts could not be loaded there."""
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
+    from hoptree.graph.store.folder import check_place
     from hoptree.graph.store.manifest import MANIFEST, read_manifest
 
+    check_place(into)
     strange = into.exists() and not (into.is_dir() and all(_of_a_graph(path.name) for path in into.iterdir()))
     if strange or (into / MANIFEST).exists():
         read_manifest(into)
@@ -156,7 +158,7 @@ def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:
     from hoptree.graph.store.loading import load_graph
 
     file = Path(told["file"])
-    loaded = load_graph(into, [file], source=file.resolve().parent.name)
+    loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
     return {
         "graph": str(into),
         "source": loaded.sources[0].name if loaded.sources else "",

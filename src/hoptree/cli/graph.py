@@ -74,6 +74,9 @@ def load(
     ] = "",
     language: Languages = [],  # noqa: B006 - typer copies it
     append: Annotated[bool, typer.Option("--append", help="Add to a source of this name, do not replace it.")] = False,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Take a file that has no facts, which is an error else.")
+    ] = False,
     skip_broken: Annotated[int, typer.Option(min=0, help="Broken lines to pass over before giving up.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -88,7 +91,8 @@ def load(
     {"s_id": "Q937", "p_id": "P69", "o_id": "Q11942", "qualifiers": {"end time": "1900"}}
     {"id": "P57", "label": "director", "aliases": ["directed by"]}
 
-    A file that was loaded before is replaced. A fact is kept with the source that tells it.
+    A file that was loaded before is replaced, but never by nothing or by a packed file that breaks off. A fact is kept
+    with the source that tells it.
     """
     from hoptree.graph.store.loading import load_graph
 
@@ -101,6 +105,7 @@ def load(
             languages=_languages(language) or None,
             skip_broken=skip_broken,
             append=append,
+            empty=empty,
             on_progress=progress,
         )
     _report(loaded, out, as_json)
@@ -190,7 +195,7 @@ def entity(
         )
         return found, around
 
-    found, around = _with(graph, language, no_cache, look)
+    found, around = _with(graph, language, no_cache, look, seconds)
     if as_json:
         facts = [fact.as_dict() for fact in around.facts] if around else []
         complete = around.complete if around else True
@@ -241,7 +246,10 @@ def query(
     """Run a SPARQL query of your own; ids are shown with their names.
 
     wd:, wdt:, p:, ps:, pq:, rdf:, rdfs:, skos:, schema: and xsd: need not be declared; entity: and property: are those
-    of which only the name is known, with %20 for a space.
+    of which only the name is known, with %20 for a space. A folder's graph also has triples of its own (urn:hoptree:…:
+    names as they are looked up, how often a property is used), which COUNT(*) counts and SELECT * shows.
+
+    --json gives each cell as text for people, and as the graph has it: value, datatype and language.
 
     \b
     hoptree graph query "SELECT ?film WHERE { ?film wdt:P57 wd:Q72717 }" --graph kg
@@ -255,6 +263,8 @@ def query(
     typer.echo(clean("  ".join(table.columns)))
     for row in table.rows:
         typer.echo(clean("  ".join(f"{cell.text} ({cell.id})" if cell.id else cell.text for cell in row)))
+    if not table.rows:
+        typer.echo("no rows")
     if not table.complete:
         typer.echo(f"… and more: only the first {limit:,} rows are shown (--limit)")
 
@@ -275,13 +285,17 @@ def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> N
 
 
 def _with(
-    graph: str, language: list[str], no_cache: bool, work: Callable[[KnowledgeGraph], Coroutine[Any, Any, T]]
+    graph: str,
+    language: list[str],
+    no_cache: bool,
+    work: Callable[[KnowledgeGraph], Coroutine[Any, Any, T]],
+    seconds: float = 10.0,
 ) -> T:
     """What some work with a graph gives; the graph is closed behind it."""
     from hoptree.graph import open_graph
 
     async def whole() -> T:
-        opened = open_graph(graph, languages=_languages(language), cached=not no_cache)
+        opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
         try:
             return await work(opened)
         finally:

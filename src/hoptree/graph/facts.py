@@ -19,6 +19,7 @@ __all__ = [
     "Stats",
     "Table",
     "Term",
+    "Value",
 ]
 
 Direction = Literal["both", "out", "in"]
@@ -131,9 +132,20 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """A cell of a table: for people (`text`, `id`), and for programs as the graph has it (`value`: IRI or literal)."""
+
+    id: str = ""
+    text: str = ""
+    value: str = ""
+    datatype: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """What a query found; `complete` is false where there are more rows than the bound let through."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[Term, ...], ...]
+    rows: tuple[tuple[Value, ...], ...]
     complete: bool = True

@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hoptree.graph.knowledge import KnowledgeGraph
+from hoptree.graph.errors import GraphError
+from hoptree.graph.knowledge import SECONDS, KnowledgeGraph
 
 __all__ = ["open_graph"]
 
 
-def open_graph(where: str, *, languages: tuple[str, ...] = (), cached: bool = True) -> KnowledgeGraph:
+def open_graph(
+    where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = SECONDS
+) -> KnowledgeGraph:
     """The graph in a folder, at the URL of a SPARQL endpoint, or Wikidata's ("wikidata").
 
     An endpoint's replies are remembered for a month unless `cached` is off. $HOPTREE_CONTACT tells it who asks.
+    `seconds` bound its requests for names.
     """
     if where != "wikidata" and not where.startswith(("http://", "https://")):
+        if "://" in where:
+            raise GraphError(
+                f"'{where[:200]}' is no address of a graph.", "Endpoints are asked over http:// or https:// only."
+            )
         from hoptree.graph.store.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
@@ -28,4 +36,4 @@ def open_graph(where: str, *, languages: tuple[str, ...] = (), cached: bool = Tr
         contact=os.environ.get("HOPTREE_CONTACT", ""),
         remembered=Remembered(default_path()) if cached else None,
     )
-    return SparqlEndpoint(asking, languages=languages)
+    return SparqlEndpoint(asking, languages=languages, seconds=seconds)

@@ -59,6 +59,10 @@ class Asking:
                 status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
         except TimeoutError as error:
             raise self._too_long(seconds) from error
+        except UnusableReply as error:  # asked again, it would be as long
+            raise EndpointError(
+                f"{self.shown} sent more than {_MAX_BODY / 2**20:.0f} MB.", "Ask for fewer rows."
+            ) from error
         timed_out = b"TimeoutException" in body[-_TAIL:]  # Wikidata's: in the error, or behind half of the results
         if status == 504 or (timed_out and status >= 400):
             raise self._too_long(seconds)
@@ -84,7 +88,8 @@ class Asking:
 
     def _too_long(self, seconds: float) -> QueryTooLong:
         return QueryTooLong(
-            f"{self.shown} did not finish the query in time ({seconds:g} seconds).", "Ask for less, or allow more time."
+            f"{self.shown} did not finish the query in time ({seconds:g} seconds).",
+            "Ask for less, or try again later; the commands of hoptree graph take --seconds.",
         )
 
     async def aclose(self) -> None:

@@ -9,6 +9,8 @@ from hoptree.errors import UnusableReply
 
 __all__ = ["Cell", "Results", "read_results"]
 
+_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -32,7 +34,9 @@ def read_results(data: Any, shown: str, most: int) -> Results:
     """The first `most` rows of a reply of the endpoint `shown`."""
     try:
         if isinstance(data.get("boolean"), bool):
-            return Results(("answer",), ({"answer": Cell(text="yes" if data["boolean"] else "no")},))
+            return Results(
+                ("answer",), ({"answer": Cell(text="true" if data["boolean"] else "false", datatype=_BOOLEAN)},)
+            )
         columns = tuple(str(name) for name in data["head"]["vars"])
         rows = tuple(
             {str(name): _cell(binding) for name, binding in row.items()} for row in data["results"]["bindings"][:most]

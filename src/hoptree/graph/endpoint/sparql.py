@@ -26,9 +26,11 @@ from hoptree.graph.facts import (
     Stats,
     Table,
     Term,
+    Value,
 )
 from hoptree.graph.knowledge import FACTS, SECONDS
 from hoptree.graph.naming import LANGUAGES, best_name, fold
+from hoptree.graph.own_queries import bounded
 from hoptree.graph.rendering import text_of, time
 from hoptree.graph.vocabulary import (
     WIKIBASE,
@@ -54,13 +56,20 @@ _TIMES = ("dateTime", "date", "gYear", "gYearMonth")
 
 class SparqlEndpoint:
     """Facts and names by queries. `dialect` wikidata reads statements with precision, unit and qualifiers; rdf takes
-    every triple that is no name for a fact."""
+    every triple that is no name for a fact. `seconds` bound the requests for names."""
 
     kind = "sparql"
     remote = True
 
-    def __init__(self, asking: Asking, *, dialect: Dialect | None = None, languages: tuple[str, ...] = ()) -> None:
-        self._asking = asking
+    def __init__(
+        self,
+        asking: Asking,
+        *,
+        dialect: Dialect | None = None,
+        languages: tuple[str, ...] = (),
+        seconds: float = SECONDS,
+    ) -> None:
+        self._asking, self._seconds = asking, seconds
         host = urlsplit(asking.shown).hostname or ""
         self._dialect: Dialect = dialect or ("wikidata" if host.endswith("wikidata.org") else "rdf")
         self._languages = languages or LANGUAGES
@@ -137,7 +146,7 @@ class SparqlEndpoint:
         if not name or limit < 1:
             return ()
         query = entities_query(name, self._languages, self._dialect, limit * 3)
-        found = await self._asking.ask(query, SECONDS, limit * 3)
+        found = await self._asking.ask(query, self._seconds, limit * 3)
         by_label = {row["e"].iri: row.get("how", Cell()).text != "1" for row in reversed(found.rows) if "e" in row}
         named = await self._named([iri for iri in by_label if _askable(iri)])
         named.sort(key=lambda entity: (not by_label.get(entity_iri(entity.id), False), len(entity.id), entity.id))
@@ -151,7 +160,8 @@ class SparqlEndpoint:
         if not iris:
             return []
         most = len(iris) * _NAMES_EACH * 5
-        found = await self._asking.ask(names_query(iris, self._languages, all_names=True, limit=most), SECONDS, most)
+        query = names_query(iris, self._languages, all_names=True, limit=most)
+        found = await self._asking.ask(query, self._seconds, most)
         return [self._entity(iri, found) for iri in iris]
 
     def _entity(self, iri: str, found: Results) -> Entity:
@@ -165,7 +175,7 @@ class SparqlEndpoint:
 
     async def label(self, identifier: str) -> str:
         iri = entity_iri(identifier)
-        await self._learn([iri], SECONDS)
+        await self._learn([iri], self._seconds)
         return self._called(iri)
 
     def _called(self, iri: str) -> str:
@@ -206,10 +216,14 @@ class SparqlEndpoint:
         )
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
-        found = await self._asking.ask(sparql, seconds, limit + 1)
+        found = await self._asking.ask(bounded(sparql, limit + 1), seconds, limit + 1)
         await self._learn((cell.iri for row in found.rows for cell in row.values() if cell.iri), seconds)
-        rows = [tuple(self._term(row.get(name, Cell())) for name in found.columns) for row in found.rows]
+        rows = [tuple(self._value(row.get(name, Cell())) for name in found.columns) for row in found.rows]
         return Table(found.columns, tuple(rows[:limit]), len(rows) <= limit)
+
+    def _value(self, cell: Cell) -> Value:
+        term = self._term(cell)
+        return Value(term.id, term.text, cell.iri or cell.text, cell.datatype, cell.language)
 
     async def stats(self) -> Stats:
         details = {"endpoint": self._asking.shown, "dialect": self._dialect}

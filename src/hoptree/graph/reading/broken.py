@@ -11,11 +11,12 @@ _LONGEST = 300
 
 
 class Broken:
-    """Collects up to `limit` broken places; the first ones are kept as sentences."""
+    """Collects up to `limit` broken places; the first ones are kept as sentences. `cut` names files that break off."""
 
     def __init__(self, limit: int = 100) -> None:
         self.limit = limit
         self.count = 0
+        self.cut: set[str] = set()
         self.sentences: list[str] = []
 
     def line(self, number: int, name: str, why: str) -> None:

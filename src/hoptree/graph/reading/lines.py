@@ -72,4 +72,5 @@ def read_lines(stream: io.BufferedIOBase, name: str, broken: Broken) -> Iterator
                 continue
             yield number, raw
     except (EOFError, OSError, zlib.error) as error:
+        broken.cut.add(name)
         broken.add(f"{name} is damaged behind line {number:,} ({error}); what comes before is kept.")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from hoptree.graph.candidates import Candidates
 from hoptree.graph.errors import GraphError
@@ -23,6 +24,7 @@ from hoptree.graph.facts import (
 )
 from hoptree.graph.knowledge import FACTS, SECONDS
 from hoptree.graph.oxigraph import node_of, ox
+from hoptree.graph.store.damage import reading
 from hoptree.graph.store.folder import open_generation
 from hoptree.graph.store.manifest import read_manifest
 from hoptree.graph.store.names import Names
@@ -33,6 +35,8 @@ from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, proper
 
 __all__ = ["EmbeddedGraph"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 _STATEMENTS = 20
 """Statements of one fact, and values of one statement, that are looked at."""
 
@@ -76,16 +80,16 @@ class EmbeddedGraph:
         return await asyncio.to_thread(self.facts_now, entity, direction, relation, limit, seconds)
 
     async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
-        return await asyncio.to_thread(self.names.entities, name, limit)
+        return await asyncio.to_thread(self._read, self.names.entities, name, limit)
 
     async def entity(self, identifier: str) -> Entity | None:
-        return self.names.entity(node_of(entity_iri(identifier)))
+        return self._read(self.names.entity, node_of(entity_iri(identifier)))
 
     async def label(self, identifier: str) -> str:
-        return self.names.label(node_of(entity_iri(identifier)).value, identifier)
+        return self._read(self.names.label, node_of(entity_iri(identifier)).value, identifier)
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
-        return await asyncio.to_thread(self.names.properties, limit)
+        return await asyncio.to_thread(self._read, self.names.properties, limit)
 
     async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
         generation = self.folder / f"{self.manifest.generation:06}"
@@ -95,7 +99,7 @@ class EmbeddedGraph:
         manifest = self.manifest
         counts = tuple(SourceCount(source.name, source.facts, source.names) for source in manifest.sources)
         details = {"folder": str(self.folder), "bytes": f"{manifest.bytes:,}", "triples": f"{manifest.triples:,}"}
-        return Stats(manifest.facts, manifest.names, len(self.names.uses()), counts, details)
+        return Stats(manifest.facts, manifest.names, len(self._read(self.names.uses)), counts, details)
 
     async def aclose(self) -> None:
         """Nothing is open but files, which are closed with the last reference to them."""
@@ -115,9 +119,15 @@ class EmbeddedGraph:
     def all_names(self) -> Iterator[tuple[str, str]]:
         """Ids and names of everything that has one, labels before aliases, for an index of names."""
         for predicate in (LABEL, ALIAS):
-            for quad in self.store.quads_for_pattern(None, ox.NamedNode(predicate), None, None):
+            quads = iter(self._read(self.store.quads_for_pattern, None, ox.NamedNode(predicate), None, None))
+            while (quad := self._read(next, quads, None)) is not None:
                 if isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal):
                     yield entity_id(quad.subject.value), quad.object.value
+
+    def _read(self, look: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Look something up; data that turns out to be damaged is said to be."""
+        with reading(self.folder):
+            return look(*args, **kwargs)
 
     def facts_now(
         self,
@@ -128,6 +138,12 @@ class EmbeddedGraph:
         seconds: float = SECONDS,
     ) -> Neighbourhood:
         """Look facts up in this thread."""
+        with reading(self.folder):
+            return self._facts_around(entity, direction, relation, limit, seconds)
+
+    def _facts_around(
+        self, entity: str, direction: Direction, relation: str, limit: int, seconds: float
+    ) -> Neighbourhood:
         node = node_of(entity_iri(entity))
         predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)

@@ -22,17 +22,20 @@ from uuid import uuid4
 from hoptree.graph.errors import GraphError, GraphUnavailable
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.store.change import COMPACTED_FROM, Change
+from hoptree.graph.store.damage import damage, damaged, reading
 from hoptree.graph.store.manifest import MANIFEST, Manifest, data_bytes, read_manifest, write_manifest
 from hoptree.lock import WriteLock
 
-__all__ = ["changing", "open_generation"]
+__all__ = ["changing", "check_place", "open_generation"]
 
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 _GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
 
 
 @contextmanager
 def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator[Change]:
     """Change the graph in a folder, or make one: what is not finished never happened."""
+    check_place(folder)
     folder = folder.resolve()
     made = _make(folder)
     with WriteLock(folder, GraphUnavailable):
@@ -92,6 +95,8 @@ def _part(folder: Path, old: Manifest, new: Manifest) -> Iterator[Change]:
             raise GraphUnavailable(
                 f"The disk is full; the graph {folder} is as it was.", "Free some space and run the same command."
             ) from error
+        if isinstance(error, RuntimeError) and (why := damage(error)) is not None:
+            raise damaged(folder, why) from error
         raise
 
 
@@ -117,13 +122,18 @@ def _sweep(folder: Path, keep: set[str]) -> None:
 def open_generation(folder: Path, manifest: Manifest) -> ox.Store:
     """The data of a graph, for reading; checked against its manifest."""
     generation = folder / f"{manifest.generation:06}"
-    load = f"Load it again: hoptree graph load FILE --out {folder}"
-    try:
+    with reading(folder):
         size = data_bytes(generation)
         if size != manifest.bytes:
-            raise GraphError(
-                f"The graph {folder} is damaged: its data files have {size:,} bytes, not {manifest.bytes:,}.", load
-            )
+            raise damaged(folder, f"its data files have {size:,} bytes, not {manifest.bytes:,}")
         return ox.Store.read_only(str(generation))
-    except OSError as error:
-        raise GraphError(f"The graph {folder} is damaged: {error}.", load) from error
+
+
+def check_place(folder: Path) -> None:
+    """Refuse what names a graph that is asked over a network, and not a folder of this machine."""
+    if str(folder) == "wikidata":
+        raise GraphError("'wikidata' stands for Wikidata itself, not for a folder.", "Give the folder another name.")
+    if _ADDRESS.match(str(folder)):
+        raise GraphError(
+            "A graph behind an address cannot be changed, only asked.", "Give --out a folder on this machine."
+        )

@@ -13,9 +13,10 @@ from hoptree.graph.reading.files import Form, form_of, read_triples
 from hoptree.graph.reading.lines import open_unpacked, read_lines
 from hoptree.graph.store.change import Change
 from hoptree.graph.store.direct import load_lines
-from hoptree.graph.store.folder import changing
+from hoptree.graph.store.folder import changing, check_place
 from hoptree.graph.store.manifest import Manifest, Source, read_manifest
 from hoptree.graph.store.translating import Translator
+from hoptree.graph.store.worth import Worth
 
 __all__ = ["Loaded", "Progress", "load_graph", "remove_source"]
 
@@ -52,28 +53,34 @@ def load_graph(
     languages: tuple[str, ...] | None = None,
     skip_broken: int = 100,
     append: bool = False,
+    empty: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Loaded:
     """Load files into the graph at `folder`, which is made if there is none.
 
     Each file is a source of its own, or all are one with the name `source`. A source that is there already is replaced,
-    or added to with `append`. The old graph stays usable meanwhile, and stays if the load is cut off.
+    or added to with `append`. The old graph stays usable meanwhile, and stays if the load is cut off or refused:
+    nothing, or the rest of a damaged file, does not replace facts. `empty` says that a file may have no facts.
     """
     jobs = _jobs(files, source, form)
     broken = Broken(skip_broken)
     reading = _Reading(sum(path.stat().st_size for path, _, _ in jobs), on_progress)
     left_out = 0
     with changing(folder, languages) as change:
+        worth = Worth(folder, change.manifest, broken, append=append, empty=empty)
         if not append:
             for name in dict.fromkeys(name for _, name, _ in jobs):
                 change.clear(name)
         for path, name, kind in jobs:
-            before = broken.count
-            left_out += _load(change, path, name, kind, broken, reading)
+            before, written = broken.count, change.written
+            passed_by = _load(change, path, name, kind, broken, reading)
+            worth.check_file(path, name, kind, change.written - written, broken.count - before, passed_by)
+            left_out += passed_by
             # A file that is read counts at once, so that the next one knows the graph's base.
             change.count(name, broken.count - before + _broken_before(change.manifest, name))
         loaded = {name for _, name, _ in jobs}
-    told = tuple(one for one in change.manifest.sources if one.name in loaded)
+        told = tuple(one for one in change.manifest.sources if one.name in loaded)
+        worth.check_sources(told)
     return Loaded(change.manifest, told, reading.triples, left_out, broken.count, tuple(broken.sentences))
 
 
@@ -122,6 +129,8 @@ def _jobs(files: Sequence[Path], source: str, form: str) -> list[tuple[Path, str
         raise GraphError("There is nothing to load.", "Name at least one file of triples.")
     jobs: list[tuple[Path, str, Form]] = []
     for path in files:
+        if path.is_dir():
+            raise GraphError(f"{path} is a folder.", f"Give the files of triples in it, such as {path}/*.jsonl")
         if not path.is_file():
             raise GraphError(
                 f"There is no file {path}.", "Give files of triples (.nt, .ttl, .tsv, .jsonl; packed too)."
@@ -135,6 +144,7 @@ def _jobs(files: Sequence[Path], source: str, form: str) -> list[tuple[Path, str
 
 def remove_source(folder: Path, source: str) -> Manifest:
     """Take out what a source brought; facts that another source tells, too, stay."""
+    check_place(folder)
     read_manifest(folder)
     with changing(folder) as change:
         known = [one.name for one in change.manifest.sources]

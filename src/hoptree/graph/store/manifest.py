@@ -9,6 +9,7 @@ from typing import Any
 
 from hoptree.graph.errors import GraphError
 from hoptree.graph.naming import LANGUAGES
+from hoptree.graph.store.damage import anew, damaged
 from hoptree.whole_files import write_whole
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Source", "data_bytes", "read_manifest", "write_manifest"]
@@ -56,13 +57,12 @@ class Manifest:
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a graph's folder, or an error that says what the folder is instead."""
-    load = f"hoptree graph load FILE --out {folder}"
     try:
         data: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if data.get("format") != FORMAT:
             raise GraphError(
                 f"The graph {folder} is of format {data.get('format')}, not {FORMAT}.",
-                f"It was made by another version of Hoptree: load it again with {load}",
+                f"It was made by another version of Hoptree. {anew(folder)}",
             )
         return _checked(data)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -71,10 +71,23 @@ def read_manifest(folder: Path) -> Manifest:
                 f"{folder} is no graph yet: it is being loaded, or that was cut off.",
                 "Wait, or repeat the command that loads it.",
             ) from error
-        what = f"{folder} is no knowledge graph" if folder.exists() else f"There is no knowledge graph at {folder}"
-        raise GraphError(f"{what}.", f"Load one: {load}") from error
+        raise _nothing_there(folder) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise GraphError(f"The graph {folder} is damaged: {error}.", f"Load it again: {load}") from error
+        raise damaged(folder, error) from error
+
+
+def _nothing_there(folder: Path) -> GraphError:
+    if folder.is_file():
+        return GraphError(
+            f"{folder} is a file, and no knowledge graph.",
+            "A graph is a folder: give the name of one, or of one that does not exist yet to make it.",
+        )
+    if folder.exists():
+        return GraphError(
+            f"The folder {folder} is no knowledge graph.",
+            "Give that of a graph, or one that is empty or not there to make one: hoptree graph load FILE --out FOLDER",
+        )
+    return GraphError(f"There is no knowledge graph at {folder}.", f"Load one: hoptree graph load FILE --out {folder}")
 
 
 def _checked(data: dict[str, Any]) -> Manifest:

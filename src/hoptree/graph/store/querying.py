@@ -16,8 +16,10 @@ from typing import Any
 
 from hoptree.errors import HoptreeError
 from hoptree.graph.errors import GraphError, QueryTooLong
-from hoptree.graph.facts import Table, Term
+from hoptree.graph.facts import Table, Value
+from hoptree.graph.own_queries import checked, columns_in_order, prefixes_missing, without_texts
 from hoptree.graph.oxigraph import ox
+from hoptree.graph.store.damage import damage, damaged
 from hoptree.graph.store.names import Names
 
 __all__ = ["PREFIXES", "run_query"]
@@ -36,21 +38,21 @@ PREFIXES = {
     "entity": "urn:hoptree:entity:",
     "property": "urn:hoptree:property:",
 }
-_NOT_WORDS = re.compile(
-    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|<[^<>\s]*>|#[^\n]*", re.DOTALL
-)
 _SERVICE = re.compile(r"(?<![?$\w:])service(?![\w:])", re.IGNORECASE)
 _LONGEST_CELL = 10_000
+_BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
+_PLACE = re.compile(r"error at (\d{1,9}):(\d{1,9})")
 
 
 async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *, limit: int, seconds: float) -> Table:
     """The first `limit` rows of a SELECT or ASK query."""
-    if _SERVICE.search(_NOT_WORDS.sub(" ", sparql)):
+    checked(sparql)
+    if _SERVICE.search(without_texts(sparql)):
         raise GraphError(
             "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
         )
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "hoptree.graph.store.querying"),
+        *(sys.executable, "-P", "-m", "hoptree.graph.store.querying"),  # -P: no module of the folder one stands in
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -67,17 +69,20 @@ async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *
         if child.returncode is None:
             child.kill()
             await child.wait()
-    return _table(written, said, limit)
+    return _table(written if child.returncode == 0 else b"", said, limit, generation.parent)
 
 
-def _table(written: bytes, said: bytes, limit: int) -> Table:
+def _table(written: bytes, said: bytes, limit: int, folder: Path) -> Table:
     lines = [json.loads(line) for line in written.splitlines()]
     if not lines:
         last = said.decode("utf-8", "replace").strip().splitlines()[-1:]
         raise HoptreeError(f"The query ended without a result ({' '.join(last)[:300]}).", "Make it narrower.")
+    for line in lines:
+        if "damaged" in line:
+            raise damaged(folder, line["damaged"])
     if "error" in lines[0]:
         raise GraphError(lines[0]["error"], "Correct the query; --help shows an example.")
-    rows = [tuple(Term(*cell) for cell in line) for line in lines[1:]]
+    rows = [tuple(Value(*cell) for cell in line) for line in lines[1:]]
     return Table(tuple(lines[0]["columns"]), tuple(rows[:limit]), len(rows) <= limit)
 
 
@@ -86,31 +91,50 @@ def _answer(request: dict[str, Any]) -> Iterator[Any]:
     try:
         found = store.query(request["query"], use_default_graph_as_union=True, prefixes=PREFIXES)
     except SyntaxError as error:
-        lines = str(error).splitlines() or [""]
-        yield {"error": f"The query is no SPARQL: {lines[0][:300]}."}
+        yield {"error": f"The query is no SPARQL: {_what_is_wrong(str(error), request['query'])}."}
         return
     if isinstance(found, ox.QueryBoolean):
         yield {"columns": ["answer"]}
-        yield [["", "yes" if found else "no"]]
+        yield [["", "yes" if found else "no", "true" if found else "false", _BOOLEAN]]
     elif isinstance(found, ox.QuerySolutions):
         names = Names(store, tuple(request["languages"]))
-        yield {"columns": [variable.value for variable in found.variables]}
+        columns = columns_in_order(request["query"], [variable.value for variable in found.variables])
+        yield {"columns": columns}
         for solution in islice(found, request["limit"] + 1):
-            yield [_cell(names, value) for value in solution]
-    else:
-        yield {"error": "The query makes triples (CONSTRUCT or DESCRIBE); only SELECT and ASK are shown."}
+            yield [_cell(names, solution[name]) for name in columns]
+
+
+def _what_is_wrong(said: str, query: str) -> str:
+    """The library's message, which lists all that could stand there, in words."""
+    missing = prefixes_missing(query, PREFIXES)
+    if missing:
+        return f"there is no prefix {missing[0]}: (declare it: PREFIX {missing[0]}: <IRI>)"
+    place = _PLACE.match(said)
+    if place is None:
+        return " ".join(said.split())[:200].rstrip(".")
+    line, column = int(place[1]), int(place[2])
+    rest = "".join(query.splitlines()[line - 1 : line])[column - 1 :].strip()
+    return f"it cannot be read at line {line}, column {column}, " + (f"from '{rest[:60]}' on" if rest else "its end")
 
 
 def _cell(names: Names, value: object) -> list[str]:
     if value is None or isinstance(value, ox.Triple):
         return ["", "" if value is None else str(value)[:_LONGEST_CELL]]
     term = names.term(value)
-    return [term.id, term.text[:_LONGEST_CELL]]
+    cell = [term.id, term.text[:_LONGEST_CELL]]
+    if isinstance(value, ox.Literal):
+        return [*cell, value.value[:_LONGEST_CELL], value.datatype.value, value.language or ""]
+    return [*cell, value.value if isinstance(value, ox.NamedNode) else str(value)]
 
 
 def _main() -> None:
-    for line in _answer(json.load(sys.stdin)):
-        sys.stdout.write(f"{json.dumps(line)}\n")
+    try:
+        for line in _answer(json.load(sys.stdin)):
+            sys.stdout.write(f"{json.dumps(line)}\n")
+    except (RuntimeError, OSError) as error:
+        if (why := damage(error)) is None:
+            raise
+        sys.stdout.write(f"{json.dumps({'damaged': why})}\n")
 
 
 if __name__ == "__main__":

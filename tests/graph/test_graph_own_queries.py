@@ -1,0 +1,111 @@
+"""A person's own queries: told apart from updates, and bounded in rows before they leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.graph.graph_files import TRUTHY, written
+from tests.graph.sparql_server import serving, sparql_server
+from tests.small_indexes import hoptree
+
+from hoptree.errors import EndpointError
+from hoptree.graph import open_graph
+from hoptree.graph.errors import GraphError
+from hoptree.graph.own_queries import bounded, columns_in_order
+from hoptree.graph.oxigraph import ox
+from hoptree.graph.store.loading import load_graph
+
+TURTLE = "".join(f"<http://e.org/{number}> <http://e.org/p> {number} .\n" for number in range(20))
+ALL = "{ ?s ?p ?o }"
+
+
+@pytest.mark.parametrize(
+    ("query", "sent"),
+    [
+        (f"SELECT * {ALL}", f"SELECT * {ALL}\nLIMIT 4"),
+        (f"select * {ALL} limit 2", f"select * {ALL} limit 2"),
+        (f"SELECT * {ALL} LIMIT 900 OFFSET 3", f"SELECT * {ALL} LIMIT 4 OFFSET 3"),
+        (f"SELECT * {ALL} LIMIT {'9' * 5_000}", f"SELECT * {ALL} LIMIT 4"),
+        (f"SELECT * {ALL} OFFSET 3", f"SELECT * {ALL} OFFSET 3\nLIMIT 4"),
+        (f"SELECT * {ALL} # LIMIT 2", f"SELECT * {ALL} # LIMIT 2\nLIMIT 4"),
+        ("SELECT ?limit { { SELECT ?limit { ?limit ?p 'LIMIT 1' } LIMIT 1 } }", None),
+        ("PREFIX limit: <http://e.org/> SELECT * { ?s limit:p ?o }", None),
+        (f"SELECT * {ALL} VALUES ?o {{ 1 2 3 4 5 6 }}", f"SELECT * {ALL} \nLIMIT 4\nVALUES ?o {{ 1 2 3 4 5 6 }}"),
+        (f"SELECT * {ALL} ORDER BY (EXISTS {{ ?s ?p 7 }})", None),
+        (f"ASK {ALL}", f"ASK {ALL}"),
+    ],
+)
+def test_a_query_carries_a_bound(query: str, sent: str | None) -> None:
+    bound = bounded(query, 4)
+    assert bound == (sent or f"{query}\nLIMIT 4")
+    store = ox.Store()
+    store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
+    found = store.query(bound)
+    assert isinstance(found, ox.QueryBoolean) or len(list(found)) <= 4
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DROP ALL",
+        "drop silent graph <http://e.org/g>",
+        "PREFIX e: <http://e.org/> INSERT DATA { e:a e:b e:c }",
+        "# SELECT\nDELETE WHERE { ?s ?p ?o }",
+        "BASE <http://e.org/> WITH <g> DELETE { ?s ?p ?o } WHERE { ?s ?p ?o }",
+        f"SELECT * {ALL} ; DROP ALL",
+        f"CONSTRUCT {ALL} WHERE {ALL}",
+        "DESCRIBE <http://e.org/1>",
+        "",
+        "  # nothing",
+        "hello",
+    ],
+)
+def test_only_select_and_ask_leave(query: str, tmp_path: Path) -> None:
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    with sparql_server(serving(TURTLE)) as seen:
+        for where in (seen.url, str(tmp_path / "kg")):
+            with pytest.raises(GraphError, match=r"SELECT|is empty"):
+                asyncio.run(open_graph(where, cached=False).query(query))
+        assert seen.queries == []
+
+
+@given(st.text(alphabet="SELECTlimit {}<>\"'#?:;1\\\n", max_size=60))
+def test_no_text_breaks_the_bound(text: str) -> None:
+    for query in (text, f"SELECT * {text}"):
+        with suppress(GraphError):
+            assert query.startswith(bounded(query, 4)[:7])
+
+
+def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:
+    with sparql_server(serving(TURTLE)) as seen:
+        done = hoptree(tmp_path, "graph", "query", f"SELECT * {ALL}", "--graph", seen.url, "-n", "3", "--json")
+        assert "LIMIT 4" in seen.queries[0]
+    told = json.loads(done.stdout)
+    assert len(told["rows"]) == 3 and told["complete"] is False
+
+
+def test_a_reply_that_is_far_too_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hoptree.graph.endpoint.asking._MAX_BODY", 1_000)
+    with sparql_server(lambda query: (200, {}, b" " * 5_000)) as seen:
+        with pytest.raises(EndpointError, match=r"more than .* MB"):
+            asyncio.run(open_graph(seen.url, cached=False).query(f"SELECT * {ALL}"))
+        assert len(seen.queries) == 1
+
+
+def test_columns_come_as_the_query_names_them() -> None:
+    assert columns_in_order("SELECT * { ?s ?p 'a ?b' . ?s $q ?o }", ["o", "p", "q", "s"]) == ["s", "p", "q", "o"]
+    assert columns_in_order("SELECT (COUNT(?s) AS ?n) ?o { ?s ?p ?o }", ["n", "o"]) == ["n", "o"]
+
+
+def test_a_query_imports_nothing_from_the_folder_one_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_graph(tmp_path / "kg", [written(tmp_path / "truthy.nt", TRUTHY)])
+    (tmp_path / "json.py").write_text("raise SystemExit('taken from here')")
+    monkeypatch.chdir(tmp_path)
+    table = asyncio.run(open_graph(str(tmp_path / "kg")).query("SELECT * { ?s ?p ?o }", limit=1))
+    assert len(table.rows) == 1
