@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from benchmarks import treeqa_latency
 from benchmarks.treeqa_latency import ONE_TOP, TREES, Goal, World, grown, main, measure
 
 
@@ -35,7 +37,15 @@ def test_all_ways_end_with_the_same_trees_and_what_is_refuted_costs() -> None:
     assert faster > 1 and dearer > 1 and found.times("serial") == (1, 1)
 
 
-def test_a_goal_that_is_missed_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_goal_that_is_missed_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert Goal("", 2.4, 2.5).missed and Goal("", 1.4, 1.3, most=True).missed and not Goal("", 2.5, 2.5).missed
-    assert main(["--trees", "2", "--json", str(tmp_path / "f.json")]) in (0, 1)
-    assert "GOALS" in capsys.readouterr().out and (tmp_path / "f.json").is_file()
+    for least, missed in ((1000.0, True), (0.0, False)):
+        monkeypatch.setattr(treeqa_latency, "GOALS", {0.3: (least, 1000.0)})
+        assert main(["--trees", "2", "--json", str(tmp_path / "f.json")]) == int(missed)
+        same, faster, tokens = json.loads((tmp_path / "f.json").read_text())["goals"]
+        assert (same["value"], same["missed"], faster["missed"], tokens["missed"]) == (0, False, missed, False)
+        assert faster["goal"] == least and faster["value"] > 1
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if "times as fast as serial" in line)
+        assert line.endswith("FAIL" if missed else "pass")

@@ -76,6 +76,13 @@ def test_a_data_set_may_have_a_graph_which_the_command_line_overrides(tmp_path: 
     assert {one.experiment.graph for one in given if one.run_name == "mind"} == {None}, "what a model knows needs none"
 
 
+def test_the_command_line_puts_another_corpus_in_the_place_of_all(tmp_path: Path) -> None:
+    text = DATA + "runs: {direct: {method: direct}, mind: {method: boundary}}\n"
+    given = plan(tmp_path, text, corpus="mine")
+    assert {(one.experiment.corpus, one.corpora) for one in given if one.run_name == "direct"} == {("mine", ())}
+    assert {one.experiment.corpus for one in given if one.run_name == "mind"} == {None}, "what a model knows needs none"
+
+
 def test_a_corpus_may_be_on_the_network_and_files_beside_the_plan(tmp_path: Path) -> None:
     text = (
         "data: {wiki: {questions: ./own.jsonl, corpus: wikipedia}, engine: {questions: a, corpus: 'milvus://host/docs'},"

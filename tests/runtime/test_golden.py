@@ -63,11 +63,32 @@ def test_a_golden_tree_says_what_is_held_for_true_and_what_says_so() -> None:
                         }
                     ],
                 },
-                {"sub_question": "q3?", "hypothesis_answer": "c"},
+                {"sub_question": "q3?", "hypothesis_answer": "c", "verdict": "unknown"},
             ]
         },
         "answer": "the end",
     }
+
+
+@pytest.mark.parametrize(
+    ("told", "written"),
+    [
+        ({"state": "unanswered", "answer": "", "verdict": "unknown"}, ("unknown", "unknown")),
+        ({"state": "answered", "answer": "guess", "verdict": "unknown"}, ("guess", "unknown")),
+        ({"state": "answered", "answer": "No", "verdict": "refuted"}, ("No", None)),
+        ({"state": "answered", "answer": "guess", "verdict": "refuted"}, ("guess", "refuted")),
+        (
+            {"state": "answered", "answer": "new", "verdict": "refuted", "struck": ["guess"], "hypothesis": "new"},
+            ("new", None),
+        ),
+        ({"state": "answered", "answer": "guess", "verdict": "supported"}, ("guess", None)),
+        ({"state": "asking"}, ("guess", "unknown")),
+    ],
+)
+def test_a_golden_tree_says_what_nothing_verified(told: dict[str, Any], written: tuple[str, str | None]) -> None:
+    run = [RUN[0], event("plan", nodes=[planned(0, None), planned(1, 0, "guess")]), event("node", id=1, **told)]
+    (node,) = golden_tree(read_result(run))["logic_tree"]["children"]
+    assert (node["hypothesis_answer"], node.get("verdict")) == written
 
 
 def test_trees_of_other_methods_have_golden_trees_too() -> None:

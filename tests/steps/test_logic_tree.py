@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, cut, read_subtree, read_tree, text_of, thinned
+from hoptree.steps.logic_tree import (
+    MAX_DEPTH,
+    MAX_NODES,
+    Claim,
+    LogicTree,
+    cut,
+    read_subtree,
+    read_tree,
+    text_of,
+    thinned,
+)
 from hoptree.steps.parse import read_json
 
 QUESTION = "On which island is the Indonesian capital located?"
@@ -55,6 +65,10 @@ def test_a_tree_as_the_paper_writes_it() -> None:
         json.dumps({"tree": WHOLE["logic_tree"]}),
         json.dumps({"logic_tree": CAPITAL.as_dict()}),
         json.dumps(WHOLE).replace("sub_question", "Sub-Question").replace("hypothesis_answer", "Hypothesis Answer"),
+        json.dumps(WHOLE).replace("input_question", "question"),
+        json.dumps(WHOLE).replace("input_question", "Query").replace("logic_tree", "Logic Tree"),
+        json.dumps(WHOLE | {"input_question": "Said in other words?"}).replace("input_question", "question"),
+        json.dumps(WHOLE).replace('"children"', '"Sub-Questions"'),
     ],
 )
 def test_wrappings_and_repairs(reply: str) -> None:
@@ -71,6 +85,30 @@ def test_a_node_without_a_question_is_dropped_and_its_children_move_up() -> None
     written = {"logic_tree": {"children": [{"hypothesis_answer": "?", "children": [CAPITAL.as_dict()]}]}}
     tree = read_tree(written, QUESTION)
     assert (tree.children, kinds(tree.issues)) == ((CAPITAL,), ["question_empty"])
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"answer": ["Paris", "London"]},
+        {"Final Answer": ["Paris", "London"]},
+        {"Hypothesis-Answer": {"first": ["Paris"]}},
+        {"REF": ["T1"]},
+        {"sources": ["T1", "F2"]},
+    ],
+)
+def test_what_stands_beside_the_tree_is_no_node(beside: dict[str, Any]) -> None:
+    assert read_tree(WHOLE | beside, QUESTION).children == (CAPITAL,)
+    assert read_tree({"logic_tree": WHOLE["logic_tree"], **beside}, QUESTION).children == (CAPITAL,)
+
+
+def test_a_list_of_answers_is_the_draft() -> None:
+    assert read_tree(WHOLE | {"answer": ["Paris", "London"]}, QUESTION).draft == "Paris, London"
+    assert read_tree({"answer": ["Paris", "London"]}, QUESTION).children == ()
+
+
+def test_nodes_are_found_under_other_names_where_those_known_hold_none() -> None:
+    assert read_tree({"children": [], "first": CAPITAL.as_dict()}, QUESTION).children == (CAPITAL,)
 
 
 def test_a_first_node_that_repeats_the_question_is_the_question() -> None:
@@ -112,6 +150,11 @@ def chain(levels: int) -> Claim:
     return claim
 
 
+def test_the_question_beside_its_tree_is_no_level_of_it() -> None:
+    whole = {"question": "Who?", "logic_tree": {"children": [chain(MAX_DEPTH).as_dict()]}}
+    assert read_tree(whole, QUESTION) == LogicTree((chain(MAX_DEPTH),))
+
+
 def test_what_is_too_deep_or_too_much_is_dropped() -> None:
     deep = read_tree(chain(9).as_dict(), QUESTION)
     assert deep.children[0].levels == MAX_DEPTH and kinds(deep.issues) == ["cap_depth"]
@@ -129,6 +172,8 @@ def test_what_is_too_deep_or_too_much_is_dropped() -> None:
         {"logic_tree": {"children": [CAPITAL.as_dict()]}},
         [CAPITAL.as_dict()],
         {"rebuilt_node": CAPITAL.as_dict()},
+        {"question": QUESTION, "logic_tree": {"children": [CAPITAL.as_dict()]}, "answer": "Java"},
+        {"sub_question": CAPITAL.question, "hypothesis_answer": "Jakarta", "tree": CAPITAL.as_dict()["children"]},
         {"children": [{"sub_question": "another?", "hypothesis_answer": "x"}, CAPITAL.as_dict()]},
         {
             "input_question": QUESTION,
@@ -163,6 +208,8 @@ def test_a_rebuilt_node_needs_both_of_its_texts(value: Any) -> None:
 def test_a_rebuilt_tree_is_cut_and_stale_children_do_not_come_back() -> None:
     found, issues = read_subtree(chain(4).as_dict(), CAPITAL, levels=3)
     assert found == cut(chain(4), 3) and kinds(issues) == ["rebuild_deeper"]
+    wide, issues = read_subtree(Claim("a?", "b", (Claim("c?", "d"),) * 20).as_dict(), CAPITAL, levels=3)
+    assert wide and wide.size == MAX_NODES and kinds(issues) == ["cap_nodes"]
     bare, _ = read_subtree({"sub_question": "a?", "hypothesis_answer": "b"}, CAPITAL, levels=3)
     assert bare == Claim("a?", "b")
 
@@ -175,7 +222,7 @@ def test_nothing_makes_the_readers_fail_and_the_caps_hold(value: Any) -> None:
     assert all(claim.levels <= MAX_DEPTH for claim in tree.children)
     assert all(one.question and len(one.question) <= 1000 for claim in tree.children for one in claim.all())
     found, _ = read_subtree(value, CAPITAL, levels=2)
-    assert found is None or (found.question and found.hypothesis and found.levels <= 2)
+    assert found is None or (found.question and found.hypothesis and found.levels <= 2 and found.size <= MAX_NODES)
 
 
 @settings(max_examples=300, deadline=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.console import print_error, print_json, run, what_stays
+from hoptree.cli.console import print_error, print_json, run, say, what_stays
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hoptree.engine import Engine
     from hoptree.runtime.result import Result
 
-__all__ = ["ask", "ask_and_show", "show"]
+__all__ = ["ask", "ask_and_show", "say_without_graph", "show"]
 
 _FILE_WIDTH = 200
 
@@ -102,6 +102,7 @@ def ask(
             roles=read_roles(roles),
         )
         say_without_links(corpus, retriever)
+        say_without_graph(method, graph)
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
     finally:
         if writer:
@@ -123,8 +124,22 @@ async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Resul
 
             with GrowingTree(Console(stderr=True)) as growing:
                 result = await engine.ask(question, listeners=(growing,))
-        _print(result, as_json)
+        if as_json or not _refused(result):
+            _print(result, as_json)
     return result
+
+
+def _refused(result: Result) -> bool:
+    """Whether nothing was begun, so that the error says all there is to say."""
+    return isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
+
+
+def say_without_graph(method: str, graph: str | None) -> None:
+    """Tell whoever gives a knowledge graph to a method that has no use for one."""
+    from hoptree.methods.registry import find_method
+
+    if graph is not None and "graph" not in find_method(method).needs:
+        say(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
 
 
 def _print(result: Result, as_json: bool) -> None:
@@ -147,7 +162,11 @@ def show(
     golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the trees of a trace again, with evidence and verdicts."""
+    """Draw the trees of a trace again, with evidence and verdicts.
+
+    An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
+    held against is called one.
+    """
     from hoptree.runtime.result import read_result
     from hoptree.runtime.trace import read_traces
 

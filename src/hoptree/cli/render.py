@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -38,6 +38,8 @@ _SOURCE_WORDS = {
 _VERDICT_STYLE = {"supported": "green", "refuted": "magenta", "unknown": "yellow"}
 _VERDICT_WORDS = {"supported": "supported", "refuted": "refuted, and corrected", "unknown": "not verified"}
 _SNIPPET = 160
+_LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"}
+"""Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
 _CITED = 3
 """Passages and facts each that a node names."""
 _SVG_WIDTH = 118
@@ -50,6 +52,8 @@ class GrowingTree:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._events: list[Event] = []
+        self._planned: set[int] = set()
+        self._said: set[str] = set()
         self._began = time.monotonic()
         self._spinner = Spinner("dots")
         self._live = Live(console=console, transient=True, refresh_per_second=8, get_renderable=self._draw)
@@ -67,8 +71,19 @@ class GrowingTree:
 
     def __call__(self, event: Event) -> None:
         self._events.append(event)
-        if not self._console.is_terminal and (line := _line(event)):
+        if event["event"] == "plan":
+            self._planned.update(node["id"] for node in event["nodes"])
+        if not self._console.is_terminal and (line := _line(event)) and self._is_news(event, line):
             self._console.print(Text(line), soft_wrap=True)
+
+    def _is_news(self, event: Event, line: str) -> bool:
+        """Whether a line tells something: not of a question begun twice, nor of one that never got into the tree."""
+        if event["event"] != "node":
+            return True
+        new = line not in self._said
+        if event["id"] in self._planned:
+            self._said.add(line)
+        return new and (event["id"] in self._planned or not self._planned)
 
     def _draw(self) -> Group:
         result = read_result(self._events)
@@ -78,7 +93,7 @@ class GrowingTree:
         if waiting.get("event") == "retry":
             doing = f"waiting {waiting['wait']:g} s: {waiting['error']}"
         seconds = time.monotonic() - self._began
-        self._spinner.update(text=Text(f" {clean(doing)} · {calls} calls · {seconds:.0f} s", style="dim"))
+        self._spinner.update(text=Text(f" {clean(doing)} · {_count(calls, 'call')} · {seconds:.0f} s", style="dim"))
         return Group(_draw_tree(result), self._spinner)
 
 
@@ -89,12 +104,15 @@ def show_result(console: Console, result: Result) -> None:
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
     answers = _answers(result.tree)
-    if result.evidence:
+    facts = tuple(dict.fromkeys(_facts(result.tree)))
+    if result.evidence or facts:
         console.print(Text("\nEvidence", style="bold"))
-        for passage in result.evidence:
-            cut = _snippet(clean(passage.text), answers.get(passage.id, ""))
-            line = Text.assemble("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {cut}")
-            console.print(line, soft_wrap=whole_lines)
+    for passage in result.evidence:
+        cut = _snippet(clean(passage.text), answers.get(passage.id, ""))
+        line = Text.assemble("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {cut}")
+        console.print(line, soft_wrap=whole_lines)
+    for fact in facts:
+        console.print(Text.assemble("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}"), soft_wrap=whole_lines)
     console.print()
     console.print(Panel(_answer_text(result), title=_answer_title(result), title_align="left", expand=False))
     if result.error_message:
@@ -110,6 +128,13 @@ def _answers(nodes: Sequence[TreeNode]) -> dict[str, str]:
     for node in nodes:
         found |= {name: node.answer for name in node.evidence} | _answers(node.children)
     return found
+
+
+def _facts(nodes: Sequence[TreeNode]) -> Iterator[tuple[str, ...]]:
+    """The facts that the nodes of a tree cite, in its order."""
+    for node in nodes:
+        yield from node.facts
+        yield from _facts(node.children)
 
 
 def _snippet(text: str, answer: str) -> str:
@@ -147,43 +172,70 @@ def _cost(result: Result) -> str:
     usage = result.usage
     money = f" · cost {usage.cost:g}" if usage.cost else ""
     return (
-        f"{result.method} · {result.model} · fidelity {result.fidelity} · {usage.llm_calls} calls "
+        f"{result.method} · {result.model} · fidelity {result.fidelity} · {_count(usage.llm_calls, 'call')} "
         f"({usage.cached_calls} from the cache) · {usage.prompt_tokens} + {usage.completion_tokens} tokens · "
-        f"{usage.retrievals} retrievals · {usage.seconds:.1f} s "
+        f"{_count(usage.retrievals, 'retrieval')} · {usage.seconds:.1f} s "
         f"(critical path {usage.critical_path_seconds:.1f} s){money}"
     )
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def _draw_tree(result: Result) -> Tree:
     question, nodes = Text(clean(result.question), style="bold"), result.tree
+    looked_in = _LOOKED_IN.get(str(result.options.get("evidence")), _SOURCE_WORDS["external"])
     if nodes and nodes[0].id == 0:  # the question itself is the first node
-        question.append_text(_outcome(nodes[0]))
+        question.append_text(_outcome(nodes[0], looked_in))
         nodes = tuple(nodes[0].children)
     tree = Tree(question, guide_style="dim")
-    _add(tree, nodes)
+    _add(tree, nodes, looked_in)
     return tree
 
 
-def _add(branch: Tree, nodes: Sequence[TreeNode]) -> None:
+def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:
     for node in nodes:
         label = Text.assemble((f"{node.id}. ", "dim"), clean(node.resolved or node.question))
-        _add(branch.add(label.append_text(_outcome(node))), node.children)
+        _add(branch.add(label.append_text(_outcome(node, looked_in))), node.children, looked_in)
 
 
-def _outcome(node: TreeNode) -> Text:
-    """What became of a node: its answer, where that comes from, and why from there."""
-    said = Text()
-    if node.state == "asking":
-        said.append("  …", "yellow")
-    elif node.state in ("answered", "unanswered"):
-        if node.verdict:
-            return _validated(node)
-        style = _SOURCE_STYLE.get(node.source, "")
-        cited = f": {', '.join(node.evidence[:3])}" if node.evidence else ""
-        why = f"{_knowing(node)}; {node.why}" if node.why else _knowing(node)
-        said.append("  → ", "not bold dim")
-        said.append(clean(node.answer) or "?", f"bold {style}")
-        said.append(f"  [{_SOURCE_WORDS.get(node.source, node.source)}{clean(cited + why)}]", f"not bold dim {style}")
+def _outcome(node: TreeNode, looked_in: str) -> Text:
+    """What became of a node: its answer, where that comes from, and why from there; else what was guessed."""
+    if node.state not in ("answered", "unanswered"):
+        return _guessed(node)
+    if node.verdict:
+        return _validated(node)
+    style = _SOURCE_STYLE.get(node.source, "")
+    why = f"{_knowing(node)}; {node.why}" if node.why else _knowing(node)
+    said = Text("  → ", "not bold dim")
+    said.append(clean(node.answer) or "?", f"bold {style}")
+    return said.append(f"  [{_origin(node, looked_in)}{clean(_grounds(node) + why)}]", f"not bold dim {style}")
+
+
+def _origin(node: TreeNode, looked_in: str) -> str:
+    """Where an answer comes from: what it cites tells, else what it says of itself and where was looked."""
+    if node.source != "external":
+        return _SOURCE_WORDS.get(node.source, node.source)
+    if node.facts:
+        return "from documents and the graph" if node.evidence else "from the graph"
+    return _SOURCE_WORDS["external"] if node.evidence else looked_in
+
+
+def _grounds(node: TreeNode) -> str:
+    """The first passages and facts that a node cites."""
+    cited = [*node.evidence[:_CITED], *("-".join(fact) for fact in node.facts[:_CITED])]
+    return f": {', '.join(cited)}" if cited else ""
+
+
+def _guessed(node: TreeNode) -> Text:
+    """A node without an outcome: whether it is under way, and what was guessed for it."""
+    asking = node.state == "asking"
+    said = Text("  …" if asking else "", "yellow")
+    if node.hypothesis:
+        said.append(" " if asking else "  → ", "not bold dim")
+        said.append(clean(node.hypothesis), "not bold yellow")
+        said.append("  [a guess, not checked]", "not bold dim")
     return said
 
 
@@ -198,10 +250,8 @@ def _validated(node: TreeNode) -> Text:
         said.append(clean(struck) or "?", "strike dim red")
         said.append(" ⇒ ", "not bold dim")
     said.append(clean(node.answer) or "?", f"bold {style}")
-    grounds = [*node.evidence[:_CITED], *("-".join(fact) for fact in node.facts[:_CITED])]
-    cited = f": {', '.join(grounds)}" if grounds else ""
     why = f"; {node.why}" if node.why else ""
-    return said.append(f"  [{words}{clean(cited + why)}]", f"not bold dim {style}")
+    return said.append(f"  [{words}{clean(_grounds(node) + why)}]", f"not bold dim {style}")
 
 
 def _knowing(node: TreeNode) -> str:
@@ -216,7 +266,7 @@ def _line(event: Event) -> str:
     if event["event"] == "plan":
         count = sum(node["id"] > 0 for node in event["nodes"])
         where = f"plan of {event['under']}" if event.get("under") else "plan"
-        return f"{where}: {count} sub-question{'s' if count > 1 else ''}" if count else ""
+        return f"{where}: {_count(count, 'sub-question')}" if count else ""
     if event["event"] == "node" and event["state"] == "asking":
         return clean(f"  {event['id']}. {event['resolved']}")
     if event["event"] == "node":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hoptree.cli.ask import say_without_graph
 from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import (
@@ -28,7 +29,7 @@ from hoptree.cli.options import (
     read_settings,
 )
 from hoptree.cli.search import Rerank, say_without_links
-from hoptree.errors import InputError
+from hoptree.errors import HoptreeError, InputError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.experiment import Experiment
@@ -60,7 +61,11 @@ def run(
     ] = None,
     corpus: Annotated[
         str | None,
-        typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
+        typer.Option(
+            help="An index made by hoptree index, 'sample', or an engine's address. With an experiment file: in the "
+            "place of all that it names.",
+            show_default=False,
+        ),
     ] = None,
     graph: Graph = None,
     retriever: Annotated[
@@ -183,12 +188,14 @@ def _planned(
     from hoptree.evaluation.plan import Planned, read_plan
 
     if experiment is not None:
-        if corpus or name:
-            raise InputError("An experiment file names its own corpora and runs.", "Leave out --corpus and --name.")
-        return read_plan(experiment, data or experiment.parent, given)
+        if name:
+            raise InputError("An experiment file names its own runs.", "Leave out --name.")
+        return read_plan(experiment, data or experiment.parent, given | ({"corpus": corpus} if corpus else {}))
     if data is None:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
-    return [Planned("", "", (), Experiment(data=data, corpus=corpus, name=name, **given))]
+    one = Experiment(data=data, corpus=corpus, name=name, **given)
+    say_without_graph(one.method, one.graph)
+    return [Planned("", "", (), one)]
 
 
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
@@ -216,6 +223,10 @@ async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool
             summaries.append(await _run_one(wanted, folder, replace(ways, spent=others), found, quiet=quiet))
             if spent:
                 spent[folder] = money_spent(folder)
+    except HoptreeError as error:
+        if one.run_name:
+            error.cause = f"{one.experiment.name}: {error.cause}"
+        raise
     finally:
         for model in models.values():
             await model.aclose()

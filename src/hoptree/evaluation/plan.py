@@ -44,7 +44,7 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 class Planned:
     """One run of an experiment file; `corpora` are an index, or the files of passages it is to be made from.
 
-    There are none for a corpus on the network, which the experiment names.
+    There are none for a corpus on the network or one of the command line, which the experiment names.
     """
 
     data_name: str
@@ -61,10 +61,10 @@ class Planned:
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
     """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them.
 
-    A model among these takes the place of all that the file names, and so does a `graph`.
+    A model among these takes the place of all that the file names, and so do a `graph` and a `corpus`.
     """
     overrides = dict(overrides or {})
-    graph = overrides.pop("graph", None)
+    graph, corpus = overrides.pop("graph", None), overrides.pop("corpus", None)
     plan = _mapping(_load(path), "The file", path)
     _known(plan, _PARTS, path)
     data = _mapping(plan.get("data"), "data", path)
@@ -77,11 +77,11 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         limit = {"limit": places["limit"]} if "limit" in places and "limit" not in overrides else {}
         for run_name, said in named.items():
             boundary = said.get("method") == BOUNDARY_METHOD
-            named_corpora = _corpora(places, path) if not boundary else ()
+            named_corpora = _corpora(places, path) if not boundary and corpus is None else ()
             corpora = tuple(_place(one, root, path) for one in named_corpora if not is_remote(one))
             experiment = (BoundaryExperiment if boundary else Experiment)(
                 data=_place(str(places["questions"]), root, path),
-                corpus=", ".join(map(str, corpora or named_corpora)) or None,
+                corpus=(corpus or ", ".join(map(str, corpora or named_corpora)) or None) if not boundary else None,
                 graph=(graph or _graph(places, root, path)) if not boundary else None,
                 name=f"{run_name} on {data_name}",
                 **_converted({**said, **limit}, path),

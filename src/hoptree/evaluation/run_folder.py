@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,8 @@ class RunFolder:
         self._lock = WriteLock(path, IndexUnavailable)
         self._id = ""
         self._results: LineFile | None = None
+        self._began = False
+        self._made: list[Path] = []
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
         """Take the folder for a run, or go on with one that rests on the same; what `run.json` says from now on.
@@ -90,13 +93,15 @@ class RunFolder:
         what it was before, and each row under which of them it was made.
         """
         try:
+            self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
             begun = {WriteLock.NAME, _part(self.path / RUN).name}  # what a kill leaves before there is a run
             if not (self.path / RUN).exists() and any(entry.name not in begun for entry in self.path.iterdir()):
                 raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
             self._lock.take()
-            known = self._same(wanted, anyway) if (self.path / RUN).exists() else wanted
-            if known != (read_run(self.path) if (self.path / RUN).exists() else None):
+            self._began = not (self.path / RUN).exists()
+            known = wanted if self._began else self._same(wanted, anyway)
+            if known != (None if self._began else read_run(self.path)):
                 write_json(self.path / RUN, known)
             mend(self.path / TRACES)
             self._id = str(known["id"])
@@ -129,11 +134,21 @@ class RunFolder:
         assert self._results is not None
         await self._results.add(asdict(replace(row, rests_on=self._id)))
 
-    def close(self) -> None:
+    def close(self, *, refused: bool = False) -> None:
+        """Let go of the folder; a run that was `refused` is taken away if it was begun just now and has no outcome."""
         if self._results is not None:
             self._results.close()
             self._results = None
+        empty = refused and self._began and not any(read_lines(self.path / RESULTS))
+        if empty:
+            for name in (RUN, RESULTS, TRACES):
+                (self.path / name).unlink(missing_ok=True)
         self._lock.give_back()
+        if empty:
+            with suppress(OSError):  # somebody else uses it, which is as good
+                (self.path / WriteLock.NAME).unlink(missing_ok=True)
+                for folder in self._made:
+                    folder.rmdir()
 
 
 def _difference(name: str, known: dict[str, Any], wanted: dict[str, Any]) -> str:

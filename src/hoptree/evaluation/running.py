@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.engine import Engine
-from hoptree.errors import EndpointError, HoptreeError
+from hoptree.errors import EndpointError, HoptreeError, InputError
 from hoptree.evaluation.asking import Asked, Asker, EngineAsker, at_once
 from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.datasets import DataSet, Example
@@ -101,6 +101,7 @@ async def run_experiment(
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
     folder = RunFolder(out)
     writer: TraceFile | None = None
+    refused = False
 
     def hear(event: Event) -> None:
         assert writer is not None
@@ -124,10 +125,13 @@ async def run_experiment(
             summary = summarise(out) | {"warnings": warnings}
             warnings += _noticed(summary, ways)
             write_json(out / METRICS, summary)
+        except InputError:
+            refused = True
+            raise
         finally:
             if writer:
                 writer.close()
-            folder.close()
+            folder.close(refused=refused)
         if judge is not None and ways.only is None and summary["finished"]:
             await judge_run(out, judge, cache=ways.cache, concurrency=ways.concurrency, on_progress=on_judged)
             summary = summarise(out) | {"warnings": warnings}

@@ -12,7 +12,11 @@ __all__ = ["golden_tree"]
 
 
 def golden_tree(result: Result) -> dict[str, Any]:
-    """The tree as JSON of Appendix B: texts as `ID||TEXT`, facts as `ENTITY-RELATION-VALUE`."""
+    """The tree as JSON of Appendix B: texts as `ID||TEXT`, facts as `ENTITY-RELATION-VALUE`.
+
+    The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
+    `unknown`, or `refuted` where nothing took its place.
+    """
     texts = {passage.id: passage for passage in result.evidence}
     tops = [child for node in result.tree for child in (node.children if node.id == 0 else [node])]
     return {
@@ -25,7 +29,8 @@ def golden_tree(result: Result) -> dict[str, Any]:
 def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
     told: dict[str, Any] = {
         "sub_question": node.resolved or node.question,
-        "hypothesis_answer": node.answer or node.hypothesis,
+        "hypothesis_answer": _held(node),
+        **({"verdict": verdict} if (verdict := _unverified(node)) else {}),
     }
     if node.children:
         told["children"] = [_written(child, texts) for child in node.children]
@@ -34,3 +39,18 @@ def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
         "Wikidata": ["-".join(fact) for fact in node.facts],
     }
     return told | ({"ref": references} if any(references.values()) else {})
+
+
+def _held(node: TreeNode) -> str:
+    """The answer; what was guessed counts only until something is said of it."""
+    if node.verdict:
+        return node.answer or "unknown"
+    return node.answer or node.hypothesis
+
+
+def _unverified(node: TreeNode) -> str:
+    """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing."""
+    if not node.verdict:
+        return "unknown" if node.hypothesis and not node.answer else ""
+    replaced = bool(node.struck) or node.answer != node.hypothesis
+    return "" if node.verdict == "supported" or (node.verdict == "refuted" and replaced) else node.verdict

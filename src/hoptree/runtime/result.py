@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoptree.errors import HoptreeError, TraceError
+from hoptree.runtime.losses import losses
 from hoptree.runtime.trace import Event
 from hoptree.values import Passage, Usage
 
@@ -131,7 +132,7 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         evidence=evidence,
         usage=_read_usage(events, events[-1]["t"] if events else 0.0),
         stopped_by=final.get("stopped_by") or ("" if final else "killed"),
-        warnings=tuple(dict.fromkeys(e["message"] for e in events if e["event"] == "warning")),
+        warnings=tuple(dict.fromkeys([*(e["message"] for e in events if e["event"] == "warning"), *losses(events)])),
         error=final.get("error", ""),
         error_message=final.get("error_message", ""),
         failure=failure,

@@ -22,6 +22,12 @@ __all__ = ["Listing", "find_candidates", "may_list", "read_conditions", "split_c
 _TOKENS, _LIST_TOKENS = 160, 256
 _MOST_CONDITIONS = 4
 _MOST_NAMES = 20
+_OTHERWISE = re.compile(
+    r"\b(?:not|never|no|none|neither|nor|or|except|without|unless|instead|how many|how much|same|other than"
+    r"|most|least|more|less|first|last|only|[a-z]{3,}est"
+    r"|(?:what|which|who)(?:\s+is|\s+was|\s+are|\s+were|['’]s)\s+the)\b|n['’]t\b",
+    re.IGNORECASE,
+)
 _FIRST = re.compile(r"\W*\w+")
 _ASKS = re.compile(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
 
@@ -37,9 +43,20 @@ class Listing:
 def may_list(question: str) -> bool:
     """Whether a question may ask for what fulfils several conditions: it asks which, and names two things or more.
 
-    One that compares two things asks for neither's conditions.
+    One that compares asks for neither's conditions; one that says not, or, most, how many, or "what is the … of" asks
+    for something else than the things that fulfil them.
     """
-    return bool(_ASKS.search(question)) and len(_named(question)) > 1 and detect(question) is None
+    plain = _without_names(question)
+    if not _ASKS.search(plain) or _OTHERWISE.search(plain):
+        return False
+    return len(_named(question)) > 1 and detect(question) is None
+
+
+def _without_names(text: str) -> str:
+    first = _FIRST.match(text)
+    for start, end in reversed(name_spans(text, first.end() if first else 0)):
+        text = text[:start] + "…" + text[end:]
+    return text
 
 
 def _named(text: str) -> frozenset[str]:
@@ -50,7 +67,10 @@ def _named(text: str) -> frozenset[str]:
 
 
 def read_conditions(reply: str, question: str) -> Listing | None:
-    """The conditions in a reply; None where they are not two that each name something else of the question."""
+    """The conditions in a reply; None where they are not two that each name something else of the question.
+
+    Together they have all of its names: one that none of them has is asked about in some other way.
+    """
     value = read_json(reply).value
     if not isinstance(value, Mapping):
         return None
@@ -64,7 +84,8 @@ def read_conditions(reply: str, question: str) -> Listing | None:
         if not names or not all(f" {name} " in said for name in names):
             return None
         kept.setdefault(names, text)
-    return Listing(asked, tuple(kept.values())) if 2 <= len(kept) <= _MOST_CONDITIONS else None
+    left = [name for name in _named(question) if not any(name in one for names in kept for one in names)]
+    return Listing(asked, tuple(kept.values())) if 2 <= len(kept) <= _MOST_CONDITIONS and not left else None
 
 
 def _in_words_of(question: str, condition: str) -> str:

@@ -13,6 +13,7 @@ from hoptree.runtime.context import Context
 from hoptree.steps.evidence import show_passages
 from hoptree.steps.ground import grounded
 from hoptree.steps.parse import question_key
+from hoptree.steps.substitution import parts_of
 from hoptree.values import Answer, Passage
 
 __all__ = ["NOTHING", "Cited", "EvidenceBox", "read_references"]
@@ -63,12 +64,13 @@ class EvidenceBox:
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
         """The ids of passages, and texts of facts, that hold an answer, and a name from the question if it has any.
 
-        A date may be written in another way there.
+        A date may be written in another way there, and a name and a date may stand apart in it.
         """
         told = [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
-        ways = [answer, *_dated(answer, told)]
-        found = (grounded(Answer(way, way, "answered"), question, told).support for way in ways)
-        return tuple(dict.fromkeys(name for support in found for name in support))
+        whole = _holding(answer, question, told)
+        parts = [_holding(part, question, told) for part in parts_of(answer)]
+        together = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
+        return tuple(one.id for one in told if one.id in whole or one.id in together)
 
     def cited(self, references: Iterable[str]) -> Cited:
         """What references name: by tag, by a passage's id or title, or by the words of a fact."""
@@ -101,6 +103,12 @@ class EvidenceBox:
         number = int(tag[2]) - 1
         kind: Sequence[Passage | Fact] = self.passages if tag[1] == "T" else self.facts
         return [kind[number]] if 0 <= number < len(kind) else []
+
+
+def _holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
+    """The passages with an answer in one piece, or with the date that it is in another form."""
+    ways = [answer, *_dated(answer, passages)]
+    return {name for way in ways for name in grounded(Answer(way, way, "answered"), question, passages).support}
 
 
 def _dated(answer: str, passages: Sequence[Passage]) -> Iterator[str]:

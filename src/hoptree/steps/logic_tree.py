@@ -18,10 +18,14 @@ _MAX_NESTING = 50
 """Brackets inside brackets that are followed when nodes are looked for."""
 _FEW_WORDS = 4
 """Up to so many words, "not available" is no hypothesis; a longer one may well say that something is not there."""
+_SUB = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
+_TREE = ("logic_tree", "logictree", "tree")
 _CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
-_NO_NODES = ("ref", "refs", "references", "input_question", "reason", "facts")
+_WHOLE = ("input_question", "question", "query")
+"""What the question itself is called beside its tree."""
+_NO_NODES = {*_HYPOTHESIS, *_WHOLE, "final_answer", "correct_answer", "ref", "refs", "references", "reason", "facts"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def read_tree(value: object, question: str) -> LogicTree:
     """
     issues: list[Issue] = []
     draft = _first_text(value, ("answer", "final_answer")) if isinstance(value, Mapping) else ""
-    claims = _claims(value, 1, issues, root=True)
+    claims = _claims(_without_whole(value), 1, issues, root=True)
     if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
         issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
         draft, claims = draft or claims[0].hypothesis, list(claims[0].children)
@@ -83,16 +87,17 @@ def read_tree(value: object, question: str) -> LogicTree:
 
 
 def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
-    """The rebuilt node in a parsed reply, wrapped in whatever way, with no more than `levels` levels of nodes.
+    """The rebuilt node in a parsed reply, wrapped in whatever way, with no more than `levels` levels and MAX_NODES.
 
     None where it lacks a sub-question or a hypothesis. What it says of no children is taken at its word: the old ones
     rest on a hypothesis that was refuted.
     """
     issues: list[Issue] = []
-    claims = _claims(value, 1, issues, root=True)
+    bare = _without_whole(value)
+    whole = bare is not value
+    claims = _claims(bare, 1, issues, root=True)
     if not claims:
         return None, tuple(issues)
-    whole = isinstance(value, Mapping) and "input_question" in value
     same = question_key(old.question)
     meant = [one for claim in claims for one in claim.all() if question_key(one.question) == same]
     chosen = meant[0] if meant and (whole or len(claims) > 1) else claims[0]
@@ -103,6 +108,9 @@ def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | Non
     if chosen.levels > levels:
         issues.append(Issue("rebuild_deeper", 0, f"cut from {chosen.levels} to {levels} levels"))
         chosen = cut(chosen, levels)
+    if (dropped := chosen.size - MAX_NODES) > 0:
+        issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
+        (chosen,) = thinned([chosen], MAX_NODES)
     return chosen, tuple(issues)
 
 
@@ -152,17 +160,39 @@ def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False,
     if question and not _within(depth, issues):
         return []
     hypothesis = _first_text(raw, _HYPOTHESIS) if question else ""
-    below: list[Claim] = []
-    for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
-        named = key.strip().casefold() in _CHILDREN
-        # Beside a question only what is called children holds nodes; without one, any wrapper may.
-        if named or (not question and isinstance(value, Mapping | list) and key not in _NO_NODES):
-            below += _claims(value, depth + bool(question), issues, root=not named, nesting=nesting + 1)
+    below = _below(raw, depth + bool(question), issues, nesting=nesting + 1, anywhere=not question)
     if question:
         return [Claim(question, hypothesis, tuple(below))]
     if _first_text(raw, _HYPOTHESIS) and not root:
         issues.append(Issue("question_empty", 0, "a node without a question was dropped; its children moved up"))
     return below
+
+
+def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: int, anywhere: bool) -> list[Claim]:
+    """The nodes in what a mapping calls its tree or its children; if there are none, `anywhere` that may hold some."""
+    below: list[Claim] = []
+    others: list[object] = []
+    for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
+        name = _folded(key)
+        if name in _CHILDREN or name in _TREE:
+            below += _claims(value, depth, issues, root=name in _TREE, nesting=nesting)
+        elif isinstance(value, Mapping | list) and name not in _NO_NODES:
+            others.append(value)
+    if anywhere and not below:
+        below = [claim for value in others for claim in _claims(value, depth, issues, root=True, nesting=nesting)]
+    return below
+
+
+def _without_whole(value: object) -> object:
+    """A reply without the question itself, which stands beside its tree and is no node of it."""
+    if not isinstance(value, Mapping):
+        return value
+    names = set(map(_folded, value))
+    beside = names.intersection(_TREE) and not names.intersection(_SUB)
+    if "input_question" not in names and not (beside and names.intersection(_WHOLE)):
+        return value
+    pairs = value.pairs if isinstance(value, Pairs) else value.items()
+    return Pairs((key, held) for key, held in pairs if _folded(key) not in _WHOLE)
 
 
 def _within(depth: int, issues: list[Issue]) -> bool:
@@ -173,5 +203,9 @@ def _within(depth: int, issues: list[Issue]) -> bool:
 
 def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The first text under one of the names, which may be spelled with capitals and hyphens."""
-    folded = {str(key).strip().casefold().replace("-", "_").replace(" ", "_"): value for key, value in raw.items()}
+    folded = {_folded(key): value for key, value in raw.items()}
     return next((text for key in keys if (text := text_of(folded.get(key)))), "")
+
+
+def _folded(key: object) -> str:
+    return str(key).strip().casefold().replace("-", "_").replace(" ", "_")

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Literal
 
 from hoptree.comparing.dates import date_spans
+from hoptree.comparing.names import read_yes_no
 from hoptree.names import name_spans
 from hoptree.steps.logic_tree import Claim
 
-__all__ = ["carried", "names_it", "substituted"]
+__all__ = ["carried", "names_it", "parts_of", "substituted"]
 
-Kind = Literal["whole", "name", "date"]
-_MOST_WORDS = 8
-"""Of an answer that is put into a question as a whole."""
+Kind = Literal["name", "date"]
+_AROUND = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
 _NUMBER = re.compile(r"[ -]\d{1,3}\b")
 """Behind a name: Apollo 14."""
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
@@ -25,19 +25,35 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     """The text with what is right wherever it names what is wrong; None where code cannot tell how.
 
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
-    either part.
+    either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
+    put anywhere: a question whether something is so names no yes.
     """
-    for kind, part in _parts(wrong):
-        if not _as_words(part).search(text):
-            continue
+    named = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
+    put: dict[str, str] = {}
+    for kind, part in named:
         counterpart = _counterpart(kind, right)
-        if not counterpart:
+        if not counterpart or counterpart in put.values() or _inside_longer(part, text):
             return None
-        if kind == "date":  # in 1968, but on a day
+        put[part] = counterpart
+    for part, counterpart in put.items():
+        if date_spans(part):  # in 1968, but on a day
             said = f"{'on' if _DAY.search(counterpart) else 'in'} {counterpart}"
             text = _put(_as_words(part, before=r"\b(?:in|on) "), said, text)
         text = _put(_as_words(part), counterpart, text)
     return text
+
+
+def _inside_longer(part: str, text: str) -> bool:
+    """Whether a text has a part as a piece of a longer name or date: Prince in Prince Charles, 1966 in May 1966."""
+    return any(
+        start <= found.start() and found.end() <= end and _bare(text[start:end]) != _bare(part)
+        for found in _as_words(part).finditer(text)
+        for start, end in (*_names(text), *date_spans(text))
+    )
+
+
+def _bare(name: str) -> str:
+    return _AROUND.sub("", name).casefold()
 
 
 def _put(pattern: re.Pattern[str], said: str, text: str) -> str:
@@ -70,28 +86,31 @@ def _carried(claim: Claim, wrong: str, right: str) -> Claim | None:
     return replace(claim, question=question, hypothesis=hypothesis, children=tuple(one for one in below if one))
 
 
+def parts_of(text: str) -> tuple[str, ...]:
+    """The names and dates in an answer."""
+    return tuple(part for _, part in _parts(text))
+
+
 def _parts(text: str) -> Iterator[tuple[Kind, str]]:
-    """What a text may be named by: all of it, its dates, and its names."""
-    whole = text.strip(" .,;")
+    """What a text may be named by: its dates, and its names."""
+    yield from (("date", text[start:end]) for start, end in date_spans(text))
+    yield from (("name", text[start:end]) for start, end in _names(text) if read_yes_no(text[start:end]) is None)
+
+
+def _names(text: str) -> list[tuple[int, int]]:
+    """Where names stand that are no dates, with a number behind them."""
     dates = date_spans(text)
-    names = [
+    return [
         (start, numbered.end() if (numbered := _NUMBER.match(text, end)) else end)
         for start, end in name_spans(text)
-        if not any(start < until and since < end for since, until in dates)
+        if end - start > 1 and not any(start < until and since < end for since, until in dates)
     ]
-    if whole and whole not in (text[start:end] for start, end in (*dates, *names)):
-        yield "whole", whole
-    yield from (("date", text[start:end]) for start, end in dates)
-    yield from (("name", text[start:end]) for start, end in names if end - start > 1)
 
 
 def _counterpart(kind: Kind, right: str) -> str:
-    """What stands in an answer for a part of another: its one name, its one date, or all of it if it is short."""
-    if kind != "whole":
-        parts = [part for of, part in _parts(right) if of == kind]
-        return parts[0] if len(parts) == 1 else ""
-    whole = right.strip(" .,;")
-    return whole if len(whole.split()) <= _MOST_WORDS else ""
+    """What stands in an answer for a part of another: its one name, or its one date."""
+    parts = [part for of, part in _parts(right) if of == kind]
+    return parts[0] if len(parts) == 1 else ""
 
 
 def _as_words(part: str, *, before: str = "") -> re.Pattern[str]:

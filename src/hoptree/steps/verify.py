@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from hoptree.comparing.names import read_yes_no
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
-from hoptree.steps.agreement import agree
+from hoptree.steps.agreement import agree, same
 from hoptree.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.steps.logic_tree import text_of
 from hoptree.steps.parse import JsonReading, read_json
@@ -136,18 +137,21 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
     """The verdict, if code finds nothing against it: unknown where it contradicts itself or what it stands on.
 
     A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
-    false and gives the same. What is supported must stand in the evidence beside a name from the question; what it says
-    is right instead of the hypothesis must stand there.
+    false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
+    something that is there; what it says is right instead of the hypothesis must stand there.
     """
     stated, doubt = verdict.stated, ""
-    same = bool(stated) and agree(stated, hypothesis)
+    if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
+        stated = ""  # whether something is so may be answered by naming it
     if verdict.label == "supported":
-        if stated and not same:
+        if stated and not agree(stated, hypothesis):
             doubt = "it is called true, and another answer given"
+        elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
+            doubt = "it is said to rest on what is not there"
         elif not any(box.supporting(one, question) for one in dict.fromkeys((stated, hypothesis)) if one):
             doubt = "nothing that was found says so of what was asked about"
     elif verdict.label == "refuted" and stated:
-        if same:
+        if same(stated, hypothesis):
             doubt = "it is called false, and the same answer given"
         elif not box.supporting(stated):
             doubt = "what should be right is not in the evidence"

@@ -50,6 +50,7 @@ class Careful:
 
     def __init__(self, ctx: Context, whole: str, sources: Sources, *, max_attempts: int, evidence: Kinds) -> None:
         self._ctx, self._whole, self._sources, self._evidence = ctx, whole, sources, evidence
+        self._clues = max_attempts
         self.max_attempts = max_attempts + 1  # following what is mentioned asks for no clue
 
     async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
@@ -57,11 +58,11 @@ class Careful:
         node, claim = branch.node, branch.claim
         query, channels = claim.question, await self._first(claim, node, wanted)
         attempts: tuple[Attempt, ...] = ()
-        followed = False
+        newest, followed, clues = EvidenceBox(), False, 1
         for number in range(1, allowed + 1):
             if not wanted():
                 break
-            box = _fused(channels)
+            box = newest.over(_fused(channels)) if newest else _fused(channels)
             verdict = await self._judge(claim, box, number, node)
             attempts += (Attempt(query, verdict, box),)
             if not claim.hypothesis and verdict.label == "supported":
@@ -70,16 +71,16 @@ class Careful:
                 return await self._correct(claim, attempts, node, may_rebuild=may_rebuild, wanted=wanted)
             if verdict.label == "supported" or number == allowed or not wanted():
                 break
-            query, found = "", EvidenceBox()
+            query, newest = claim.question, EvidenceBox()
             if not followed:
-                followed, found = True, await self._follow(claim, box, node)
-                query = "what the evidence mentions"
-            if not found and number < allowed and wanted():
+                followed, newest = True, await self._follow(claim, box, node)
+            if not newest and clues < self._clues and wanted():
+                clues += 1
                 query = await new_clue(self._ctx, claim.question, claim.hypothesis, box, node=node)
-                found = _fused(await self._look(query, node, wanted)) if query else found
-            if not found:
+                newest = _fused(await self._look(query, node, wanted)) if query else newest
+            if not newest:
                 break
-            channels = [found, *channels]
+            channels = [newest, *channels]
         return Outcome(attempts)
 
     async def look(self, query: str, node: Node) -> EvidenceBox:
@@ -91,9 +92,8 @@ class Careful:
         if not claim.hypothesis:
             return await self._look(claim.question, node, wanted)
         guessed = self._sources.look_up(f"{claim.question} {claim.hypothesis}", node, wanted)
-        if self._evidence == "graph":
-            return list(await both(self._sources.look_up(claim.question, node, wanted), guessed))
-        return list(await both(self._search(claim.question, node), guessed))
+        asked, with_hypothesis = await both(self._look(claim.question, node, wanted), guessed)
+        return [*asked, with_hypothesis]
 
     async def _look(self, query: str, node: Node, wanted: Wanted) -> list[EvidenceBox]:
         linked = self._sources.look_up(query, node, wanted)
@@ -113,8 +113,7 @@ class Careful:
         if "unknown" in (by_texts.label, by_facts.label):
             return by_facts if by_texts.label == "unknown" else by_texts
         if by_texts.label == by_facts.label and _same(by_texts, by_facts):
-            cited = Cited(by_texts.cited.passages, by_facts.cited.facts)
-            return replace(by_texts, cited=cited)
+            return _joined(by_texts, by_facts)
         self._ctx.decide("sources_disagree", [by_texts.reason, by_facts.reason], node=node)
         verdict = await weigh(
             self._ctx, claim.question, claim.hypothesis, box, by_texts, by_facts, attempt=number, node=node
@@ -178,11 +177,20 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
         return held(said, claim.question, claim.hypothesis, box)
     grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
     if not grounds:
-        return replace(said, label="unknown")
+        return Verdict(reason=said.reason)
     cited = Cited(
         tuple(one for one in box.passages if one.id in grounds), tuple(one for one in box.facts if one.text in grounds)
     )
     return replace(said, label="supported", cited=cited)
+
+
+def _joined(by_texts: Verdict, by_facts: Verdict) -> Verdict:
+    """Two verdicts that agree as one: the answer and the reason of whichever tells them, what both rest on."""
+    told = by_texts if by_texts.stated or not by_facts.stated else by_facts
+    cited = Cited(
+        by_texts.cited.passages, by_facts.cited.facts, (*by_texts.cited.fabricated, *by_facts.cited.fabricated)
+    )
+    return replace(told, reason=told.reason or by_texts.reason or by_facts.reason, cited=cited)
 
 
 def _same(one: Verdict, other: Verdict) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from hoptree.methods.treeqa.careful import SEARCHED
 from hoptree.methods.treeqa.evidence import Kinds
+from hoptree.methods.treeqa.nodes import Outcome
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
@@ -32,7 +33,7 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
     """What a comparison comes to in code, or else the surest of the readings."""
     branches = [one for top in walk.tops for one in (top, *top.below())]
-    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if one.hypothesis]
+    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if _checked(walk.outcomes[one.node.id])]
     if compared := compare_pairs(ctx, question, pairs):
         return compared
     outcomes = [walk.outcomes[one.node.id] for one in branches]
@@ -44,3 +45,8 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     sure = "logprobs" in ctx.model_for("answer").capabilities
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
     return surest(ctx, [*own, replace(last, support=holding(last.text, shown) if shown else ())], when="final")
+
+
+def _checked(outcome: Outcome) -> bool:
+    """Whether evidence says what the node says: a guess is nothing to compare by."""
+    return outcome.label == "supported" or outcome.rebuilt is not None

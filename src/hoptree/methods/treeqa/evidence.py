@@ -75,7 +75,7 @@ class Sources:
         if self._kinds != "text":
             self._ctx.require_graph(instead="--set evidence=text" if self._kinds == "hybrid" else "")
         if self._kinds != "graph":
-            self._ctx.require_corpus()
+            self._ctx.require_corpus(instead="--set evidence=graph" if self._kinds == "hybrid" else "")
 
     async def look_up(self, query: str, node: Node, wanted: Wanted) -> EvidenceBox:
         """What there is about the entities of a query. Nothing further is asked once it is not wanted any more."""

@@ -43,8 +43,11 @@ class _Condition:
 
     def vouching(self, name: str) -> tuple[str, ...]:
         """The passages that hold a name together with one of the condition."""
-        grounds = self.box.supporting(name, f"It {self.text}")
+        grounds = self.grounds(name, self.box)
         return tuple(passage.id for passage in self.box.passages if passage.id in grounds)
+
+    def grounds(self, name: str, box: EvidenceBox) -> tuple[str, ...]:
+        return box.supporting(name, f"It {self.text}")
 
 
 async def intersect(ctx: Context, question: str, careful: Careful) -> Answer | None:
@@ -66,6 +69,8 @@ async def intersect(ctx: Context, question: str, careful: Careful) -> Answer | N
     ctx.decide("candidates", names, asked=listing.asked)
     if not names:
         return None
+    if given := [name for name in names if all(condition.gave(name) for condition in conditions)]:
+        ctx.propose(Answer(", ".join(given), source="synthesis"), order=0)
     checked = await together(_check(ctx, condition, names, careful) for condition in conditions)
     left = [name for name in names if all(name in fulfilling for fulfilling in checked)]
     ctx.decide("intersected", left, candidates=len(names))
@@ -106,7 +111,9 @@ async def _check(
         for number, name in enumerate(open_names, 1)
     ]
     ctx.trace.add("plan", under=node.id, nodes=[written(one) for one in branches], issues=[])
-    outcomes = await together(_one(ctx, branch, careful) for branch in branches)
+    outcomes = await together(
+        _one(ctx, branch, condition, name, careful) for branch, name in zip(branches, open_names, strict=True)
+    )
     fulfilling = {name: condition.vouching(name) for name in names if condition.gave(name)}
     for name, outcome in zip(open_names, outcomes, strict=True):
         if outcome.label == "supported":
@@ -117,14 +124,20 @@ async def _check(
     return fulfilling
 
 
-async def _one(ctx: Context, branch: Branch, careful: Careful) -> Outcome:
+async def _one(ctx: Context, branch: Branch, condition: _Condition, name: str, careful: Careful) -> Outcome:
+    """Whether a name fulfils a condition: by a verdict, and by something found that holds both."""
     ctx.begin_node(branch.node, branch.node.question)
     outcome = await careful(branch, _CHECKS, may_rebuild=False, wanted=lambda: True)
+    if outcome.label == "supported" and not condition.grounds(name, outcome.attempts[-1].box):
+        ctx.decide("held", "unknown", node=branch.node, said="supported", why="nothing that was found holds both")
+        outcome = Outcome()
     said = {"supported": "Yes", "refuted": "No"}.get(outcome.label, "")
     cited = outcome.verdict.cited
     ctx.end_node(
         branch.node,
         Answer(said, "", "answered" if said else "unknown", "external", tuple(one.id for one in cited.passages)),
+        hypothesis=said,
+        attempts=[attempt.as_dict() for attempt in outcome.attempts],
         verdict=outcome.label,
         why=outcome.verdict.reason,
         facts=[list(fact.triple) for fact in cited.facts],

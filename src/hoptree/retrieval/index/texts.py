@@ -19,6 +19,7 @@ import tantivy
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
 from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
+from hoptree.retrieval.index.packing import open_packed
 from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
 from hoptree.values import Passage
 
@@ -29,8 +30,6 @@ _TITLE_WEIGHT = 3
 """How often the title is counted among the words of a passage."""
 _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
-_BLOCK = 4_096
-"""Bytes of stored passages that are packed together: a passage is read from tantivy's own 16,384 in twice the time."""
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
 _PLAIN = b"="
@@ -55,7 +54,7 @@ class TextWriter:
     def __init__(self, folder: Path, *, language: str, memory: int) -> None:
         self._schema = _schema()
         with tantivy_errors(f"The index cannot be written to {folder}"):
-            self._index = _made(folder, self._schema)
+            self._index = open_packed(folder, self._schema)
             self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
             self._writer = self._index.writer(memory, 2)
 
@@ -352,19 +351,6 @@ def _schema() -> tantivy.Schema:
     builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
     builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
     return builder.build()
-
-
-def _made(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
-    """An index to write to. How much is packed together is told to tantivy in a new index's file: no argument does."""
-    meta = folder / "meta.json"
-    fresh = not meta.exists()
-    index = tantivy.Index(schema, path=str(folder))
-    if not fresh:
-        return index
-    settings = json.loads(meta.read_text(encoding="utf-8"))
-    settings["index_settings"]["docstore_blocksize"] = _BLOCK
-    meta.write_text(json.dumps(settings), encoding="utf-8")
-    return tantivy.Index(schema, path=str(folder))
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:

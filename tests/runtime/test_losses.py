@@ -1,0 +1,84 @@
+"""What was cut or dropped from a tree is told to whoever reads the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+from hoptree.runtime.losses import losses
+from hoptree.runtime.result import read_result
+from hoptree.runtime.trace import Event
+
+NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?", "parent": 0}]
+
+
+def event(event_kind: str, /, **fields: Any) -> Event:
+    return {"event": event_kind, "run": "r1", "t": 0.1, **fields}
+
+
+def plan(*issues: tuple[str, str], **more: Any) -> Event:
+    told = [{"kind": kind, "node": 0, "detail": detail} for kind, detail in issues]
+    return event("plan", nodes=NODES, issues=told, **more)
+
+
+def rebuilt(*issues: str, before: int = 3, after: int = 1) -> Event:
+    return event("node", id=1, state="answered", rebuild_issues=list(issues), size_before=before, size_after=after)
+
+
+def test_a_tree_that_was_cut_is_told_once() -> None:
+    deep = ("cap_depth", "deeper than 5: dropped")
+    run = [plan(deep, deep, ("cap_nodes", "24 nodes beyond 16 dropped"), ("root_restated", "x"))]
+    assert read_result(run).warnings == (
+        "The model's plan was repaired: deeper than 5: dropped.",
+        "The model's plan was repaired: 24 nodes beyond 16 dropped.",
+    )
+
+
+def test_what_a_method_warned_of_itself_is_not_told_twice() -> None:
+    said = "The model's plan was repaired: 3 nodes beyond 12 dropped."
+    run = [event("warning", kind="cap_nodes", message=said), plan(("cap_nodes", "3 nodes beyond 12 dropped"))]
+    assert read_result(run).warnings == (said,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("rebuild_unreadable", "could not be read"),
+        ("rebuild_noop", "repeated what was refuted"),
+        ("rebuild_deeper", "was too deep"),
+        ("rebuild_siblings", "had several first nodes"),
+        ("cap_nodes", "was too large"),
+    ],
+)
+def test_a_rebuilt_tree_that_was_dropped_or_cut_is_told(kind: str, why: str) -> None:
+    (said,) = read_result([plan(), rebuilt(kind)]).warnings
+    assert why in said and "sub-question 1" in said
+
+
+def test_nothing_is_told_where_nothing_was_lost() -> None:
+    run = [plan(), rebuilt("rebuild_noop", before=1), rebuilt(), event("node", id=1, state="asking")]
+    assert list(losses(run)) == []
+
+
+def test_what_was_lost_from_a_tree_that_counts_no_more_is_not_told() -> None:
+    assert list(losses([plan(("cap_nodes", "x")), rebuilt("rebuild_noop"), plan()])) == []
+    kept = list(losses([plan(("cap_nodes", "x")), plan(("cap_nodes", "y"), under=1, rebuilt=True)]))
+    assert kept == ["The model's plan was repaired: x.", "The model's plan was repaired: y."]
+
+
+def test_a_trace_is_shown_with_what_was_lost(tmp_path: Path) -> None:
+    start = event("start", question="q?", method="treeqa", model="m", fidelity="exact", options={})
+    final = event("final", answer="x", abstained=False, stopped_by="")
+    events = [start, plan(("cap_nodes", "24 nodes beyond 16 dropped")), rebuilt("rebuild_unreadable"), final]
+    trace = tmp_path / "t.jsonl"
+    trace.write_text("".join(f"{json.dumps(one)}\n" for one in events), encoding="utf-8")
+    shown = CliRunner().invoke(app, ["show", str(trace)])
+    assert shown.exit_code == 0, shown.output
+    said = " ".join(shown.stdout.split())
+    assert "note: The model's plan was repaired: 24 nodes beyond 16 dropped." in said
+    assert "sub-question 1 could not be read: all that stood below it was dropped." in said
