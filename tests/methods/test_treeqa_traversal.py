@@ -29,6 +29,7 @@ from tests.methods.treeqa_asked import (
 )
 
 from hoptree.engine import Engine
+from hoptree.methods.treeqa import careful
 from hoptree.methods.treeqa import walk as treeqa_walk
 from hoptree.methods.treeqa.evidence import PRESETS, Ahead, Sources, Wanted
 from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
@@ -83,6 +84,20 @@ class Fickle:
 
     async def aclose(self) -> None:
         return None
+
+
+class Generous(Fickle):
+    """As `Fickle`, but what it rebuilds is large."""
+
+    def _say(self, step: str, dice: random.Random) -> str:
+        if step != "rebuild":
+            return super()._say(step, dice)
+        below = [_leaves(dice, _leaves(dice), _leaves(dice)) for _ in range(4)]
+        return json.dumps(_leaves(dice, *below))
+
+
+def _leaves(dice: random.Random, *below: dict[str, Any]) -> dict[str, Any]:
+    return node(f"What of Apollo {dice.randint(1, 10**9)}?", f"Moon {dice.randint(1, 10**9)}", *below)
 
 
 class Foreseeable(Fickle):
@@ -210,6 +225,31 @@ def test_what_is_foreseen_changes_nothing(
     assert len(validated) <= caps[1]
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    haste=st.integers(0, 10**6),
+    share=st.sampled_from(SHARES),
+    caps=st.sampled_from([(8, 40), (1, 40), (8, 3), (2, 5), (8, 12)]),
+    evidence=st.sampled_from(["hybrid", "graph"]),
+)
+def test_speculative_gives_the_same_tree_as_serial_beyond_the_paper(
+    seed: int, haste: int, share: tuple[float, float], caps: tuple[int, int], evidence: str
+) -> None:
+    """What code makes of a verdict is left out: it would let little be refuted here."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(treeqa_walk, "MAX_FIXES", caps[0])
+        patched.setattr(treeqa_walk, "MAX_VALIDATIONS", caps[1])
+        patched.setattr(careful, "held", lambda said, *_: said)
+        how: dict[str, Any] = {"evidence": evidence, "robust": True}
+        serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", **how))
+        ahead, events = asyncio.run(asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", **how))
+    assert final_tree(ahead) == final_tree(serial) and settled(events) == settled(told)
+    (first, second) = ([e for e in some if e["event"] == "node" and "fixes" in e] for some in (told, events))
+    assert [(e["fixes"], e["validations"]) for e in first] == [(e["fixes"], e["validations"]) for e in second]
+    assert all(e["fixes"] <= caps[0] and e["validations"] <= caps[1] for e in first)
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), haste=st.integers(0, 10**6), share=st.sampled_from(SHARES))
 def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
@@ -264,6 +304,91 @@ def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validate
     assert [one.id for one in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
 
 
+@pytest.mark.parametrize("refuted", [0.33, 0.7, 1.0])
+@pytest.mark.parametrize("robust", [False, True], ids=["paper", "robust"])
+def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: float, robust: bool) -> None:
+    """A model that refutes and rebuilds at its ease must not multiply its own work."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(careful, "held", lambda said, *_: said)
+        calls: dict[str, list[int]] = {
+            how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in range(12)]
+            for how in ("serial", "speculative")
+        }
+    assert sum(calls["speculative"]) <= 3 * sum(calls["serial"]), calls
+    assert all(more <= 5 * few for few, more in zip(calls["serial"], calls["speculative"], strict=True)), calls
+
+
+def calls_of(model: Fickle, traversal: str, *, robust: bool) -> int:
+    result, _ = asyncio.run(asked(model, traversal=traversal, robust=robust))
+    assert result.error == "", result.error_message
+    return result.usage.llm_calls
+
+
+class Refusing:
+    """Refutes everything, the deeper the slower, and rebuilds it into what it is told."""
+
+    max_attempts = 1
+
+    def __init__(self, below: tuple[Claim, ...], *, telling: bool = False) -> None:
+        self._below, self._telling = below, telling
+        self.begun: list[int] = []
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        self.begun.append(branch.node.id)
+        for _ in range(3 * branch.node.depth):
+            await asyncio.sleep(0)
+        verdict = Verdict("refuted", correction="Apollo 14")
+        attempts = (Attempt("", verdict, EvidenceBox()),) if allowed > 0 else ()
+        if not may_rebuild or not attempts:
+            return Outcome(attempts)
+        if self._telling and isinstance(wanted, Ahead):
+            wanted.refuted(verdict)
+        await asyncio.sleep(0)
+        return Outcome(attempts, Rebuilt(Claim(branch.node.question, "Apollo 14", self._below)))
+
+
+def refused(process: Refusing, *tops: Claim, how: Any = "speculative") -> Walk:
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
+    walk = Walk(ctx, process, hang(tops, Node(0, "", depth=0), first=1))
+    asyncio.run(walk.go(how))
+    return walk
+
+
+@pytest.mark.parametrize("telling", [False, True])
+def test_what_a_given_up_node_was_rebuilt_into_is_not_begun(telling: bool) -> None:
+    process = Refusing((Claim("What is new?", "b"),), telling=telling)
+    refused(process, Claim("Which?", "Apollo 8", (Claim("Who flew?", "Frank Borman"),)))
+    assert 2 in process.begun and 101 in process.begun and 201 not in process.begun
+
+
+def test_of_a_rebuilt_tree_no_more_is_begun_than_there_is_room_for() -> None:
+    process = Refusing(tuple(Claim(f"What is {n}?", "b") for n in range(60)))
+    walk = refused(process, Claim("Which?", "Apollo 8"))
+    assert len(process.begun) == len(set(process.begun))
+    assert sum(100 < number < 200 for number in process.begun) == 15 == len(walk.tops[0].children)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_nodes_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", nodes)
+    tops = [Claim(f"Which {n}?", "Apollo 8") for n in range(9)]
+    serial, ahead = Refusing(()), Refusing(())
+    refused(serial, *tops, how="serial")
+    refused(ahead, *tops)
+    assert len(ahead.begun) == len(serial.begun) == 9, "what is not begun ahead is left to the walk"
+    first = Refusing((Claim("What is new?", "b"),))
+    refused(first, *tops)
+    assert len(first.begun) <= 9 + 2 * nodes
+
+
+def test_rebuilt_trees_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(treeqa_walk, "MAX_FIXES", 1)
+    process = Refusing((Claim("What is new?", "b"), Claim("What else?", "b")))
+    refused(process, *(Claim(f"Which {n}?", "Apollo 8") for n in range(4)))
+    rebuilt = {number // 100 for number in process.begun if number > 100}
+    assert 1 in rebuilt and len(rebuilt) <= 2, "that of the walk, and one ahead of it"
+
+
 def test_nothing_new_is_begun_for_a_node_that_was_given_up() -> None:
     """The old child would be unknown, and a clue be asked for; but by then its parent is refuted."""
     slow = Rule(verdict("unknown"), step="validate", contains="in December 1968?", latency=0.2)
@@ -271,9 +396,10 @@ def test_nothing_new_is_begun_for_a_node_that_was_given_up() -> None:
     assert "clue" not in run.steps and run.steps.count("validate") == 3
 
 
-def test_replies_that_are_remembered_are_not_asked_for_again_in_another_order(tmp_path: Path) -> None:
-    """A walk that never has to wait is ahead of what is done ahead of it."""
-    model = Fickle(7, 3, (0.5, 0.2))
+@pytest.mark.parametrize("seed", [1, 6, 7, 10])
+def test_replies_that_are_remembered_serve_in_another_order_too(tmp_path: Path, seed: int) -> None:
+    """A walk that never has to wait is ahead of what is done ahead of it; that may then be a little else, no more."""
+    model = Fickle(seed, 3, (0.5, 0.2))
 
     async def both_times() -> list[Any]:
         async with Engine(
@@ -287,8 +413,8 @@ def test_replies_that_are_remembered_are_not_asked_for_again_in_another_order(tm
             return [(await engine.ask(MOON)) for _ in range(2)]
 
     first, second = asyncio.run(both_times())
-    assert final_tree(first) == final_tree(second) and any(one.struck for one in first.tree[0].children)
-    assert second.usage.cached_calls == second.usage.llm_calls <= first.usage.llm_calls
+    assert final_tree(first) == final_tree(second)
+    assert second.usage.cached_calls >= 0.8 * second.usage.llm_calls
 
 
 def chain(first: int, last: int) -> dict[str, Any]:

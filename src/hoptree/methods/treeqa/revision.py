@@ -6,7 +6,7 @@ Children of one node should not rest on each other, and a node sums up what is b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hoptree.methods.treeqa.nodes import Branch
 from hoptree.methods.treeqa.told import told
@@ -19,22 +19,31 @@ from hoptree.steps.substitution import names_it, substituted
 __all__ = ["align_ancestors", "revise_siblings"]
 
 Path = tuple[int, ...]
+_Looked = tuple[int, str, int, str]
+"""A node, its wrong answer, and the number and question of one that may rest on it."""
 
 
 async def revise_siblings(ctx: Context, walk: Walk, whole: str) -> None:
-    """Ask anew what names the refuted answer of a sibling, with the right one in its place.
+    """Ask anew what names the refuted answer of a sibling, with the right one in its place; below its siblings too.
 
-    What the main question names itself, a sibling may name for that reason.
+    What the main question names itself, a sibling may name for that reason. Each change may change the tree, so that it
+    is looked at from its top again; what was looked at once for the same reason is left as it is.
     """
-    for branches, path in list(_groups(walk.tops, (0,))):
-        for corrected in branches:
-            wrong = walk.struck.get(corrected.node.id, "")
-            if not wrong or names_it(whole, wrong):
+    seen: set[_Looked] = set()
+    while case := next((one for one in _cases(walk, whole) if not seen.issuperset(one.targets)), None):
+        seen.update(case.targets)
+        changed = _rewritten(ctx, case)
+        seen.update(case.targets)  # with the questions that they have now
+        for change in changed:
+            if not any(one is change.branch for one in (case.other, *case.other.below())):
+                continue  # what hung above it was rebuilt
+            if walk.spent:
+                change.undo()
+                _leave(ctx, case, change.branch, "no validations left")
                 continue
-            for other in branches:
-                if other is not corrected and _rewritten(other, wrong, corrected.hypothesis):
-                    ctx.decide("sibling_revised", other.node.id, node=corrected.node, asked=other.node.question)
-                    await walk.again(other, path)
+            branch = change.branch
+            ctx.decide("sibling_revised", branch.node.id, node=case.corrected.node, asked=branch.node.question)
+            await walk.again(branch, change.path)
 
 
 async def align_ancestors(ctx: Context, walk: Walk) -> None:
@@ -61,20 +70,85 @@ async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Pat
     return touched
 
 
-def _groups(branches: list[Branch], path: Path) -> Iterator[tuple[list[Branch], Path]]:
-    """Siblings, those above before those below."""
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A node that was corrected, the wrong answer that it had, and a sibling that may rest on it."""
+
+    corrected: Branch
+    wrong: str
+    other: Branch
+    path: Path
+
+    @property
+    def named(self) -> list[tuple[Branch, Path]]:
+        """The sibling and what is below it, as far as they name what is wrong, each with the path to it."""
+        return [(one, path) for one, path in _walked(self.other, self.path) if names_it(one.node.question, self.wrong)]
+
+    @property
+    def targets(self) -> set[_Looked]:
+        found = (branch.node for branch, _ in _walked(self.other, self.path))
+        return {(self.corrected.node.id, self.wrong, node.id, node.question) for node in found}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A branch that was rewritten, and what it was before."""
+
+    branch: Branch
+    path: Path
+    question: str
+    hypothesis: str
+
+    def undo(self) -> None:
+        self.branch.node = replace(self.branch.node, question=self.question)
+        self.branch.hypothesis = self.hypothesis
+
+
+def _cases(walk: Walk, whole: str) -> Iterator[_Case]:
+    """Siblings of which one may rest on what was wrong with another, those above before those below."""
+    for branches, path in _groups(walk.tops, (0,)):
+        for corrected in branches:
+            for wrong in walk.struck.get(corrected.node.id, ()):
+                if wrong == corrected.hypothesis or names_it(whole, wrong):
+                    continue
+                cases = (_Case(corrected, wrong, other, path) for other in branches if other is not corrected)
+                yield from (case for case in cases if case.named)
+
+
+def _groups(branches: Sequence[Branch], path: Path) -> Iterator[tuple[Sequence[Branch], Path]]:
     yield branches, path
     for branch in branches:
         yield from _groups(branch.children, (*path, branch.node.id))
 
 
-def _rewritten(branch: Branch, wrong: str, right: str) -> bool:
-    """Put what is right into a branch that names what is wrong, and say whether it did."""
-    question = substituted(branch.node.question, wrong, right)
-    changed = question is not None and question != branch.node.question
-    if question is not None and changed:
+def _walked(branch: Branch, path: Path) -> Iterator[tuple[Branch, Path]]:
+    yield branch, path
+    for child in branch.children:
+        yield from _walked(child, (*path, branch.node.id))
+
+
+def _rewritten(ctx: Context, case: _Case) -> list[_Change]:
+    """Put what is right into what names what is wrong, wherever code can tell how."""
+    wrong, right = case.wrong, case.corrected.hypothesis
+    changed = []
+    for branch, path in case.named:
+        question = substituted(branch.node.question, wrong, right)
+        if question is None or question == branch.node.question:
+            _leave(ctx, case, branch, "cannot be rewritten")
+            continue
+        changed.append(_Change(branch, path, branch.node.question, branch.hypothesis))
         branch.node = replace(branch.node, question=question)
         branch.hypothesis = substituted(branch.hypothesis, wrong, right) or branch.hypothesis
-        for child in branch.children:
-            _rewritten(child, wrong, right)
     return changed
+
+
+def _leave(ctx: Context, case: _Case, branch: Branch, why: str) -> None:
+    ctx.decide(
+        "sibling_left",
+        branch.node.id,
+        node=case.corrected.node,
+        asked=branch.node.question,
+        names=case.wrong,
+        right=case.corrected.hypothesis,
+        why=why,
+    )

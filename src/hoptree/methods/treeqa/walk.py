@@ -1,7 +1,8 @@
 """How TreeQA goes through its tree: node after node, level by level, or all at once; and the caps that end it.
 
 Whatever is worked on first, outcomes are settled in the order of the walk. Those of `speculative` are settled as those
-of `serial`, so that the same replies give the same tree, caps included.
+of `serial`, so that the same replies give the same tree, caps included. What is begun ahead of the walk may be for
+nothing: it has bounds of its own, and beyond these `speculative` is `serial`.
 """
 
 from __future__ import annotations
@@ -47,15 +48,22 @@ class Walk:
     def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch]) -> None:
         self._ctx, self._process, self.tops = ctx, process, tops
         self.outcomes: dict[int, Outcome] = {}
-        self.struck: dict[int, str] = {}
+        self.struck: dict[int, tuple[str, ...]] = {}
         self.fixes = self.validations = 0
         self._nodes = sum(1 + len(top.below()) for top in tops)
         self._once = Once()
-        self._discarded: set[_Key] = set()
+        self._settled: dict[_Key, Outcome] = {}
         self._ahead = False
+        self._begun: set[_Key] = set()
+        self._under: dict[_Key | None, list[_Key]] = {}
+        self._discarded: set[_Key] = set()
         self._refuted: dict[_Key, asyncio.Future[Verdict | None]] = {}
-        self._foreseen: dict[_Key, list[_Key]] = {}
         self._rebuilt: set[_Key] = set()
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing can be validated any more."""
+        return self.validations >= MAX_VALIDATIONS
 
     async def go(self, traversal: Traversal) -> None:
         """Validate and correct all nodes, those that come into the tree on the way included."""
@@ -64,14 +72,16 @@ class Walk:
         elif traversal == "speculative":
             self._ahead = True
             ahead = _thinned(self.tops, MAX_NODES)  # as it is now: the walk changes the tree, and may be faster
-            await both(self._explore(ahead), self._in_turn(self.tops, (0,)))
+            await both(self._explore(ahead), self._in_turn_until_done())
         else:
             await self._in_turn(self.tops, (0,))
         self._ctx.decide("corrected", self.fixes, validations=self.validations, nodes=self._nodes)
 
     async def again(self, branch: Branch, path: tuple[int, ...]) -> None:
-        """Validate a branch that was changed from outside, and all below it."""
-        await self._in_turn([branch], path)
+        """Validate a node that was changed from outside, and what comes to hang below it; what stays there stands."""
+        self._settle(branch, await self._reach(branch), path)
+        if self.outcomes[branch.node.id].label == "refuted":
+            await self._in_turn(branch.children, (*path, branch.node.id))
 
     def restate(self, branch: Branch, path: tuple[int, ...], answer: str) -> None:
         """Give a node another answer, for what was found below it."""
@@ -87,6 +97,11 @@ class Walk:
             self._settle(branch, await self._reach(branch), path)
             await self._in_turn(branch.children, (*path, branch.node.id))
 
+    async def _in_turn_until_done(self) -> None:
+        await self._in_turn(self.tops, (0,))
+        self._ahead = False
+        self._discarded |= self._begun - self._settled.keys()  # nobody will come to it
+
     async def _by_level(self) -> None:
         level: list[tuple[Branch, tuple[int, ...]]] = [(branch, (0,)) for branch in self.tops]
         while level:
@@ -97,34 +112,61 @@ class Walk:
                 below += [(child, (*path, branch.node.id)) for child in branch.children]
             level = below
 
-    async def _explore(self, branches: Iterable[Branch]) -> None:
+    async def _explore(self, branches: Iterable[Branch], under: _Key | None = None) -> None:
         """Begin all nodes at once; of a refuted one, what was below is given up and what is new is begun."""
 
         async def onward(branch: Branch) -> None:
-            found = await self._find(branch)
+            key, found = _key(branch), await self._find(branch)
             if found.outcome.label == "refuted":
-                new = set(map(_key, _all(found.below)))
-                self._rebuilt.add(_key(branch))
-                begun = (*map(_key, branch.below()), *self._foreseen.get(_key(branch), ()))
-                given_up = [key for key in begun if key not in self._discarded and key not in new]
-                if given_up:
-                    self._discarded.update(given_up)
-                    self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
-                await self._explore(found.below)
+                self._rebuilt.add(key)
+                new = _thinned(found.below, self._room(key))
+                self._give_up(branch, but=new)
+                if key not in self._discarded:
+                    await self._explore(new, key)
 
-        every = _all(branches)
-        await together((*map(onward, every), *(self._foresee(branch) for branch in every if branch.children)))
+        begun = self._begin(branches, under)
+        await together((*map(onward, begun), *(self._foresee(branch) for branch in begun if branch.children)))
 
     async def _foresee(self, branch: Branch) -> None:
         """While the tree below a refuted node is written anew, begin what it likely is: the old one, put right."""
         key = _key(branch)
         verdict = await self._refuted_by(key)
-        if verdict is None or not verdict.correction or key in self._rebuilt:
+        if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
             return
-        claims = carried(branch.claim, verdict.correction)
-        likely = _all(hang(claims or (), branch.node, first=_ROOM * branch.node.id + 1))
-        self._foreseen[key] = list(map(_key, likely))
-        await together(map(self._find, likely))
+        likely = hang(carried(branch.claim, verdict.correction) or (), branch.node, first=_ROOM * branch.node.id + 1)
+        await together(map(self._find, self._begin(_thinned(likely, self._room(key)), key)))
+
+    def _begin(self, branches: Iterable[Branch], under: _Key | None) -> list[Branch]:
+        """The branches that may be begun ahead: as many nodes as may be validated, below as many as may be rebuilt.
+
+        What was given up counts too. Rebuilds under way when the bound is reached are not stopped.
+        """
+        begun: list[Branch] = []
+        for branch in branches:
+            key = _key(branch)
+            if key not in self._begun:
+                if not self._ahead or len(self._begun) >= MAX_VALIDATIONS or len(self._rebuilt) > MAX_FIXES:
+                    break
+                self._begun.add(key)
+                self._under.setdefault(under, []).append(key)
+            begun += [branch, *self._begin(branch.children, key)]
+        return begun
+
+    def _begun_under(self, key: _Key) -> list[_Key]:
+        """What was begun below a node, whatever it was rebuilt or thought to be rebuilt into."""
+        return [one for child in self._under.get(key, ()) for one in (child, *self._begun_under(child))]
+
+    def _room(self, key: _Key) -> int:
+        """How many nodes may come below a node, as far as is known ahead."""
+        return MAX_NODES - len(self._begun.difference(self._discarded, self._begun_under(key)))
+
+    def _give_up(self, branch: Branch, *, but: Iterable[Branch] = ()) -> None:
+        """Go on with nothing that was begun below a node, but for what is known to come there."""
+        stays = self._discarded.union(map(_key, _all(but)))
+        given_up = [key for key in dict.fromkeys(self._begun_under(_key(branch))) if key not in stays]
+        if given_up:
+            self._discarded.update(given_up)
+            self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
 
     def _refuted_by(self, key: _Key) -> asyncio.Future[Verdict | None]:
         """The verdict that refutes a node, as soon as it is known; None where it is not refuted."""
@@ -153,6 +195,8 @@ class Walk:
         def tell(verdict: Verdict | None) -> None:
             if not refuted.done():
                 refuted.set_result(verdict)
+                if verdict is not None:  # at once: what is below must not be rebuilt as well
+                    self._give_up(branch)
 
         try:
             return await self._once(key, lambda: self._work(branch, Ahead(wanted, tell)))
@@ -175,27 +219,37 @@ class Walk:
 
     def _settle(self, branch: Branch, found: _Found, path: tuple[int, ...]) -> None:
         """Put an outcome into the tree, within the caps."""
-        outcome = found.outcome.within(MAX_VALIDATIONS - self.validations)
-        self.validations += len(outcome.attempts)
         before, size = branch.hypothesis, branch.claim.size
-        if outcome.rebuilt and self.fixes >= MAX_FIXES:
-            outcome = replace(outcome, rebuilt=None)
+        outcome = self._counted(_key(branch), found.outcome)
         if outcome.stated:
             branch.hypothesis = outcome.stated
         if outcome.rebuilt and before:
-            self.struck[branch.node.id] = before
+            self.struck[branch.node.id] = (*self.struck.get(branch.node.id, ()), before)
         if outcome.label == "refuted":  # what was below rests on what is wrong
             self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, found.below)
         self.outcomes[branch.node.id] = outcome
         self._record(branch, outcome, path, before, size)
 
+    def _counted(self, key: _Key, outcome: Outcome) -> Outcome:
+        """What the caps leave of an outcome; one that comes again has been counted."""
+        if key not in self._settled:
+            outcome = outcome.within(MAX_VALIDATIONS - self.validations)
+            if outcome.rebuilt and self.fixes >= MAX_FIXES:
+                outcome = replace(outcome, rebuilt=None)
+            self.validations += len(outcome.attempts)
+            self.fixes += outcome.rebuilt is not None
+            self._settled[key] = outcome
+        return self._settled[key]
+
     def _replant(self, branch: Branch, claim: Claim | None, below: Sequence[Branch]) -> None:
         """Put a rebuilt tree in the place of a node and all below it; without one only the node stays."""
-        self._nodes -= len(branch.below())
+        for gone in branch.below():
+            self._nodes -= 1
+            self.outcomes.pop(gone.node.id, None)
+            self.struck.pop(gone.node.id, None)
         branch.children = []
         dropped = 0
         if claim is not None:
-            self.fixes += 1
             branch.node = replace(branch.node, question=claim.question)
             branch.hypothesis = claim.hypothesis
             branch.children = _thinned(below, MAX_NODES - self._nodes)
