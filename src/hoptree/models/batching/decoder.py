@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hoptree.models.batching.graphs import Replays, Said, Shape, rounded_columns, rounded_rows
 from hoptree.models.batching.kv import Memory, Prefix, Reading, Step, Writing, aligned
 from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
 from hoptree.models.batching.prefixes import groups
@@ -45,6 +46,11 @@ class DecoderOnly:
         self._portions = Portions(str(device))
         self._memory = Memory()
         self._layers = int(model.config.get_text_config().num_hidden_layers)
+        self._replays: Replays | None = None
+        if str(device).startswith("cuda"):
+            self._replays = Replays(str(device), max_rows, self._write)
+            # cuDNN makes a plan for each new shape of attention, which takes as long as reading 16,000 tokens.
+            torch.backends.cuda.enable_cudnn_sdp(False)
 
     @property
     def held(self) -> int:
@@ -53,6 +59,7 @@ class DecoderOnly:
     def clear(self) -> None:
         self._memory.clear()
         self._prefixes.clear()
+        self._forget_replays()
         give_back()
 
     def read_less(self) -> None:
@@ -64,7 +71,11 @@ class DecoderOnly:
         if rows > self._memory.places or width > self._memory.width:
             if rows * self._memory.width <= tokens:
                 width = max(width, self._memory.width)
-            self._resize(max(rows, min(rows * 5 // 4, tokens // width, self._max_rows)), width, running)
+            places = rows * 5 // 4
+            if self._replays is not None:  # what was recorded is lost with the old memory, so that it grows seldom
+                width = rounded_columns(width) if rows * rounded_columns(width) <= tokens else width
+                places = rounded_rows(places)
+            self._resize(max(rows, min(places, tokens // width, self._max_rows)), width, running)
         taken = {row.place for row in running}
         free = (place for place in range(self._memory.places) if place not in taken)
         for row, place in zip(joining, free, strict=False):
@@ -83,24 +94,27 @@ class DecoderOnly:
 
     def write(self, rows: Sequence[Row]) -> Any:
         self._move_together(rows)
-        top = max(row.place for row in rows) + 1
-        tokens, lengths = [0] * top, [0] * top
+        looking = [row for row in rows if "attention" in row.signals and len(row.output) > 1]
+        asking = [row for row in rows if "hidden" in row.signals]
+        shape = self._shape(rows, watched=bool(looking), hidden=bool(asking))
+        tokens, lengths = [0] * shape.rows, [0] * shape.rows
         for row in rows:
             tokens[row.place] = row.last
             lengths[row.place] = row.length - 1
-        columns = min(aligned(max(lengths) + 1), self._memory.width)
-        positions = self._tensor(lengths)
-        step = Writing(self._memory, torch.arange(top, device=self._device), positions, columns)
-        looking = [row for row in rows if "attention" in row.signals and len(row.output) > 1]
-        watch = self._watch([row.place for row in looking], positions[:, None]) if looking else None
-        asking = [row for row in rows if "hidden" in row.signals]
-        done = self._pass(self._tensor(tokens)[:, None], positions[:, None], step, watch, hidden=bool(asking))
-        if watch is not None:
-            for row, weights in zip(looking, watch.weights.cpu(), strict=True):
+        if self._replays is None:
+            watched = self._tensor([row.place for row in looking])
+            said = self._write(shape, self._tensor(tokens), self._tensor(lengths), watched)
+            seen = said.weights
+        else:
+            said = self._replays.step(shape, tokens, lengths)
+            seen = self._of(looking, said.weights) if looking else None
+        if seen is not None:
+            for row, weights in zip(looking, seen.cpu(), strict=True):
                 row.note_attention(weights, len(row.output) - 1)
-        for row in asking:
-            row.hidden = self._half_way(done)[row.place]
-        return done.logits[:, -1][self._tensor([row.place for row in rows])]
+        if asking:
+            for row, state in zip(asking, self._of(asking, said.hidden), strict=True):
+                row.hidden = state
+        return self._of(rows, said.logits)
 
     def force(self, row: Row) -> Iterator[Any]:
         assert row.forced is not None
@@ -111,7 +125,8 @@ class DecoderOnly:
             positions = torch.arange(at, at + len(part), device=self._device)[None]
             known = self._memory.copied(row.place, at) if at else None
             step = Reading(self._memory, self._tensor([row.place]), known)
-            watch = self._watch([0], positions) if "attention" in row.signals or row.looking else None
+            looks = "attention" in row.signals or row.looking
+            watch = Watch(self._layers - 1, self._tensor([0]), positions) if looks else None
             hidden = "hidden" in row.signals
             done = self._pass(self._tensor([part]), positions, step, watch, scores=len(part), hidden=hidden)
             if watch is not None:
@@ -121,17 +136,42 @@ class DecoderOnly:
                 row.hidden = self._half_way(done)[0]
             yield done.logits[0, : len(row.forced) - start]
 
-    def _watch(self, places: list[int], positions: Any) -> Watch:
-        numbers = self._tensor(places)
-        return Watch(self._layers - 1, numbers, positions[numbers])
+    def _shape(self, rows: Sequence[Row], *, watched: bool, hidden: bool) -> Shape:
+        places, columns = max(row.place for row in rows) + 1, aligned(max(row.length for row in rows))
+        if self._replays is not None:
+            places, columns = min(rounded_rows(places), self._memory.places), rounded_columns(columns)
+        return Shape(places, min(columns, self._memory.width), watched, hidden)
+
+    def _write(self, shape: Shape, tokens: Any, lengths: Any, watched: Any = None) -> Said:
+        """Write one token of each of the first places, those without a row too, each at its own position.
+
+        What is `watched` is the attention of these places, else of all.
+        """
+        places = torch.arange(shape.rows, device=self._device)
+        watched = places if watched is None else watched
+        watch = Watch(self._layers - 1, watched, lengths[watched, None]) if shape.watched else None
+        step = Writing(self._memory, places, lengths, shape.columns)
+        done = self._pass(tokens[:, None], lengths[:, None], step, watch, hidden=shape.hidden)
+        return Said(
+            done.logits[:, -1], watch.weights if watch else None, self._half_way(done) if shape.hidden else None
+        )
+
+    def _of(self, rows: Sequence[Row], told: Any) -> Any:
+        """What was told of these rows' places, as a copy."""
+        return told[self._tensor([row.place for row in rows])]
 
     def _half_way(self, done: Any) -> Any:
         return done.hidden_states[self._layers // 2][:, -1]
 
     def _resize(self, places: int, width: int, running: Sequence[Row]) -> None:
+        self._forget_replays()
         self._memory.resize(places, width, [row.place for row in running])
         for place, row in enumerate(running):
             row.place = place
+
+    def _forget_replays(self) -> None:
+        if self._replays is not None:
+            self._replays.forget()
 
     def _move_together(self, running: Sequence[Row]) -> None:
         top = max(row.place for row in running) + 1

@@ -1,0 +1,150 @@
+"""Steps of writing that can be recorded, and recordings that say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from hoptree.models.batching import ATTENTION, DecoderOnly, Row, register_attention  # noqa: E402
+from hoptree.models.batching.graphs import SEEN_BEFORE, Replays, Said, Shape, rounded_columns, rounded_rows  # noqa: E402
+
+# What makes the processor wait for a number, after which a step cannot be recorded.
+READS_BACK = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__")
+
+
+def small(device: str) -> Any:
+    config = transformers.Qwen2Config(
+        vocab_size=500,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+    )
+    torch.manual_seed(5)
+    model = transformers.Qwen2ForCausalLM(config).eval().to(device)
+    register_attention()
+    model.set_attn_implementation(ATTENTION)
+    return model
+
+
+def written(passes: DecoderOnly, count: int, steps: int) -> Iterator[list[float]]:
+    rows = [
+        Row(list(range(7 + number, 30 + 3 * number)), steps, signals=frozenset(("attention",)))
+        for number in range(count)
+    ]
+    with torch.inference_mode():
+        passes.join(rows, [], 10_000)
+        for _ in range(steps):
+            scores = passes.write(rows)
+            for row, token in zip(rows, scores.argmax(-1).tolist(), strict=True):
+                row.output.append(token)
+            yield scores.flatten().tolist()
+    yield [share for row in rows for share in row.attention]
+
+
+def test_a_step_reads_no_number_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = DecoderOnly(small("cpu"), "cpu", 8)
+    list(written(passes, 2, 1))
+    tokens, lengths = torch.tensor([3, 4]), torch.tensor([23, 26])
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a number was read back")
+
+    for name in READS_BACK:
+        monkeypatch.setattr(torch.Tensor, name, refuse)
+    with torch.inference_mode():
+        passes._write(Shape(2, 64, watched=True, hidden=True), tokens, lengths)
+
+
+@pytest.mark.parametrize(("rows", "rounded"), [(1, 1), (2, 2), (3, 4), (33, 64), (64, 64), (65, 128), (300, 320)])
+def test_rows_are_rounded_up(rows: int, rounded: int) -> None:
+    assert rounded_rows(rows) == rounded
+
+
+@pytest.mark.parametrize(("columns", "rounded"), [(1, 256), (256, 256), (257, 512), (1600, 1792)])
+def test_columns_are_rounded_up(columns: int, rounded: int) -> None:
+    assert rounded_columns(columns) == rounded
+
+
+class Device:
+    """Of torch.cuda what recordings use; a recorded step is run again by its replay."""
+
+    class CUDAGraph:
+        def __init__(self) -> None:
+            self.replays = 0
+
+        def capture_begin(self, **_: Any) -> None: ...
+
+        def capture_end(self) -> None: ...
+
+        def replay(self) -> None:
+            self.replays += 1
+
+    class Stream:
+        def __init__(self, *_: Any) -> None: ...
+
+        def wait_stream(self, _: Any) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Device.CUDAGraph)
+    monkeypatch.setattr(torch.cuda, "Stream", Device.Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Device.Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+
+
+def test_a_shape_that_comes_again_is_recorded_once(device: None) -> None:
+    asked: list[Shape] = []
+
+    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
+        asked.append(shape)
+        return Said(torch.zeros(shape.rows, 5), None, None)
+
+    replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
+    for _ in range(10):
+        replays.step(shape, [1, 2], [3, 4])
+    assert len(asked) == SEEN_BEFORE + 1
+    replays.forget()
+    replays.step(shape, [1, 2], [3, 4])
+    assert len(asked) == SEEN_BEFORE + 2
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(device: None) -> None:
+    calls = 0
+
+    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
+        nonlocal calls
+        calls += 1
+        if calls == SEEN_BEFORE + 1:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return Said(torch.full((shape.rows, 5), float(calls)), None, None)
+
+    replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
+    for _ in range(6):
+        said = replays.step(shape, [1, 2], [3, 4])
+    assert calls == 7  # the recording that failed, and every step itself
+    assert said.logits[0, 0] == 7
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are of CUDA")
+def test_a_recording_says_what_the_step_says() -> None:
+    model = small("cuda")
+    recorded, plain = DecoderOnly(model, "cuda", 8), DecoderOnly(model, "cuda", 8)
+    plain._replays = None
+    for one, other in zip(written(recorded, 3, 12), written(plain, 3, 12), strict=True):
+        assert one == pytest.approx(other, abs=1e-4)
+    assert recorded._replays is not None
+    assert recorded._replays._recorded
