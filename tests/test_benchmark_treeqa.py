@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from benchmarks import treeqa_latency
-from benchmarks.treeqa_latency import ONE_TOP, TREES, Goal, World, grown, main, measure
+from benchmarks.treeqa_latency import Goal, main, measure
+from benchmarks.treeqa_world import ONE_TOP, TREES, World, grown
 
 
 def world(refuted: float = 0.0, unknown: float = 0.0, foreseen: float = 0.0) -> World:

@@ -16,6 +16,7 @@ __all__ = [
     "MissingModel",
     "ModelError",
     "RateLimited",
+    "RequestTooLong",
     "TraceError",
     "UnusableReply",
 ]
@@ -131,6 +132,13 @@ class EndpointError(ModelError):
 
 class RateLimited(EndpointError):
     """The endpoint asked for fewer requests (HTTP 429)."""
+
+
+class RequestTooLong(EndpointError):
+    """The request has more tokens than the model takes; others may have fewer."""
+
+    def __init__(self, cause: str, remedy: str = "", *, status: int | None = None) -> None:
+        super().__init__(cause, remedy, status=status, exit_code=2)
 
 
 class UnusableReply(ModelError):

@@ -166,3 +166,39 @@ def test_what_is_suspicious_is_said(here: Path) -> None:
 def test_no_score_at_all_is_no_certainty(here: Path) -> None:
     printed = run(here, "--data", here / "data.jsonl", "--method", "direct", "--no-cache", "--limit", 3)
     assert "em                  0.0 ± 70.8" in printed, "of three, a model that is right in seven of ten may be wrong"
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_dry_run_does_without_a_folder_and_leaves_none(
+    here: Path, as_json: bool, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    scratch = tmp_path_factory.mktemp("scratch")
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.chdir(here)
+    (here / "e.yaml").write_text(
+        "name: e\ndata: {q: {questions: data.jsonl}}\nruns: {one: {method: direct}, two: {method: direct}}\n",
+        encoding="utf-8",
+    )
+    before = left_in(here)
+    model = ("--model", f"scripted/{here / 'm.json'}")
+    said = ["run", "e.yaml", *model, "--dry-run", "--no-cache", *(["--json"] if as_json else [])]
+    result = CliRunner().invoke(app, said)
+    assert result.exit_code == 0, (result.output, result.exception)
+    if as_json:
+        told = json.loads(result.stdout)
+        assert [(one["finished"], one["folder"], one["estimate"]["llm_calls"]) for one in told] == [(5, None, 40)] * 2
+    else:
+        assert result.output.count("5 of 40 questions, none of it kept") == 2 and str(scratch) not in result.output
+    assert left_in(here) == before and left_in(scratch) == []
+
+
+def test_a_run_that_is_no_dry_one_needs_a_folder(here: Path) -> None:
+    model = f"scripted/{here / 'm.json'}"
+    result = CliRunner().invoke(
+        app, ["run", "--data", str(here / "data.jsonl"), "--method", "direct", "--model", model]
+    )
+    assert isinstance(result.exception, InputError) and "--out" in result.exception.remedy

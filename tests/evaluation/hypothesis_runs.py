@@ -30,6 +30,7 @@ class Asked:
     gold: Sequence[str] = ()
     question: str = "What is asked?"
     error: str = ""
+    stopped_by: str = ""
     events: Sequence[Event] = field(default_factory=list)
 
     def row(self) -> Row:
@@ -45,6 +46,7 @@ class Asked:
             tuple(self.answers),
             self.answer,
             error=self.error,
+            stopped_by=self.stopped_by,
             scores=score_answer(self.answer, self.answers),
             usage=usage.as_dict(),
             gold=tuple(self.gold),

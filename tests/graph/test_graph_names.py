@@ -89,6 +89,7 @@ def test_names_are_compared_without_capitals_accents_and_dashes() -> None:
     assert fold("Straße") == fold("STRASSE")
     assert fold("Йога") != fold("Жук")
     assert fold("\ud800") == fold("?")
+    assert fold("¯") and fold("\u0304"), "what is nothing but marks can be looked up, too"
 
 
 @given(st.text(max_size=60))

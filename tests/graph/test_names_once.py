@@ -14,6 +14,7 @@ from tests.graph.graph_files import jsonl
 from tests.methods.small_knowledge import Pages
 from tests.methods.treeqa_asked import MOON, node, rules, tree
 
+from hoptree.cli.names_indexing import say_of_names
 from hoptree.engine import Engine
 from hoptree.graph.errors import GraphUnavailable
 from hoptree.graph.linking import index as names_index
@@ -77,6 +78,16 @@ def test_the_index_is_opened_once_for_all_questions(graph: EmbeddedGraph, monkey
     results, _ = asked(graph, times=8)
     again, _ = asked(graph)
     assert {one.error for one in (*results, *again)} == {""} and opened == [graph]
+
+
+def test_whoever_waits_for_the_index_is_told_once_in_a_while(
+    graph: EmbeddedGraph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(names_index, "_EVERY", 2)
+    say_of_names(graph)
+    asked(graph)
+    asked(graph)
+    assert capsys.readouterr().err == "hoptree: indexing the names of the graph: 2 of 3. This is done once.\n"
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:

@@ -46,6 +46,7 @@ def test_steps_whose_samples_agree_are_kept() -> None:
 def test_twenty_samples_are_drawn_with_their_states() -> None:
     request = Run("seakr", rules()).sent("sample")[0]
     assert (request.n, request.temperature, request.max_tokens) == (20, 1.0, 100)
+    assert (request.top_p, request.top_k) == (0.9, 50)
     assert request.signals == {"hidden"}
 
 

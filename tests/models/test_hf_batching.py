@@ -184,7 +184,7 @@ def test_what_never_fits_is_an_error_with_a_remedy(opened: Callable[..., Any]) -
         raise torch.OutOfMemoryError("no room")
 
     model = opened()
-    with before_each_pass(model, always), pytest.raises(EndpointError, match="there is room for"):
+    with before_each_pass(model, always), pytest.raises(EndpointError, match="no memory for the request"):
         ask_all(model, mixed(4))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -76,10 +76,13 @@ class Device:
     """Of torch.cuda what recordings use; a recorded step is run again by its replay."""
 
     class CUDAGraph:
+        pools: ClassVar[list[Any]] = []
+
         def __init__(self) -> None:
             self.replays = 0
 
-        def capture_begin(self, **_: Any) -> None: ...
+        def capture_begin(self, *, pool: Any, **_: Any) -> None:
+            self.pools.append(pool)
 
         def capture_end(self) -> None: ...
 
@@ -102,7 +105,8 @@ def device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "Stream", Device.Stream)
     monkeypatch.setattr(torch.cuda, "current_stream", Device.Stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", object)
+    Device.CUDAGraph.pools.clear()
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
 
@@ -120,6 +124,19 @@ def test_a_shape_that_comes_again_is_recorded_once(device: None) -> None:
     replays.forget()
     replays.step(shape, [1, 2], [3, 4])
     assert len(asked) == SEEN_BEFORE + 2
+
+
+def test_a_pool_whose_recordings_are_gone_takes_no_more(device: None) -> None:
+    """torch refuses them, and without a new pool every later step would be taken one program at a time."""
+    replays = Replays("cpu", 4, lambda shape, *_: Said(torch.zeros(shape.rows, 5), None, None))
+    shapes = [Shape(rows, 64, watched=False, hidden=False) for rows in (1, 2)]
+    for _ in range(2):
+        for shape in shapes:
+            for _ in range(SEEN_BEFORE + 1):
+                replays.step(shape, [1] * shape.rows, [3] * shape.rows)
+        replays.forget()
+    one, same, other, again = Device.CUDAGraph.pools
+    assert one is same and other is again and one is not other
 
 
 def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(device: None) -> None:

@@ -138,6 +138,15 @@ def test_samples_follow_the_seed(model: LocalModel) -> None:
     assert [choice.text for choice in ask(model, asking(n=3, temperature=1.5, seed=70)).choices] != first
 
 
+def test_only_the_likeliest_are_drawn(model: LocalModel) -> None:
+    free = ask(model, asking(n=2, temperature=2.5, seed=7))
+    first = ask(model, asking(n=2, temperature=2.5, seed=7, top_k=1))
+    likely = ask(model, asking(n=2, temperature=2.5, seed=7, top_p=1e-6))
+    greedy = ask(model, asking()).text
+    assert [choice.text for reply in (first, likely) for choice in reply.choices] == [greedy] * 4
+    assert greedy not in [choice.text for choice in free.choices]
+
+
 def test_a_prompt_longer_than_the_context_is_not_worth_a_retry(model: LocalModel) -> None:
     with pytest.raises(EndpointError, match="n_ctx") as caught:
         ask(model, asking("word " * 600))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.retrieval.wiki_server import Answer, Wiki, serving
 
 from hoptree.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
+from hoptree.http.carrier import Unreachable
 from hoptree.http.remembered import Remembered
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
@@ -121,11 +122,11 @@ def test_the_page_of_a_title(wiki: Wiki) -> None:
     assert [one.score > 0 for one in every] == [True, False, False, False]
 
 
-def test_a_redirect_is_followed_and_the_name_kept(wiki: Wiki) -> None:
-    (one,) = found(wiki, "president", where={"title": "Tricky Dick"})
-    assert (one.id, one.title, one.document) == ("Richard Nixon_0_0", "Tricky Dick", "Richard Nixon")
-    (one,) = found(wiki, "president", where={"title": "richard_Nixon"})
-    assert (one.id, one.title) == ("Richard Nixon_0_0", "richard_Nixon")
+@pytest.mark.parametrize("named", ["Tricky Dick", "richard_Nixon"])
+def test_a_redirect_is_followed_to_a_page_that_has_one_title(wiki: Wiki, named: str) -> None:
+    (one,) = found(wiki, "president", where={"title": named})
+    assert (one.id, one.title, one.document) == ("Richard Nixon_0_0", "Richard Nixon", "Richard Nixon")
+    assert found(wiki, "president", where={"title": named, "section": "Life"}) == ()
 
 
 def test_a_list_of_meanings_is_no_text(wiki: Wiki) -> None:
@@ -284,6 +285,21 @@ def test_a_wiki_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         open_retriever("mediawiki+http://127.0.0.1:9/w/api.php", cached=False)
     assert raised.value.exit_code == 2
+
+
+def test_without_a_network_wikipedia_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(seconds: float) -> None:
+        return None
+
+    async def nowhere(*args: object) -> None:
+        raise Unreachable("Name or service not known")
+
+    monkeypatch.setattr("hoptree.http.polite.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.http.general.General.send", nowhere)
+    with pytest.raises(EndpointError, match=r"en\.wikipedia\.org.* cannot be reached") as raised:
+        open_retriever("wikipedia", cached=False)
+    assert raised.value.exit_code == 1 and "Is there a network?" in raised.value.remedy
+    assert "Start the server" not in str(raised.value)
 
 
 def test_the_language_of_the_wiki_decides_how_words_are_compared(wiki: Wiki) -> None:

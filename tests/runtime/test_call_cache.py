@@ -105,9 +105,16 @@ def test_the_key_changes_with_every_field_of_a_request(name: str) -> None:
         "prefix": "The",
         "signals": frozenset({"entropy"}),
         "attention_of": ((0, 3),),
+        "top_p": 0.9,
+        "top_k": 50,
     }
     model = ScriptedModel(rules=[])
     assert call_key(model, replace(REQUEST, **{name: other[name]})) != call_key(model, REQUEST)
+
+
+def test_replies_that_were_remembered_before_a_field_was_added_are_still_found() -> None:
+    key = call_key(ScriptedModel(rules=[]), Request((Message("user", "Who?"),)))
+    assert key.hex() == "b31d9f30ebef76cb96d6f99a5ff7e52f63f0334dbd60d4b7a6a60c54b57567a9"
 
 
 def test_the_key_changes_with_roles_and_with_where_messages_end() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,11 @@ from tests.runtime.calling import Finder, full, ignore, soon
 
 from hoptree.errors import EndpointError, ModelError, RateLimited
 from hoptree.models.scripted import ScriptedModel
+from hoptree.retrieval.fusion import Fused
+from hoptree.retrieval.near_duplicates import Distinct
+from hoptree.retrieval.remote.wikipedia.api import WikiApi
+from hoptree.retrieval.remote.wikipedia.retriever import Wikipedia
+from hoptree.retrieval.retriever import lasting
 from hoptree.runtime.cache import Cache
 from hoptree.runtime.calls import Call, Calls, OnRetry, search_key
 from hoptree.runtime.context import Context
@@ -164,3 +170,35 @@ def test_a_cache_that_is_lost_in_a_search_is_warned_of(tmp_path: Path, monkeypat
         return ctx.trace.events
 
     assert [event["event"] for event in asyncio.run(run())] == ["warning", "retrieve"]
+
+
+def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finder, lasting = Finder(), Finder(identity="fake:2")
+    finder.lasts = 100.0  # type: ignore[attr-defined]
+    now = [1_000.0]
+    monkeypatch.setattr("hoptree.runtime.calls.time.time", lambda: now[0])
+
+    async def run(at: float) -> list[bool]:
+        now[0] = at
+        cache = Cache(tmp_path / "replies.sqlite")
+        calls = Calls(cache)
+        found = [(await look(calls, one)).cached for one in (finder, lasting)]
+        cache.close()
+        return found
+
+    assert [asyncio.run(run(at)) for at in (1_000, 1_099, 1_100, 1_150)] == [
+        [False, False],
+        [True, True],
+        [False, True],
+        [True, True],
+    ]
+
+
+def test_what_is_put_on_top_of_a_changing_source_changes_with_it() -> None:
+    finder, fixed = Finder(), Finder(identity="fake:2")
+    finder.lasts = 100.0  # type: ignore[attr-defined]
+    assert lasting(finder) == lasting(Distinct(finder)) == lasting(Fused([fixed, finder], how="rrf")) == 100
+    assert lasting(fixed) == lasting(Distinct(fixed)) == math.inf
+    assert 0 < lasting(Wikipedia(WikiApi("http://127.0.0.1:9/w/api.php"))) <= 86_400

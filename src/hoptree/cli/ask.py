@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hoptree.cli.console import print_error, print_json, run, say, what_stays
+from hoptree.cli.names_indexing import say_of_names
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
@@ -103,6 +104,7 @@ def ask(
         )
         say_without_links(corpus, retriever)
         say_without_graph(method, graph)
+        say_of_names(engine.graph)
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
     finally:
         if writer:
@@ -162,10 +164,13 @@ def show(
     golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw the trees of a trace again, with evidence and verdicts.
+    """Draw the trees or texts of a trace again, with evidence and verdicts.
 
     An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
     held against is called one.
+
+    Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
+    made it search, what it asked and found, what it wrote instead, and what its memory held.
     """
     from hoptree.runtime.result import read_result
     from hoptree.runtime.trace import read_traces

@@ -30,6 +30,7 @@ from hoptree.cli import (
     reproduce,
     run,
     search,
+    tune,
 )
 from hoptree.cli.console import print_error
 from hoptree.errors import HoptreeError, InternalError
@@ -61,6 +62,7 @@ app.add_typer(graph.app, name="graph")
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
 app.command("eval-linking")(eval_linking.eval_linking)
 app.command("run")(run.run)
+app.command("tune")(tune.tune)
 app.command("boundary")(boundary.boundary)
 app.command("judge")(judge.judge)
 app.command("annotate")(annotate.annotate)

@@ -16,6 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean
+from hoptree.cli.doubts import doubt_line, draw_writing, show_writing
 from hoptree.runtime.result import Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
 
@@ -89,18 +90,21 @@ class GrowingTree:
         result = read_result(self._events)
         calls = sum(event["event"] == "llm" for event in self._events)
         waiting = next((e for e in reversed(self._events) if e["event"] in ("retry", "llm")), {})
-        doing = "answering" if result.tree else "planning"
+        doing = "answering" if result.tree else "writing" if result.writing else "planning"
         if waiting.get("event") == "retry":
             doing = f"waiting {waiting['wait']:g} s: {waiting['error']}"
         seconds = time.monotonic() - self._began
         self._spinner.update(text=Text(f" {clean(doing)} · {_count(calls, 'call')} · {seconds:.0f} s", style="dim"))
-        return Group(_draw_tree(result), self._spinner)
+        text = [draw_writing(result.writing)] if result.writing else []
+        return Group(_draw_tree(result), *text, self._spinner)
 
 
 def show_result(console: Console, result: Result) -> None:
-    """The tree with its evidence, the answer, and what it cost."""
+    """The tree with its evidence, or the text with its doubts, the answer, and what it cost."""
     whole_lines = not console.is_terminal
     console.print(_draw_tree(result))
+    if result.writing:
+        show_writing(console, result.writing)
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
     answers = _answers(result.tree)
@@ -148,7 +152,14 @@ def _snippet(text: str, answer: str) -> str:
 
 def draw_svg(results: Sequence[Result]) -> str:
     """The same drawing as an SVG picture, with no reference to anything outside it."""
-    console = Console(record=True, file=io.StringIO(), width=_SVG_WIDTH, force_terminal=True)
+    console = Console(
+        record=True,
+        file=io.StringIO(),
+        width=_SVG_WIDTH,
+        force_terminal=True,
+        color_system="truecolor",
+        no_color=False,  # a picture has colours, whatever this terminal has
+    )
     for result in results:
         show_result(console, result)
     return _OUTSIDE.sub("", console.export_svg(title="hoptree"))
@@ -274,4 +285,4 @@ def _line(event: Event) -> str:
         return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event.get('verdict') or event['source']}{why}]")
     if event["event"] == "retry":
         return clean(f"  waiting {event['wait']:g} s: {event['error']}")
-    return ""
+    return clean(doubt_line(event)) if event["event"] == "decision" else ""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hoptree.cli.ask import say_without_graph
-from hoptree.cli.console import clean, print_json, what_stays
+from hoptree.cli.console import print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import (
     AsJson,
@@ -28,6 +29,7 @@ from hoptree.cli.options import (
     read_roles,
     read_settings,
 )
+from hoptree.cli.run_output import estimate, report
 from hoptree.cli.search import Rerank, say_without_links
 from hoptree.errors import HoptreeError, InputError
 
@@ -40,16 +42,20 @@ if TYPE_CHECKING:
 
 __all__ = ["describe", "describe_judge", "run", "shown"]
 
-_LISTS = ("list_f1", "list_precision", "list_recall", "candidate_recall")
-_SHOWN = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LISTS)
 _SAMPLE = 5
 _EVERY = 0.2
 
 
 def run(
-    out: Annotated[Path, typer.Option(help="The folder of the run; the same command goes on with it.")],
     experiment: Annotated[
         Path | None, typer.Argument(help="A file of several runs (YAML).", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder of the run; the same command goes on with it. Without one, --dry-run leaves none behind.",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -171,13 +177,29 @@ def run(
         max_cost=max_cost,
         ray=ray,
     )
-    work = _run_all(planned, out, ways, quiet=as_json)
-    summaries = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    with _folder(out, dry_run) as folder:
+        work = _run_all(planned, folder, ways, quiet=as_json)
+        kept = what_stays("questions" if out else "", cached=not no_cache)
+        summaries = run_to_end(work, stays=kept)
+    if out is None:
+        summaries = [{**summary, "folder": None} for summary in summaries]
     if as_json:
         print_json(summaries if experiment is not None else summaries[0])
     else:
         for summary in summaries:
-            _report(summary)
+            report(summary)
+
+
+@contextmanager
+def _folder(out: Path | None, dry_run: bool) -> Iterator[Path]:
+    """Where a run goes: a sample may go to a folder that is not there any more afterwards."""
+    if out is not None:
+        yield out
+    elif dry_run:
+        with TemporaryDirectory(prefix="hoptree-dry-run-", ignore_cleanup_errors=True) as place:
+            yield Path(place)
+    else:
+        raise InputError("There is no folder for the run.", "Give one: --out runs/NAME; only --dry-run does without.")
 
 
 def _planned(
@@ -257,24 +279,8 @@ async def _run_one(
             on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
         )
     if ways.only is not None:
-        summary["estimate"] = _estimate(summary, reached[0].asked, time.monotonic() - reached[0].began)
+        summary["estimate"] = estimate(summary, reached[0].asked, time.monotonic() - reached[0].began)
     return summary
-
-
-def _estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
-    """What all questions would take, from those that have an outcome; `asked` of them took the seconds just now.
-
-    Nothing of it depends on what the cache held but the seconds that the sample took.
-    """
-    questions, usage = summary["questions"], summary["usage"]
-    share = questions / max(summary["finished"], 1)
-    return {
-        "llm_calls": round(usage["llm_calls"]["total"] * share),
-        "tokens": round(usage["tokens"]["total"] * share),
-        "cost": usage["price"]["total"] * share,
-        "seconds_one_by_one": round(usage["critical_path_seconds"]["total"] * share, 1),
-        "seconds_like_the_sample": round(seconds * questions / asked, 1) if asked else None,
-    }
 
 
 @contextmanager
@@ -338,47 +344,3 @@ def describe(progress: Progress, max_cost: float | None = None) -> str:
     if max_cost is not None:
         parts.append(f"spent {progress.spent:.2f} of {max_cost:.2f}")
     return ", ".join(parts)
-
-
-def _report(summary: dict[str, Any]) -> None:
-    usage, finished = summary["usage"], summary["finished"]
-    typer.echo(clean(f"{summary['name']}: {finished:,} of {summary['questions']:,} questions, in {summary['folder']}"))
-    for name in _SHOWN:
-        if metric := summary["metrics"].get(name):
-            fewer = f" (of {metric['questions']:,} questions)" if metric["questions"] < finished else ""
-            typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}{fewer}")
-    if finished:
-        typer.echo(
-            f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
-            f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
-            f"{usage['seconds']['mean']:.2f} s"
-        )
-    if left := summary.get("answer_filter"):
-        typer.echo(
-            f"  {left['left_out']:,} accepted answers were left out; {left['untouched']:,} questions keep all, as none "
-            "of theirs was found"
-        )
-    for kind, count in summary["errors"].items():
-        typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
-    if summary["stopped"]:
-        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then")
-    if summary["abstained"]:
-        typer.echo(f"  {summary['abstained']:,} without an answer")
-    if len(parts := summary["rests_on"]) > 1:
-        (first, count), *others = parts.items()
-        more = "".join(f", {count:,} on {other}" for other, count in others)
-        typer.echo(clean(f"  {count:,} questions rest on {first}{more}: this is a mixture of runs (--anyway)"))
-    for warning in summary["warnings"]:
-        typer.echo(clean(f"  {warning}"))
-    if estimate := summary.get("estimate"):
-        _report_estimate(summary["questions"], estimate)
-
-
-def _report_estimate(questions: int, estimate: dict[str, Any]) -> None:
-    seconds = estimate["seconds_like_the_sample"]
-    time_taken = f"{estimate['seconds_one_by_one']:,.0f} seconds one by one"
-    time_taken += f", {seconds:,.0f} like the sample" if seconds is not None else ""
-    typer.echo(
-        f"  all {questions:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} tokens, "
-        f"{estimate['cost']:.2f} in money, {time_taken}"
-    )

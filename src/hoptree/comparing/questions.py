@@ -23,7 +23,7 @@ class Comparison:
     A "choice" asks which operand comes first by the `wanted` order, "which" asks which one something holds of; "same",
     "both" and "relation" ("is A older than B") are answered by yes or no. `of` is the kind of fact that has to be read
     for each operand, "" where the words do not tell; `event` says whose date it is, where it is birth or death;
-    `about` says what the name is of, where it is a country or another place.
+    `about` says what the name is of, where it is a country or another place; `claim` is what is said to hold of "both".
     """
 
     kind: Kind
@@ -32,6 +32,7 @@ class Comparison:
     of: Of = ""
     event: Event = ""
     about: About = ""
+    claim: str = ""
 
 
 _ASKING = re.compile(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re.IGNORECASE)
@@ -228,9 +229,10 @@ def _both(rest: str) -> Comparison | None:
             return None
         subject = re.sub(r"\s+been$", "", subject)
     pair = split_pair(subject, "and")
-    if pair is None or not predicate.strip(" ,") or not is_named(pair):
+    claim = predicate.strip(" ,")
+    if pair is None or not claim or not is_named(pair):
         return None
-    return Comparison("both", pair, "both")
+    return Comparison("both", pair, "both", claim=claim)
 
 
 def _relation(rest: str) -> Comparison | None:

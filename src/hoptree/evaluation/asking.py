@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hoptree.engine import Engine
-from hoptree.errors import HoptreeError
+from hoptree.errors import HoptreeError, RequestTooLong
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.lists import CANDIDATES, candidate_recall, considered, score_list
 from hoptree.evaluation.metrics import score_answer
@@ -63,8 +63,9 @@ class EngineAsker:
         result = await self._engine.ask(example.as_question(), listeners=(events.append,))
         failure = result.failure
         must_change = failure is not None and failure.exit_code == HoptreeError.exit_code + 1
+        alone = isinstance(failure, RequestTooLong)  # which is known before anything else comes out
         row = _row(example, result, events, searchable=searches(self._engine))
-        return Asked(row, failure if must_change else None)
+        return Asked(row, failure if must_change and not alone else None)
 
 
 def searches(engine: Engine) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from hoptree.graph.facts import Entity
 
-__all__ = ["Candidate", "Candidates", "NamesIndexed"]
+__all__ = ["Candidate", "Candidates", "NamesIndexed", "OnIndexing"]
+
+OnIndexing = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,11 @@ class Candidates(Protocol):
 
 @runtime_checkable
 class NamesIndexed(Protocol):
-    """A graph that keeps an index of its names; opening it, and making it the first time, may take long."""
+    """A graph that keeps an index of its names; opening it, and making it the first time, may take long.
+
+    `on_indexing` is told from time to time how many names of how many are in it by then.
+    """
+
+    on_indexing: OnIndexing
 
     def candidates(self) -> Candidates: ...

@@ -22,7 +22,7 @@ def fold(name: str) -> str:
         split = unicodedata.normalize("NFKD", split.casefold())
     plain = "".join(letter for letter in split if not unicodedata.combining(letter)).translate(_PLAIN)
     # Scripts that write vowels as marks would lose them; a name of nothing but marks stays as it is.
-    return " ".join((plain or split).encode("utf-8", "replace").decode().split())
+    return " ".join((plain if plain.strip() else split).encode("utf-8", "replace").decode().split())
 
 
 _PLAIN = {ord(odd): plain for odd, plain in zip("‘’ʼ‛“”„‐‑‒–—−", "''''\"\"\"------", strict=True)}

@@ -38,6 +38,7 @@ __all__ = [
     "entity_iri",
     "is_property",
     "named",
+    "natural",
     "property_entity",
     "property_id",
     "property_iri",
@@ -83,6 +84,7 @@ _DIRECT, _CLAIMS = "http://www.wikidata.org/prop/direct/", "http://www.wikidata.
 _WIKIDATA_ID = re.compile(r"[QPL][1-9][0-9]{0,15}(?:-[FS][1-9][0-9]{0,9})?", re.ASCII)
 _PROPERTY_ID = re.compile(r"P[1-9][0-9]{0,15}", re.ASCII)
 _IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\\ud800-\udfff]+")
+_DIGITS = re.compile(r"(\d+)")
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 Step = Literal["claim", "value", "qualifier"]
@@ -171,6 +173,12 @@ def property_id(iri: str) -> str:
 def is_property(identifier: str) -> bool:
     """Whether an id is that of one of Wikidata's properties."""
     return _PROPERTY_ID.fullmatch(identifier) is not None
+
+
+def natural(identifier: str) -> tuple[tuple[str, int], ...]:
+    """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
+    parts = _DIGITS.split(identifier)
+    return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))
 
 
 def property_entity(identifier: str) -> str:

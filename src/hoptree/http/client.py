@@ -24,7 +24,8 @@ MAX_BODY = 16 * 2**20
 class Http:
     """A server at a base URL, over keep-alive connections that are made when they are first needed.
 
-    `given_as` tells a person where the URL came from; `max_body` is how many bytes of a reply are read.
+    `given_as` tells a person where the URL came from; `max_body` is how many bytes of a reply are read. `elsewhere` is
+    what to do where a server cannot be reached that nobody here can start, such as Wikipedia's.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Http:
         timeout: float = 120.0,
         given_as: str = "its URL",
         max_body: int = MAX_BODY,
+        elsewhere: str = "",
     ) -> None:
         self.url = url.rstrip("/")
         self.shown = without_password(self.url)
@@ -46,6 +48,7 @@ class Http:
         self._timeout = timeout
         self._given_as = given_as
         self._max_body = max_body
+        self._elsewhere = elsewhere
         self._open: Carrier | None = None
 
     async def json(self, method: str, path: str, body: Any = None) -> Any:
@@ -84,15 +87,15 @@ class Http:
         except TimeoutError as error:
             raise EndpointError(
                 f"{self.shown} did not answer within {self._timeout:g} seconds.",
-                "Check that the server is running and not overloaded.",
+                self._elsewhere or "Check that the server is running and not overloaded.",
                 retryable=True,
             ) from error
         except Unreachable as error:
             raise EndpointError(
                 f"{self.shown} cannot be reached ({error}).",
-                f"Start the server, or correct {self._given_as}.",
+                self._elsewhere or f"Start the server, or correct {self._given_as}.",
                 retryable=True,
-                exit_code=2,
+                exit_code=1 if self._elsewhere else 2,
             ) from error
         except BrokenOff as error:
             raise EndpointError(

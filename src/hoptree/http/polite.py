@@ -8,14 +8,16 @@ import time
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from hoptree.errors import ModelError
 
-__all__ = ["Polite", "user_agent"]
+__all__ = ["Polite", "if_public", "user_agent"]
 
 T = TypeVar("T")
 
 _TIMES = 4
+_PUBLIC = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 
 
 def user_agent(contact: str) -> str:
@@ -26,6 +28,13 @@ def user_agent(contact: str) -> str:
         ours = "dev"
     told = " ".join(contact.encode("ascii", "replace").decode().split())
     return f"Hoptree/{ours} ({told or 'no contact given'}) Python/{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def if_public(url: str) -> str:
+    """What to do where Wikimedia's servers cannot be reached, which nobody here can start; "" for all others."""
+    host = urlsplit(url).hostname or ""
+    ours = not any(host == public or host.endswith(f".{public}") for public in _PUBLIC)
+    return "" if ours else "Is there a network? With one, try again later."
 
 
 class Polite:

@@ -11,9 +11,9 @@ from pathlib import Path
 from hoptree.errors import CacheError
 from hoptree.folders import cache_folder
 
-__all__ = ["Remembered", "beside_cache"]
+__all__ = ["KEPT_DAYS", "Remembered", "beside_cache"]
 
-_DAYS = 30.0
+KEPT_DAYS = 30.0
 """Wikidata and Wikipedia change; what they said a month ago most often still holds."""
 
 
@@ -26,7 +26,7 @@ def beside_cache(name: str) -> Path:
 class Remembered:
     """Replies by the server and the query they are of."""
 
-    def __init__(self, path: Path, *, days: float = _DAYS) -> None:
+    def __init__(self, path: Path, *, days: float = KEPT_DAYS) -> None:
         self._path, self._seconds = path, days * 86_400
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -169,8 +169,9 @@ class _Names:
         """
         candidates = self._all(doubted.text)
         safe: list[Candidate] = []
+        in_doubt = [one.name for one in candidates if self.robust and doubted.is_in_doubt(one.name)]
         if self.robust:
-            candidates = tuple(one for one in candidates if not doubted.is_in_doubt(one.name))
+            candidates = tuple(one for one in candidates if one.name not in in_doubt)
             safe = [one for one in candidates if len(candidates) <= _FEW or _is_bridge(one, latest)]
         kept = [one for one in candidates if one not in safe]
         dropped_by: dict[str, str] = {}
@@ -185,6 +186,8 @@ class _Names:
             "filtered",
             [one.name for one in candidates if one.name not in dropped_by],
             filters=self._filters,
+            in_doubt=in_doubt,
+            safe=[one.name for one in safe],
             candidates=[
                 [one.name, one.kind, one.origin, round(one.confidence, 4), dropped_by.get(one.name)]
                 for one in candidates
@@ -261,20 +264,20 @@ class _Search:
         if passages is None:
             return None
         if self._names.robust and not self._unread(passages) and chosen.dropped:
-            passages = await self._search(doubted, [one.name for one in chosen.dropped], sought) or passages
+            passages = await self._search(doubted, [one.name for one in chosen.dropped], sought, again=True) or passages
         await self._remember(passages, [one.name for one in chosen.kept if one.kind == "entity"])
         self._latest = passages
         return Help(show_context(self._ctx, passages, titles=self._titles, facts=self._facts()))
 
     async def _search(
-        self, doubted: _Doubted, names: Sequence[str], sought: Sequence[str]
+        self, doubted: _Doubted, names: Sequence[str], sought: Sequence[str], *, again: bool = False
     ) -> tuple[Passage, ...] | None:
         """What is found for names and what is sought of them; None where there is nothing to search with."""
         kept = list(names)
         if self._names.robust:
             names = [name for name in names if mentions(name, doubted.sentence)] or names
         query = sub_query(names, sought, limit=self._words)
-        self._ctx.decide("sub_query", query, sentence=doubted.sentence, kept=kept, sought=list(sought))
+        self._ctx.decide("sub_query", query, sentence=doubted.sentence, kept=kept, sought=list(sought), again=again)
         return await self._ctx.search(query, k=self._k) if query else None
 
     def _unread(self, passages: Sequence[Passage]) -> list[Passage]:
@@ -302,7 +305,12 @@ class _Search:
             return None
         fact = held.fact
         self._ctx.decide(
-            "skipped", True, sentence=sentence, fact=[fact.subject, fact.relation, fact.object], passage=fact.passage_id
+            "skipped",
+            True,
+            sentence=sentence,
+            fact=[fact.subject, fact.relation, fact.object],
+            confidence=round(fact.confidence, 4),
+            passage=fact.passage_id,
         )
         source = [passage for passage in self.read if passage.id == fact.passage_id]
         facts = self._memory.render(self._rendered, first=held)

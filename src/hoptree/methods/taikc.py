@@ -10,6 +10,7 @@ from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, in_order, together
 from hoptree.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
+from hoptree.steps.both import both_hold
 from hoptree.steps.choose import surest
 from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
@@ -74,8 +75,9 @@ async def taikc(
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers held against them, chains kept word for word, comparisons made in code, and of three last readings (of
-    what the question itself finds, of the best three of it, and of the chains with all that was cited) the surest one.
+    their answers held against them, chains kept word for word, comparisons made in code, what is asked of both of two
+    things checked of each alone, and of three last readings (of what the question itself finds, of the best three of
+    it, and of the chains with all that was cited) the surest one.
     With `continuation` off, it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
     """
     if source != "internal":
@@ -134,6 +136,8 @@ class _Careful:
 
     async def answer(self, *, parallel: bool) -> Answer:
         ctx, question = self._ctx, self._question
+        if self._read and (checked := await both_hold(ctx, question, self._search)):
+            return checked
         planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
         plan, own = await both(planning, self._read_own())
         attempts: tuple[Attempt, ...] = (self._look_up, self._recall) if self._read else (self._recall,)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra
+from hoptree.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
 from hoptree.models.model import Capability, Reply, Request
 
 if TYPE_CHECKING:  # importing these imports torch
@@ -48,8 +48,8 @@ class HFModel:
 
     It reads and writes in one sequence, or has an encoder that reads and a decoder that writes, as T5 and BART have.
     Loaded by the first call. Requests that come at the same time run as one batch, whose rows times the longest of
-    them stay within `max_batch_tokens`. Only the request's temperature decides how tokens are chosen; what a model's
-    makers recommend besides (top_p, penalties) does not.
+    them stay within `max_batch_tokens`. Only the request decides how tokens are chosen (temperature, top_k, top_p);
+    what a model's makers recommend does not.
 
     Of its inside it tells what a request's `signals` ask for; rows that ask run in one batch with rows that do not.
 
@@ -97,7 +97,7 @@ class HFModel:
             from hoptree.models.hf_weights import has_encoder
 
             inside = () if has_encoder(self._settings.source) else IN_ONE_SEQUENCE
-            self._capabilities = frozenset(("logprobs", "prefix", "n_samples", "entropy", *inside))
+            self._capabilities = frozenset(("logprobs", "prefix", "n_samples", "top_p", "top_k", "entropy", *inside))
         return self._capabilities
 
     @property
@@ -176,6 +176,7 @@ class _Engine:
         self._settings = settings
         self._users = 0
         self._ready: _Ready | None = None
+        self._failure: HoptreeError | None = None
         self._loading = threading.Lock()
         # One thread for all text: prompts and replies are made beside the event loop and beside the batch.
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="hoptree-hf")
@@ -201,8 +202,15 @@ class _Engine:
 
     def ready(self) -> _Ready:
         with self._loading:
+            if self._failure is not None:
+                raise self._failure
             if self._ready is None:
-                self._ready = self._load()
+                try:
+                    self._ready = self._load()
+                except HoptreeError as error:
+                    # Who waits for it as well need not wait for the same once more.
+                    self._failure = error if error.exit_code == InputError.exit_code else None
+                    raise
             return self._ready
 
     def _load(self) -> _Ready:
@@ -219,13 +227,14 @@ class _Engine:
         else:
             prompts = OneSequence(loaded.tokenizer, loaded.context)
             passes = DecoderOnly(loaded.model, chosen.device, ROWS)
+        known = int(loaded.model.get_input_embeddings().weight.shape[0])
         batcher = Batcher(
             passes,
             end_tokens=_end_tokens(loaded),
             max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
             max_rows=ROWS,
         )
-        return _Ready(loaded, Text(loaded.tokenizer, prompts), batcher)
+        return _Ready(loaded, Text(loaded.tokenizer, prompts, known), batcher)
 
 
 def _device(name: str) -> str:

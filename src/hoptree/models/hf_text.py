@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hoptree.errors import EndpointError
+from hoptree.errors import EndpointError, RequestTooLong
 from hoptree.models.batching import Logprobs, Row
 from hoptree.models.model import Attended, Choice, Message, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
@@ -106,6 +106,7 @@ def _templated(tokenizer: Any, messages: Sequence[Message]) -> str:
         raise EndpointError(
             f"The model's chat template refused the messages: {error}.",
             "Some models take no system message; choose another model.",
+            exit_code=2,
         ) from error
 
 
@@ -123,23 +124,25 @@ def _spelled(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, int]
 
 
 def _too_long(tokens: int, context: int) -> EndpointError:
-    return EndpointError(
+    return RequestTooLong(
         f"The prompt has {tokens} tokens and the model's context {context}.",
         "Read fewer passages (--set k=…), or choose a model with a longer context.",
     )
 
 
 class Text:
-    """A tokenizer, and the form in which its model takes `prompts`."""
+    """A tokenizer, and the form in which its model takes `prompts`; the model knows the tokens below `known`."""
 
-    def __init__(self, tokenizer: Any, prompts: Prompts) -> None:
+    def __init__(self, tokenizer: Any, prompts: Prompts, known: int) -> None:
         self._tokenizer = tokenizer
+        self._known = known
         self._prompts = prompts
         self._pieces: dict[int, str] = {}
 
     def rows(self, request: Request) -> list[Row]:
         """One row a sample, with seeds counted up from the request's."""
         opening = self._prompts.opening(request)
+        self._check(max((*opening.prompt, *opening.begin, *(opening.forced or ())), default=0))
         if opening.forced is not None:
             return [self._forced_row(request, opening, opening.forced)]
         most = max(1, min(request.max_tokens, opening.room))
@@ -150,6 +153,8 @@ class Text:
                 begin=opening.begin,
                 max_tokens=most,
                 temperature=request.temperature,
+                top_p=request.top_p,
+                top_k=request.top_k,
                 seed=request.seed + sample,
                 top=request.top_logprobs,
                 ends=ends,
@@ -157,6 +162,15 @@ class Text:
             )
             for sample in range(request.n)
         ]
+
+    def _check(self, highest: int) -> None:
+        if highest >= self._known:
+            said = self._tokenizer.decode([highest])
+            raise EndpointError(
+                f"The tokenizer writes token {highest} ('{said}') and the model knows {self._known} tokens.",
+                "They do not belong together: save the model with its own tokenizer, or leave this word out.",
+                exit_code=2,
+            )
 
     def _forced_row(self, request: Request, opening: Opening, forced: list[int]) -> Row:
         begin = len(opening.text) - len(request.prefix)

@@ -15,6 +15,7 @@ from typing import Any
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.models.batching import ATTENTION, register_attention
+from hoptree.models.batching.memory import is_memory
 from hoptree.models.catalogue import CATALOGUE, file_digest, located
 
 __all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "has_encoder", "load", "source_of", "weights_digest"]
@@ -143,6 +144,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
             raise ConfigError(
                 f"{source.name} has no chat template.", "Choose a model that was trained to follow instructions."
             )
+        _check_tokenizer(source.name, tokenizer, config.get_text_config(decoder=True))
         if source.file is None:
             options["use_safetensors"] = True  # the older form runs code when it is read
         options.update(config=config, dtype=getattr(torch, dtype))
@@ -152,6 +154,16 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
             model = _adapted(model, adapter, merge=dtype == "float32")
         model = model.to(device).eval()
     return Loaded(tokenizer, model, _context(model.config.get_text_config()))
+
+
+def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
+    """Words that were added behind those of the model may never be used; its ordinary ones are."""
+    known = getattr(config, "vocab_size", None)
+    if isinstance(known, int) and tokenizer.vocab_size > known:
+        raise ConfigError(
+            f"The tokenizer of {name} has {tokenizer.vocab_size} tokens and the model knows {known}.",
+            "They do not belong together: save the model again with its own tokenizer.",
+        )
 
 
 def _adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
@@ -238,6 +250,12 @@ def _loading(name: str) -> Iterator[None]:
     except ImportError as error:
         raise MissingExtra(f"{name} in transformers", "whitebox") from error
     except Exception as error:  # what a library of many formats raises cannot be listed
+        if is_memory(error):
+            raise EndpointError(
+                f"There is no memory for the weights of {name}.",
+                "Free some, or choose a smaller model, dtype or device: hf/NAME?dtype=bf16&device=cpu",
+                exit_code=2,
+            ) from error
         said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise EndpointError(
             f"transformers could not load {name}: {said}.",

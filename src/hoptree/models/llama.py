@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hoptree.errors import EndpointError, ModelError, UnusableReply
+from hoptree.errors import EndpointError, ModelError, RequestTooLong, UnusableReply
 from hoptree.models.model import Choice, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
@@ -37,7 +37,7 @@ def body_of(request: Request, seed: int) -> dict[str, Any]:
         "stream": True,
         "stream_options": {"include_usage": True},
         "return_progress": True,
-        **sampling(request.temperature),
+        **sampling(request.temperature, request.top_p, request.top_k),
     }
     if request.stop:
         body["stop"] = list(request.stop)
@@ -52,10 +52,15 @@ def body_of(request: Request, seed: int) -> dict[str, Any]:
     return body
 
 
-def sampling(temperature: float) -> dict[str, Any]:
-    """The request's temperature and nothing besides: llama.cpp, or a model's file, would cut the distribution off."""
+def sampling(temperature: float, top_p: float = 1.0, top_k: int = 0) -> dict[str, Any]:
+    """What the request says and nothing besides: llama.cpp, or a model's file, would cut the distribution off."""
     plain = {"temperature": temperature, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0}
-    return {**plain, "top_k": 1 if temperature == 0 else 0}
+    if temperature == 0:
+        return {**plain, "top_k": 1}
+    if top_p == 1 and not top_k:
+        return {**plain, "top_k": 0}
+    # In this order, as elsewhere: llama.cpp would cut off before the temperature counts.
+    return {**plain, "top_p": top_p, "top_k": top_k, "samplers": ["temperature", "top_k", "top_p"]}
 
 
 def assembled(chunks: Sequence[dict[str, Any]]) -> Completion:
@@ -95,7 +100,7 @@ def refusal(chunk: dict[str, Any]) -> ModelError:
         )
     status = told.get("code") if isinstance(told.get("code"), int) else None
     if told.get("type") == "exceed_context_size_error":
-        return EndpointError(
+        return RequestTooLong(
             f"The prompt has {told.get('n_prompt_tokens')} tokens and the model's context {told.get('n_ctx')}.",
             "Raise it (local/NAME?n_ctx=8192), or read fewer passages (--set k=…).",
             status=status,

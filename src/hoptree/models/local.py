@@ -103,7 +103,7 @@ class LocalModel:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return frozenset({"logprobs", "prefix", "n_samples", "json_schema"})
+        return frozenset({"logprobs", "prefix", "n_samples", "json_schema", "top_p", "top_k"})
 
     async def load(self) -> None:
         if self._engine is not None:

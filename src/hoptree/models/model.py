@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
+
+from hoptree.errors import ConfigError
 
 __all__ = [
     "Attended",
@@ -19,7 +22,17 @@ __all__ = [
     "TokenUsage",
 ]
 
-Capability = Literal["logprobs", "entropy", "attention", "hidden_states", "prefix", "n_samples", "json_schema"]
+Capability = Literal[
+    "logprobs",
+    "entropy",
+    "attention",
+    "hidden_states",
+    "prefix",
+    "n_samples",
+    "json_schema",
+    "top_p",
+    "top_k",
+]
 Signal = Literal["entropy", "attention", "hidden"]
 """What a model can tell of its inside; the capabilities of these are entropy, attention and hidden_states."""
 
@@ -37,6 +50,10 @@ class Request:
     `top_logprobs` asks for that many alternatives a token (0: no log-probabilities). `json_schema` is the schema
     as JSON text, so that a request stays hashable. `prefix` is the beginning of the reply, to be continued.
 
+    Where a temperature above 0 has tokens drawn, `top_k` leaves only that many of the likeliest (0: all), and `top_p`
+    of these the fewest that have this probability together, at that temperature. A model without the capability of
+    that name draws from all.
+
     `signals` asks for what goes on inside the model while it writes; models without the capability leave it out. With
     `max_tokens=0` such a model writes nothing and the reply's tokens are those of the prefix, with their signals.
     `attention_of` then names spans of characters of the prefix whose attention to all before them is asked for.
@@ -53,6 +70,22 @@ class Request:
     prefix: str = ""
     signals: frozenset[Signal] = frozenset()
     attention_of: tuple[tuple[int, int], ...] = ()
+    top_p: float = 1.0
+    top_k: int = 0
+
+    def __post_init__(self) -> None:
+        told = self.prefix or self.signals or self.attention_of
+        for good, cause, remedy in (
+            (0 <= self.temperature < math.inf, f"The temperature is {self.temperature}", "0 (greedy) or more"),
+            (0 < self.top_p <= 1, f"top_p is {self.top_p}", "above 0 and at most 1 (all tokens)"),
+            (self.top_k >= 0, f"top_k is {self.top_k}", "0 (all tokens) or more"),
+            (self.n >= 1, f"{self.n} replies are asked for", "1 or more"),
+            (self.top_logprobs >= 0, f"top_logprobs is {self.top_logprobs}", "0 (none) or more"),
+            # Without a token to write, only what is there already can be told of.
+            (self.max_tokens >= (0 if told else 1), f"max_tokens is {self.max_tokens}", "1 or more"),
+        ):
+            if not good:
+                raise ConfigError(f"{cause}.", f"Give {remedy}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -16,18 +17,19 @@ __all__ = ["OpenAIModel"]
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
-_OPTIONAL = ("temperature", "seed", "stop")
+_OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
+_PAGE = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
 class OpenAIModel:
     """A model at an OpenAI-compatible base URL, over one keep-alive client.
 
-    It adapts to endpoints that refuse a parameter (`max_tokens`, `temperature`, `seed`) by leaving it out from then
-    on; every other failure becomes a typed error.
+    It adapts to endpoints that refuse a parameter (`max_tokens`, `temperature`, `seed`, `top_p`) by leaving it out from
+    then on; every other failure becomes a typed error.
     """
 
-    capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema"})
+    capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "top_p"})
 
     def __init__(
         self, name: str, *, base_url: str = "", api_key: str = "", timeout: float = 120.0, slots: int = 100
@@ -75,6 +77,8 @@ class OpenAIModel:
             body["stop"] = list(request.stop)
         if request.n > 1:
             body["n"] = request.n
+        if request.top_p < 1:
+            body["top_p"] = request.top_p
         if request.top_logprobs:
             body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
         if request.json_schema:
@@ -87,6 +91,7 @@ class OpenAIModel:
         return body
 
     def _read(self, body: bytes) -> Reply:
+        data: Any = None
         try:
             data = json.loads(body)
             if "choices" not in data and (said := error_text(body)):
@@ -99,7 +104,7 @@ class OpenAIModel:
             usage = _read_usage(data.get("usage") or {}, choices)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
             raise UnusableReply(
-                f"{self._http.shown} answered with {kind_of_body(body)} instead of a chat completion.",
+                f"{self._http.shown} answered with {_kind(body, data, error)} instead of a chat completion.",
                 "Check that --base-url ends where /chat/completions begins (often /v1).",
             ) from error
         return Reply(choices, usage)
@@ -135,15 +140,33 @@ def _complained_of(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in (*_RENAMED, *_OPTIONAL) if f"'{name}'" in said and name in sent)[:1]
 
 
+class _NoReply(ValueError):
+    """What has the form of a completion, and is none: its one argument says what it is, in words."""
+
+
+def _kind(body: bytes, data: Any, error: Exception) -> str:
+    """What a body is that holds no completion, in words."""
+    if isinstance(error, _NoReply):
+        return str(error)
+    return kind_of_body(body) if data is None else "JSON of another kind"
+
+
 def _read_choice(data: dict[str, Any]) -> Choice:
-    message = data.get("message") or {}
+    message = data["message"]
     content = message.get("content")
     if isinstance(content, list):  # some servers send parts
-        content = "".join(str(part.get("text", "")) for part in content)
-    reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+        content = "".join(part.get("text", "") for part in content)
+    if not isinstance(content, str | None):
+        raise TypeError("content that is no text")
+    if content and _PAGE.match(content):
+        raise _NoReply("a web page")  # of some server on the way
+    told = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    reasoning = next((thought for thought in told if isinstance(thought, str) and thought), "")
     finish: Literal["stop", "length", "other"] = (
         data["finish_reason"] if data.get("finish_reason") in ("stop", "length") else "other"
     )
+    if not content and not reasoning and finish == "other":  # a model may say nothing, but then it stopped
+        raise _NoReply("an empty message")
     entries = (data.get("logprobs") or {}).get("content") or []
     tokens = tuple(
         Token(
@@ -153,7 +176,7 @@ def _read_choice(data: dict[str, Any]) -> Choice:
         )
         for entry in entries
     )
-    return read_choice(str(content or ""), reasoning=str(reasoning), finish=finish, tokens=tokens)
+    return read_choice(content or "", reasoning=reasoning, finish=finish, tokens=tokens)
 
 
 def _read_usage(usage: dict[str, Any], choices: tuple[Choice, ...]) -> TokenUsage:

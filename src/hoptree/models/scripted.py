@@ -87,7 +87,7 @@ class ScriptedModel:
             "hidden_states": any(rule.hidden is not None for rule in self.rules),
         }
         told = (capability for capability, there in inside.items() if there)
-        return frozenset(("logprobs", "n_samples", "json_schema", "prefix", *told))
+        return frozenset(("logprobs", "n_samples", "json_schema", "prefix", "top_p", "top_k", *told))
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         text = request.messages[-1].content

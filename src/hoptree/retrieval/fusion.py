@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 from hoptree.errors import ConfigError
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, lasting
 from hoptree.values import Passage
 
 __all__ = ["Fused", "normalised"]
@@ -57,6 +57,7 @@ class Fused:
         )
         self.identity = f"fused:{how}:{depth}:{c}:({parts})"
         self.remote = any(retriever.remote for retriever in retrievers)
+        self.lasts = min(map(lasting, retrievers))
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from hoptree.errors import ConfigError
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, lasting
 from hoptree.values import Passage
 
 __all__ = ["Distinct", "distinct"]
@@ -26,6 +26,7 @@ class Distinct:
         self.kind = retriever.kind
         self.identity = f"distinct:{threshold:g}:({retriever.identity})"
         self.remote = retriever.remote
+        self.lasts = lasting(retriever)
         self._retriever = retriever
         self._threshold = threshold
 

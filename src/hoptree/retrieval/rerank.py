@@ -18,7 +18,7 @@ from hoptree.retrieval.encoders import Encoder, open_encoder
 from hoptree.retrieval.encoders.encoder import weights_digest
 from hoptree.retrieval.extras import library
 from hoptree.retrieval.fusion import normalised
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, lasting
 from hoptree.retrieval.window import Window
 from hoptree.values import Passage
 
@@ -73,6 +73,7 @@ class Reranked:
         self._depth = depth
         self.identity = f"reranked:{depth}:{reranker.identity}:({retriever.identity})"
         self.remote = retriever.remote or reranker.remote
+        self.lasts = lasting(retriever)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from hoptree.values import Passage
 
-__all__ = ["Retriever"]
+__all__ = ["Changing", "Retriever", "lasting"]
 
 
 class Retriever(Protocol):
@@ -30,3 +31,15 @@ class Retriever(Protocol):
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]: ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Changing(Protocol):
+    """Something that others change without a word, such as Wikipedia: what it said counts for so many seconds."""
+
+    lasts: float
+
+
+def lasting(source: object) -> float:
+    """For how many seconds what a source said may be remembered; for ever, where its identity tells what it holds."""
+    return source.lasts if isinstance(source, Changing) else math.inf

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,7 +16,7 @@ from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.models.model import Loads, Model, Reply, Request, TokenUsage
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, lasting
 from hoptree.runtime.cache import PASSAGES, REPLY, Cache, Form, Store, default_cache_path
 from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
 from hoptree.runtime.limits import AdaptiveLimit
@@ -116,7 +117,7 @@ class Calls:
         if not graph.remote:
             said, seconds = await timed()
             return Call(said, False, seconds)
-        return await self._once(_digest(key), form, timed)
+        return await self._once(_digest([*key, *_period(graph)]), form, timed)
 
     async def _once(self, key: bytes, form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]) -> Call[T]:
         """What is under way or remembered under a key; else it is paid for, and remembered."""
@@ -261,6 +262,8 @@ def call_key(model: Model, request: Request) -> bytes:
     )
     if request.signals or request.attention_of:  # only then, so that older replies are still found
         settings += (sorted(request.signals), request.attention_of)
+    if request.top_p < 1 or request.top_k:
+        settings += (f"top_p={request.top_p}", f"top_k={request.top_k}")
     parts = [model.identity, repr(settings), request.json_schema, request.prefix]
     for message in request.messages:
         parts += (message.role, message.content)
@@ -270,7 +273,12 @@ def call_key(model: Model, request: Request) -> bytes:
 def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> bytes:
     """The digest of everything that determines what a search finds."""
     filters = [part for item in sorted((where or {}).items()) for part in item]
-    return _digest(["search", retriever.identity, query, str(k), *filters])
+    return _digest(["search", retriever.identity, query, str(k), *filters, *_period(retriever)])
+
+
+def _period(source: object) -> list[str]:
+    """The time in which what a source says now counts: it begins and ends for everything at once."""
+    return [] if (lasts := lasting(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
 
 
 def _digest(parts: Iterable[str]) -> bytes:

@@ -17,7 +17,7 @@ from hoptree.retrieval.retriever import Retriever
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.calls import Calls, OnRetry
 from hoptree.runtime.prompts import Filled
-from hoptree.runtime.trace import Event, Trace
+from hoptree.runtime.trace import Event, Trace, events_of
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
@@ -110,6 +110,8 @@ class Context:
         node: Node | None = None,
         top_logprobs: int = 0,
         temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
         seed: int = 0,
         n: int = 1,
         stop: tuple[str, ...] = (),
@@ -134,6 +136,8 @@ class Context:
             prefix,
             signals,
             attention_of,
+            top_p,
+            top_k,
         )
         issued = self.trace.now()
         call = await self._calls.generate(
@@ -283,7 +287,7 @@ class Context:
             confidence=answer.confidence,
             evidence=list(answer.support),
             **details,
-            **_node_record([event for event in self.trace.events if event.get("node") == node.id]),
+            **_node_record(events_of(self.trace.events, node.id)),
         )
 
     def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoptree.errors import HoptreeError, TraceError
 from hoptree.runtime.losses import losses
 from hoptree.runtime.trace import Event
+from hoptree.runtime.writing import Writing, read_writing
 from hoptree.values import Passage, Usage
 
 __all__ = ["Result", "TreeNode", "read_result"]
@@ -62,6 +63,7 @@ class Result:
 
     `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
     failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
+    `writing` tells how the text came about, of methods that look up what they doubt while they write.
     """
 
     question: str
@@ -80,6 +82,7 @@ class Result:
     error: str = ""
     error_message: str = ""
     failure: HoptreeError | None = None
+    writing: Writing | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -98,6 +101,8 @@ class Result:
             "stopped_by": self.stopped_by or None,
             "warnings": list(self.warnings),
         }
+        if self.writing:
+            data["writing"] = asdict(self.writing)
         if self.error:
             data["error"] = {"class": self.error, "message": self.error_message}
         return data
@@ -136,6 +141,7 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         error=final.get("error", ""),
         error_message=final.get("error_message", ""),
         failure=failure,
+        writing=read_writing(events),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.errors import TraceError
 
-__all__ = ["Event", "Listener", "Trace", "TraceFile", "read_events", "read_traces"]
+__all__ = ["Event", "Listener", "Trace", "TraceFile", "events_of", "read_events", "read_traces"]
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # These come with others that are written out at once; flushing each would cost more than the event itself.
@@ -48,6 +48,16 @@ class Trace:
         self.events.append(event)
         for listener in self._listeners:
             listener(event)
+
+
+def events_of(events: Sequence[Event], node: int) -> list[Event]:
+    """What was done for a node of the plan that counts now: one that came to nothing may have had the same number."""
+    whole = (place for place in range(len(events) - 1, -1, -1) if _is_whole_plan(events[place]))
+    return [event for event in events[next(whole, 0) :] if event.get("node") == node]
+
+
+def _is_whole_plan(event: Event) -> bool:
+    return event["event"] == "plan" and event.get("under") is None
 
 
 class TraceFile:

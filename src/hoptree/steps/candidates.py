@@ -59,7 +59,9 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     if not readable:
         entities = list(names_in(question, tagger))
     found = [Candidate(name) for name in entities] + [Candidate(name, "relation") for name in relations]
-    return _once_each(found)
+    once = _once_each(found)
+    ctx.decide("extracted", [[one.name, one.kind] for one in once])
+    return once
 
 
 def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from hoptree.runtime.context import Context
 from hoptree.tree import Node, Plan
 from hoptree.values import Answer
 
-__all__ = ["compare_branches", "compare_pairs", "compares"]
+__all__ = ["compare_branches", "compare_pairs", "compares", "decide_by"]
 
 
 def compares(question: str) -> bool:
@@ -31,7 +31,7 @@ def compare_branches(
     ends = {operand: _end_of(operand, plan, asked) for operand in comparison.operands}
     apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
     facts = {operand: answers[end.id].text for operand, end in ends.items() if end and answers[end.id].known}
-    return _decide(ctx, comparison, facts if apart else {}, (answers[node.id] for node in plan.nodes))
+    return decide_by(ctx, comparison, facts if apart else {}, (answers[node.id] for node in plan.nodes))
 
 
 def compare_pairs(
@@ -46,10 +46,10 @@ def compare_pairs(
         named = [operand for operand in comparison.operands if _names(asked, operand)]
         if len(named) == 1 and answer.known:
             facts[named[0]] = answer.text
-    return _decide(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
+    return decide_by(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
 
-def _decide(
+def decide_by(
     ctx: Context,
     comparison: Comparison,
     facts: Mapping[str, str],
@@ -57,6 +57,7 @@ def _decide(
     *,
     node: Node | None = None,
 ) -> Answer | None:
+    """The answer that facts about the things compared give, resting on what `answers` rest on."""
     found = conclude(comparison, facts)
     why = found.why if found else ""
     ctx.decide("compared", found is not None, node=node, kind_of=comparison.kind, facts=dict(facts), why=why)

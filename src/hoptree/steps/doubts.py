@@ -23,7 +23,7 @@ from hoptree.uncertainty import (
 from hoptree.uncertainty.outside import disagreement
 from hoptree.uncertainty.scores import probability
 
-__all__ = ["Disagreeing", "Improbable", "Unsure"]
+__all__ = ["Disagreeing", "Improbable", "Unsure", "told_tokens"]
 
 _SAMPLES = 5
 
@@ -97,13 +97,14 @@ class Improbable:
         return True
 
     def _record(self, sentence: Draft, doubted: bool, *, rewritten: bool) -> None:
-        places = token_spans(sentence.text, [token.text for token in sentence.tokens])
-        tokens = [
-            [token.text, _rounded(probability(token))]
-            for token, place in zip(sentence.tokens, places, strict=True)
-            if place
-        ]
-        self.ctx.decide("sentence", doubted, text=sentence.text, tokens=tokens, theta=self.theta, rewritten=rewritten)
+        self.ctx.decide(
+            "sentence",
+            doubted,
+            text=sentence.text,
+            tokens=told_tokens(sentence),
+            theta=self.theta,
+            rewritten=rewritten,
+        )
 
 
 class Disagreeing:
@@ -152,6 +153,14 @@ class Disagreeing:
             for (first, last), carries in zip(spans, self._tagger.content(text, spans), strict=True)
             if carries and 2 * sum(text[first:last].casefold() in bag for bag in bags) < len(bags)
         )
+
+
+def told_tokens(draft: Draft) -> list[list[str | float | None]]:
+    """The tokens of a draft that wrote something visible, each with its probability, as they are recorded."""
+    places = token_spans(draft.text, [token.text for token in draft.tokens])
+    return [
+        [token.text, _rounded(probability(token))] for token, place in zip(draft.tokens, places, strict=True) if place
+    ]
 
 
 def _rounded(value: float | None) -> float | None:

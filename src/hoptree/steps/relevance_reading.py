@@ -49,24 +49,31 @@ _HEADED = re.compile(
     rf"(?P<heading>(?:relevant|\bunrelated)\b[^\d\[\]:]{{0,40}}:[\s*_]*)(?P<list>{_LIST})(?=\s*(?:[.,]|\Z))",
     re.IGNORECASE,
 )
+_HEADS_RELEVANT = re.compile(
+    r"\W{0,6}(?:(?:all|and|most|more|only|the|directly|highly|very)\s+){0,3}relevant\b"
+    r"(?![^\[\]:]{0,40}\b(?:no|not|none|nothing|neither)\b)[^\[\]:]{0,40}:",
+    re.IGNORECASE,
+)
 _JUDGES = re.compile(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
     """The passages, numbered from 1, that a reply calls relevant: "No" names none, and so does a list of others.
 
-    A range ("[1] to [3]", "1-3") names all that lie in it, as far as they were shown.
+    That one goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names all that lie in it,
+    as far as they were shown.
     """
     text = text[:MAX_REPLY].strip()
     if _NONE.match(text):
         return ()
     found: dict[int, None] = {}
     lines = [text] if _BARE.fullmatch(text) else _LINE_END.split(text)
+    of_others = False
     for line in lines:
-        named, others_follow = _named(_with_brackets(line, alone=len(lines) == 1), count)
+        if of_others and not _HEADS_RELEVANT.match(line):
+            continue
+        named, of_others = _named(_with_brackets(line, alone=len(lines) == 1), count)
         found |= dict.fromkeys(named)
-        if others_follow:
-            break
     return tuple(number for number in found if 0 < number <= count)
 
 

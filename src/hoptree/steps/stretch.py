@@ -85,6 +85,8 @@ class _Asked:
     context: str
     n: int = 1
     temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
     seed: int = 0
     top_logprobs: int = 0
     signals: frozenset[Signal] = frozenset()
@@ -116,14 +118,25 @@ class Pen:
 
     async def sample(self, text: str, count: int, *, step: str, max_tokens: int, context: str = "") -> tuple[str, ...]:
         """The next words, chosen by chance several times."""
-        replies = await self._draw(text, count, step=step, max_tokens=max_tokens, context=context)
+        replies = await self._draw(text, count, _Asked(step, max_tokens, context))
         return tuple(_read(choice, self._shown(text), 0).text for reply in replies for choice in reply.choices)
 
     async def states(
-        self, text: str, count: int, *, step: str, max_tokens: int, context: str = ""
+        self,
+        text: str,
+        count: int,
+        *,
+        step: str,
+        max_tokens: int,
+        context: str = "",
+        top_p: float = 1.0,
+        top_k: int = 0,
     ) -> tuple[tuple[str, tuple[float, ...]], ...]:
         """Samples that say something, each with the state of the model behind its last token, where it tells."""
-        replies = await self._draw(text, count, step=step, max_tokens=max_tokens, context=context, hidden=True)
+        can = self._ctx.model_for("answer").capabilities
+        signals: frozenset[Signal] = frozenset(("hidden",) if "hidden_states" in can else ())
+        asked = _Asked(step, max_tokens, context, top_p=top_p, top_k=top_k, signals=signals)
+        replies = await self._draw(text, count, asked)
         choices = (choice for reply in replies for choice in reply.choices)
         return tuple(
             (_read(choice, self._shown(text), 0).text, choice.hidden) for choice in choices if choice.text.strip()
@@ -138,13 +151,9 @@ class Pen:
         )
         return reply.choices[0].attended
 
-    async def _draw(
-        self, text: str, count: int, *, step: str, max_tokens: int, context: str, hidden: bool = False
-    ) -> list[Reply]:
-        can = self._ctx.model_for("answer").capabilities
-        signals: frozenset[Signal] = frozenset(("hidden",) if hidden and "hidden_states" in can else ())
-        asked = _Asked(step, max_tokens, context, temperature=1.0, signals=signals)
-        if "n_samples" in can:
+    async def _draw(self, text: str, count: int, asked: _Asked) -> list[Reply]:
+        asked = replace(asked, temperature=1.0)
+        if "n_samples" in self._ctx.model_for("answer").capabilities:
             return [await self._ask(text, replace(asked, n=count))]
         return await together(self._ask(text, replace(asked, seed=seed)) for seed in range(count))
 
@@ -159,6 +168,8 @@ class Pen:
             signals=asked.signals,
             n=asked.n,
             temperature=asked.temperature,
+            top_p=asked.top_p,
+            top_k=asked.top_k,
             seed=asked.seed,
             part=True,
         )

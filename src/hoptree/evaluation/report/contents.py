@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from hoptree.evaluation.report.boundary import boundary_tables
 from hoptree.evaluation.report.corrections import correction_tables, tables_by_data
+from hoptree.evaluation.report.draws import draws_table
 from hoptree.evaluation.report.errors import errors_table
 from hoptree.evaluation.report.judges import judges_table
+from hoptree.evaluation.report.lookup_tables import lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import COSTS, LISTS, SCORES, best_of, marked, mean_cost, mean_score
 from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.runs import DataGroup, Run
@@ -54,8 +56,8 @@ def group_tables(group: DataGroup) -> list[Table]:
         members = groups_by(group, part)
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
-    tables += [*module_tables(group), *correction_tables(group)]
-    return [*tables, *filter(None, (errors_table(group), judges_table(group), _failures(group)))]
+    tables += [*module_tables(group), *correction_tables(group), *lookup_tables(group)]
+    return [*tables, *filter(None, (draws_table(group), errors_table(group), judges_table(group), _failures(group)))]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
@@ -116,7 +118,10 @@ def _failures(group: DataGroup) -> Table | None:
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
     """The tables of what was run on every one of several data sets."""
     overall = overall_table(groups)
-    return [overall, *tables_by_data(groups, runs_on_all(groups))] if overall else []
+    if overall is None:
+        return []
+    everywhere = runs_on_all(groups)
+    return [overall, *tables_by_data(groups, everywhere), *filter(None, (searches_by_data(groups, everywhere),))]
 
 
 def overall_table(groups: Sequence[DataGroup]) -> Table | None:

@@ -12,6 +12,7 @@ from hoptree.evaluation.report.gold import GoldFound, covered, gold_found
 from hoptree.evaluation.report.hypotheses import STAGES, HypothesisTree, Spent, corrects, trees_of
 from hoptree.evaluation.report.measures import mean_figure, mean_score
 from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.evaluation.report.stopped import stopped_note
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
 __all__ = ["correction_tables", "coverage", "tables_by_data"]
@@ -74,12 +75,13 @@ def _trees(group: DataGroup, runs: Sequence[Run], known: Trees) -> Table | None:
             mean_figure([len(tree.nodes) for tree in trees], 1),
             mean_figure([sum(node.attempts for node in tree.nodes) for tree in trees], 1),
             mean_figure([sum(node.clues for node in tree.nodes) for tree in trees], 1),
-            *(Number(100 * verdicts[name] / nodes) for name in _VERDICTS),
+            *(Number(100 * verdicts[name] / nodes) if nodes else None for name in _VERDICTS),
         )
         rows.append(TableRow(run.named, run.id, cells))
     shares = tuple(f"{name.capitalize()}, %" for name in _VERDICTS)
     columns = ("Trees", "Updates a tree", "Trees updated, %", "Most updates", "Nodes", "Validations", "Clues", *shares)
-    return Table(f"{group.name}: verdicts and updates", columns, tuple(rows), (_TREES_NOTE,)) if rows else None
+    notes = (_TREES_NOTE, *stopped_note(runs))
+    return Table(f"{group.name}: verdicts and updates", columns, tuple(rows), notes) if rows else None
 
 
 def _stages(group: DataGroup, runs: Sequence[Run], known: Trees) -> Table:
@@ -125,7 +127,8 @@ def _gold(group: DataGroup, runs: Sequence[Run], known: Trees) -> Table | None:
         )
         rows.append(TableRow(run.named, run.id, cells))
     columns = ("Gold recall", "in text", "in facts", "EM", "Hits@1", "Hits@1, all gold found", "Hits@1, not all")
-    return Table(f"{group.name}: gold found and answers", columns, tuple(rows), (_GOLD_NOTE,)) if rows else None
+    notes = (_GOLD_NOTE, *stopped_note(runs))
+    return Table(f"{group.name}: gold found and answers", columns, tuple(rows), notes) if rows else None
 
 
 def _recalls(run: Run, found: Sequence[GoldFound]) -> tuple[Number, ...]:

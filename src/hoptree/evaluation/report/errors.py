@@ -12,6 +12,7 @@ from hoptree.evaluation.report.gold import answer_shown, gold_found, named, plai
 from hoptree.evaluation.report.hypotheses import HypothesisTree, corrects, trees_of
 from hoptree.evaluation.report.measures import scores_of
 from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.evaluation.report.stopped import stopped_note
 from hoptree.evaluation.report.tables import Number, Table, TableRow
 from hoptree.evaluation.run_folder import Row
 
@@ -105,12 +106,14 @@ def _unlike(answers: Sequence[str]) -> bool:
 
 def errors_table(group: DataGroup) -> Table | None:
     """One row a run that validates hypotheses and has wrong answers."""
-    rows = []
+    rows, runs = [], []
     for run in group.runs:
         found = errors_of(run)
         wrong = sum(map(len, found.values()))
         if wrong:
             shares = [Number(100 * len(ids) / wrong, after=f"({len(ids):,})") for ids in found.values()]
             rows.append(TableRow(run.named, run.id, (Number(wrong, digits=0), *shares)))
+            runs.append(run)
     columns = ("No exact match", *(f"{name.capitalize()}, %" for name in CLASSES))
-    return Table(f"{group.name}: what went wrong, guessed", columns, tuple(rows), _NOTES) if rows else None
+    notes = (*_NOTES, *stopped_note(runs))
+    return Table(f"{group.name}: what went wrong, guessed", columns, tuple(rows), notes) if rows else None

@@ -22,12 +22,12 @@ __all__ = ["STAGES", "Checked", "HypothesisTree", "Spent", "corrects", "trees_of
 _STAGE_OF = {
     **dict.fromkeys(("build", "expand", "direct"), "build"),
     **dict.fromkeys(("mentions", "entities", "relations"), "linking"),
-    **dict.fromkeys(("validate", "reason", "weigh"), "validation"),
-    **dict.fromkeys(("final", "read"), "final"),
+    **dict.fromkeys(("validate", "reason"), "validation"),
+    "final": "final",
     "clue": "clue",
     "rebuild": "rebuild",
 }
-_OTHER, _LOOKED_UP = "other", "retrieval"
+_CONCLUDES, _OTHER, _LOOKED_UP = "final", "other", "retrieval"
 STAGES = ("build", "linking", _LOOKED_UP, "validation", "clue", "rebuild", "final", _OTHER)
 """In the order they come in; retrieval asks no model, and what a method does beyond the paper is other."""
 _OF_SOURCES = frozenset({"retrieve", "facts", "entities"})
@@ -77,7 +77,8 @@ class HypothesisTree:
 
     `planned` are the questions and hypotheses of all nodes below the question itself, also of those that were replaced;
     a question that failed before it had a tree has none. `passages` and `facts` are what hypotheses were held against,
-    and what was found for the question itself. `updates` are rebuilt sub-trees.
+    and what was found for the question itself. `updates` are rebuilt sub-trees. `begun` says that something was to be
+    validated, whether or not a budget ended that before there was any verdict.
     """
 
     nodes: tuple[Checked, ...]
@@ -86,6 +87,7 @@ class HypothesisTree:
     facts: tuple[str, ...]
     updates: int
     stages: Mapping[str, Spent] = field(default_factory=dict)
+    begun: bool = False
 
 
 def trees_of(run: Run) -> dict[str, HypothesisTree]:
@@ -100,8 +102,8 @@ def trees_of(run: Run) -> dict[str, HypothesisTree]:
 
 
 def corrects(trees: Mapping[str, HypothesisTree]) -> bool:
-    """Whether hypotheses were held against anything; without self-correction none is."""
-    return any(tree.nodes for tree in trees.values())
+    """Whether hypotheses were held against anything, or were about to be; without self-correction none is."""
+    return any(tree.nodes or tree.begun for tree in trees.values())
 
 
 @lru_cache(64)
@@ -165,6 +167,7 @@ def _tree(events: Sequence[dict[str, Any]], shelf: dict[PassageWords, PassageWor
         tuple(dict.fromkeys(_facts(events, ended))),
         counted if type(counted) is int else sum(node.rebuilt for node in nodes),
         _stages(events),
+        any(event["event"] == "node" and event["id"] != 0 for event in events),
     )
 
 
@@ -257,12 +260,17 @@ def _facts(events: Iterable[Mapping[str, Any]], ended: Mapping[int, Mapping[str,
             yield from map(str, event["facts"])
 
 
-def _stages(events: Iterable[Mapping[str, Any]]) -> dict[str, Spent]:
-    """What each stage took; every call is in one of them."""
+def _stages(events: Sequence[Mapping[str, Any]]) -> dict[str, Spent]:
+    """What each stage took; every call is in one of them.
+
+    The last conclusion is that of the question; those before it are drawn for nodes, which the paper does not do.
+    """
     found: dict[str, Spent] = {}
-    for event in events:
-        if event["event"] == "llm":
-            stage = _STAGE_OF.get(event["step"], _OTHER)
+    steps = {place: event["step"] for place, event in enumerate(events) if event["event"] == "llm"}
+    last = max((place for place, step in steps.items() if step == _CONCLUDES), default=None)
+    for place, event in enumerate(events):
+        if place in steps:
+            stage = _OTHER if steps[place] == _CONCLUDES and place != last else _STAGE_OF.get(steps[place], _OTHER)
             spent = Spent(1, int(event["prompt_tokens"] + event["completion_tokens"]), 0, float(event["seconds"]))
         elif event["event"] in _OF_SOURCES:
             stage, spent = _LOOKED_UP, Spent(0, 0, 1, float(event["seconds"]))

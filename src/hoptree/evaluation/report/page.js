@@ -178,11 +178,16 @@
     for (const warning of trace.warnings || []) box.append(make("p", { kind: "note", text: `Note: ${warning}` }));
     const gold = new Set(question.gold);
     if (trace.tree) box.append(tree(trace.tree, trace, gold));
+    const drawn = new Set();
+    if (trace.writing) {
+      const found = (place) => { drawn.add(place); return came(trace.searches[place], [one.answer], gold); };
+      box.append(drawWriting(trace.writing, { make, found }));
+    }
     if (trace.chains) {
       box.append(make("p", { kind: "sort", text: "Chains" }));
       box.append(make("ol", {}, ...trace.chains.map((chain) => make("li", { text: chain }))));
     }
-    const loose = (trace.searches || []).filter((search) => !trace.tree || search.node === null);
+    const loose = (trace.searches || []).filter((search, place) => !drawn.has(place) && (!trace.tree || search.node === null));
     for (const search of loose) box.append(searched(search, [one.answer], gold));
     return box;
   }
@@ -285,7 +290,12 @@
   }
 
   function searched(search, answers, gold, judged = {}) {
-    const summary = make("summary", { text: `searched “${search.query}”: ${several(search.found.length, "passage")}` });
+    return came(search, answers, gold, judged, `searched “${search.query}”: ${several(search.found.length, "passage")}`);
+  }
+
+  function came(search, answers, gold, judged = {}, words = "") {
+    const titles = search.found.map((place) => data.passages[place][1] || data.passages[place][0]).join(", ");
+    const summary = make("summary", { text: words || (titles ? `found ${titles}` : "found nothing") });
     return make("details", {}, summary,
       ...search.found.map((place) => passage(data.passages[place], answers, gold, verdict(judged, data.passages[place][0]), false)));
   }

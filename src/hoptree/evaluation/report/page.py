@@ -53,7 +53,7 @@ def make_page(groups: Sequence[DataGroup], room: Room | None = None) -> str:
         for place, group in enumerate(groups)
         for number, run in enumerate(group.runs)
     }
-    style, script = _part("page.css"), _part("page.js")
+    style, script = _part("page.css"), _part("doubts.js") + _part("page.js")
     sections = _sections(groups, traces)
     links = [*((f"part{number}", title) for number, (title, _) in enumerate(sections)), ("questions", "Questions")]
     return Template(_part("page.html")).substitute(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from hoptree.evaluation.report.alike import all_but, shared_name
+from hoptree.evaluation.report.draws import DRAW
 from hoptree.evaluation.report.figures import Figure
 from hoptree.evaluation.report.measures import SCORES, mean_score
 from hoptree.evaluation.report.plots import Dot, swept
@@ -28,14 +29,14 @@ class Sweep:
 
 
 def sweeps_of(group: DataGroup) -> dict[str, list[Sweep]]:
-    """By option: those that have numbers for values, and two or more of them."""
-    options = dict.fromkeys(name for run in group.runs for name in _numbers(run))
+    """By option: those that have numbers for values, and two or more of them; a draw is no quantity."""
+    options = dict.fromkeys(name for run in group.runs for name in _numbers(run) if name != DRAW)
     found: dict[str, list[Sweep]] = {}
     for option in options:
         alike: dict[str, dict[float, Run]] = {}
         for run in group.runs:
             if (value := _numbers(run).get(option)) is not None:
-                alike.setdefault(_all_but(run, option), {}).setdefault(value, run)
+                alike.setdefault(all_but(run, option), {}).setdefault(value, run)
         lines = [tuple(sorted(some.items(), key=lambda one: one[0])) for some in alike.values() if len(some) > 1]
         if lines:
             found[option] = [Sweep(name, line) for name, line in zip(_names(lines), lines, strict=True)]
@@ -48,15 +49,8 @@ def _numbers(run: Run) -> dict[str, float]:
     return {str(name): value for name, value in said if type(value) in (int, float) and math.isfinite(value)}
 
 
-def _all_but(run: Run, option: str) -> str:
-    """All that a run rests on but one option."""
-    rests_on = run.about["rests_on"]
-    others = {name: value for name, value in rests_on["options"].items() if name != option}
-    return json.dumps({**rests_on, "options": others}, sort_keys=True)
-
-
 def _names(lines: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
-    """What the names of all runs of a line share ("k 1, GPT" and "k 3, GPT"), if that tells the lines apart."""
+    """What the names of all runs of a line share, if that tells the lines apart."""
     methods = [str(line[0][1].about["rests_on"].get("method", "")) for line in lines]
     if len(lines) == 1:
         return methods
@@ -70,8 +64,7 @@ def _names(lines: Sequence[Sequence[tuple[float, Run]]]) -> list[str]:
 
 
 def _common(line: Sequence[tuple[float, Run]]) -> str:
-    first, *others = [run.label.split(", ") for _, run in line]
-    return ", ".join(part for part in first if all(part in other for other in others))
+    return shared_name([run for _, run in line])
 
 
 def _model(line: Sequence[tuple[float, Run]]) -> str:

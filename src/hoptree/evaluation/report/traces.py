@@ -1,4 +1,4 @@
-"""What a page shows of a question's trace: its tree, what was searched and found, chains and warnings."""
+"""What a page shows of a question's trace: its tree or text, what was searched and found, chains and warnings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hoptree.evaluation.report.doubts import shown_writing
 from hoptree.evaluation.report.runs import Run
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.runtime.result import TreeNode, read_result
@@ -34,6 +35,7 @@ class Shown:
     searches: list[tuple[str, int | None, list[PassageText]]]
     chains: list[str]
     warnings: list[str]
+    writing: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -99,6 +101,7 @@ def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Sh
         searches=searches,
         chains=[cut(chain) for chain in result.chains],
         warnings=[cut(warning) for warning in result.warnings],
+        writing=shown_writing(result.writing) if result.writing else {},
     )
 
 

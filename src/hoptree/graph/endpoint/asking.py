@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from hoptree.errors import EndpointError, UnusableReply
@@ -10,13 +12,28 @@ from hoptree.graph.endpoint.remembered import Remembered
 from hoptree.graph.endpoint.results import Results, read_results
 from hoptree.graph.errors import QueryTooLong
 from hoptree.http import Http
-from hoptree.http.polite import Polite, user_agent
+from hoptree.http.polite import Polite, if_public, user_agent
 
-__all__ = ["Asking"]
+__all__ = ["Allowance", "Asking"]
 
 _MAX_BODY = 32 * 2**20
 _TAIL = 2**16
 _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/sparql-results+json"}
+
+
+@dataclass(slots=True)
+class Allowance:
+    """Seconds that the requests of one look-up may take, all of them together.
+
+    Waiting for one's turn, or until a busy server may be asked again, is not counted: the endpoint's `patience` is.
+    """
+
+    seconds: float
+    spent: float = 0.0
+
+    @property
+    def left(self) -> float:
+        return max(self.seconds - self.spent, 0.0)
 
 
 class Asking:
@@ -33,29 +50,36 @@ class Asking:
         patience: float = 60.0,
     ) -> None:
         self._http = Http(
-            url, headers={"User-Agent": user_agent(contact)}, given_as="the URL of the graph", max_body=_MAX_BODY
+            url,
+            headers={"User-Agent": user_agent(contact)},
+            given_as="the URL of the graph",
+            max_body=_MAX_BODY,
+            elsewhere=if_public(url),
         )
         self.shown = self._http.shown
         self._remembered = remembered
         self._polite = Polite(a_second=a_second, at_once=at_once, patience=patience)
         self.sent = 0
 
-    async def ask(self, query: str, seconds: float, most: int) -> Results:
-        """The first `most` rows of a query's result; `seconds` bound each request, not the waiting between them."""
+    async def ask(self, query: str, allowed: Allowance, most: int) -> Results:
+        """The first `most` rows of a query's result, asked for in the time that is left."""
         body = self._remembered.get(self._http.url, query) if self._remembered else None
         if body is None:
-            body = await self._polite.send(lambda: self._once(query, seconds))
+            body = await self._polite.send(lambda: self._once(query, allowed))
             results = read_results(self._http.parse(body), self.shown, most)
             if self._remembered:
                 self._remembered.put(self._http.url, query, body)
             return results
         return read_results(self._http.parse(body), self.shown, most)
 
-    async def _once(self, query: str, seconds: float) -> bytes:
-        self.sent += 1
+    async def _once(self, query: str, allowed: Allowance) -> bytes:
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
+        seconds, began = allowed.seconds, time.monotonic()
+        if not allowed.left:
+            raise self._too_long(seconds)
+        self.sent += 1
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(allowed.left):
                 status, headers, body = await self._http.send("POST", "", content=form, headers=_HEADERS)
         except TimeoutError as error:
             raise self._too_long(seconds) from error
@@ -63,6 +87,8 @@ class Asking:
             raise EndpointError(
                 f"{self.shown} sent more than {_MAX_BODY / 2**20:.0f} MB.", "Ask for fewer rows."
             ) from error
+        finally:
+            allowed.spent += time.monotonic() - began
         timed_out = b"TimeoutException" in body[-_TAIL:]  # Wikidata's: in the error, or behind half of the results
         if status == 504 or (timed_out and status >= 400):
             raise self._too_long(seconds)

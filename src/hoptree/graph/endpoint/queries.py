@@ -23,7 +23,17 @@ from hoptree.graph.vocabulary import (
     step_iri,
 )
 
-__all__ = ["Dialect", "count_query", "entities_query", "facts_query", "iri", "literal", "names_query", "property_query"]
+__all__ = [
+    "Dialect",
+    "count_query",
+    "entities_query",
+    "facts_query",
+    "iri",
+    "is_iri",
+    "literal",
+    "names_query",
+    "property_query",
+]
 
 Dialect = Literal["wikidata", "rdf"]
 _LANGUAGE = re.compile(r"[A-Za-z]{1,8}(?:-[A-Za-z0-9]{1,8})*", re.ASCII)
@@ -34,9 +44,14 @@ _DIRECT = "http://www.wikidata.org/prop/direct/P"
 _CLAIMS = "http://www.wikidata.org/prop/"
 
 
+def is_iri(value: str) -> bool:
+    """Whether a query can speak of it: endpoints give out IRIs that are none."""
+    return _SAFE_IRI.fullmatch(value) is not None
+
+
 def iri(value: str) -> str:
     """An IRI in angle brackets; what could end them is refused, not escaped."""
-    if _SAFE_IRI.fullmatch(value) is None:
+    if not is_iri(value):
         raise GraphError(f"'{value[:200]}' is no IRI.", "IRIs have no spaces, quotes, brackets or backslashes.")
     return f"<{value}>"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoptree.http.remembered import Remembered, beside_cache
+from hoptree.http.remembered import KEPT_DAYS, Remembered, beside_cache
 
-__all__ = ["Remembered", "default_path"]
+__all__ = ["KEPT_DAYS", "Remembered", "default_path"]
 
 
 def default_path() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,7 +13,7 @@ from hoptree.graph.linking.matching import Asked
 from hoptree.graph.linking.words import FUNCTION_WORDS, Word, name_words, question_words
 from hoptree.graph.oxigraph import node_of
 from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.vocabulary import entity_iri
+from hoptree.graph.vocabulary import entity_iri, natural
 
 __all__ = ["SECONDS", "IndexedCandidates"]
 
@@ -30,7 +29,6 @@ _DEGREES = 50
 _NAMESAKES, _NAMESAKE = 200, 0.85
 """Entities of one name whose facts are counted, and what each of them counts beside the one before."""
 _PROPERTIES = 5_000
-_DIGITS = re.compile(r"(\d+)")
 
 
 class IndexedCandidates:
@@ -102,10 +100,10 @@ class IndexedCandidates:
         for score, name in sorted(by_name, reverse=True)[:limit]:
             some = by_name[score, name]
             if len(some) > 1:
-                some = sorted(some, key=_natural)[: max(_NAMESAKES, limit)]
+                some = sorted(some, key=natural)[: max(_NAMESAKES, limit)]
                 some.sort(key=self._facts, reverse=True)
             ranked += [(score * _NAMESAKE**place, one) for place, one in enumerate(some[:limit])]
-        ranked.sort(key=lambda row: (-row[0], _natural(row[1])))
+        ranked.sort(key=lambda row: (-row[0], natural(row[1])))
         for score, identifier in ranked[:limit]:
             entity = self._graph.names.entity(node_of(entity_iri(identifier)))
             if entity is not None:
@@ -130,9 +128,3 @@ def _spans(words: Sequence[Word], whole: bool) -> Iterable[tuple[str, ...]]:
         texts = [word.text for word in row]
         found |= dict.fromkeys((tuple(texts), (*texts[:-1], row[-1].base)))
     return found
-
-
-def _natural(identifier: str) -> tuple[tuple[str, int], ...]:
-    """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
-    parts = _DIGITS.split(identifier)
-    return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))

@@ -15,7 +15,7 @@ from hoptree.graph.reading.rdf import read_ntriples
 from hoptree.graph.reading.tables import read_jsonl, read_tsv
 from hoptree.graph.reading.turtle import read_turtle
 
-__all__ = ["Form", "form_of", "read_triples"]
+__all__ = ["Form", "form_of", "read_triples", "scope_of"]
 
 Form = Literal["nt", "nq", "ttl", "tsv", "jsonl"]
 _ENDINGS: dict[str, Form] = {
@@ -47,12 +47,22 @@ def form_of(path: Path, said: str = "") -> Form:
     return _ENDINGS[endings[-1]]
 
 
-def read_triples(path: Path, form: Form, broken: Broken, on_bytes: OnBytes | None = None) -> Iterator[Triple]:
-    """The triples of a file, in constant memory."""
+def scope_of(path: Path, source: str) -> str:
+    """What tells the blank nodes of a file from those of all others: a name in it means nothing outside of it."""
+    return f"{source}\n{path.resolve()}"
+
+
+def read_triples(
+    path: Path, form: Form, broken: Broken, on_bytes: OnBytes | None = None, *, source: str = ""
+) -> Iterator[Triple]:
+    """The triples of a file of a source, in constant memory."""
+    scope = scope_of(path, source)
     with open_unpacked(path, on_bytes) as stream:
         lines: Iterable[Line] = read_lines(stream, path.name, broken)
         if form in ("nt", "nq"):
-            yield from read_ntriples(lines, path.name, broken, quads=form == "nq")
+            yield from read_ntriples(lines, path.name, broken, quads=form == "nq", scope=scope)
+        elif form == "ttl":
+            yield from read_turtle(lines, path.name, broken, scope=scope)
         else:
-            reader = {"ttl": read_turtle, "tsv": read_tsv, "jsonl": read_jsonl}[form]
+            reader = {"tsv": read_tsv, "jsonl": read_jsonl}[form]
             yield from reader(lines, path.name, broken)

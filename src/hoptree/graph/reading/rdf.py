@@ -18,22 +18,28 @@ _LINES = 1_000
 _WHERE = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECASE)
 
 
-def read_ntriples(lines: Iterable[Line], name: str, broken: Broken, *, quads: bool = False) -> Iterator[Triple]:
-    """The triples of the lines; the graph that a quad names is left out."""
-    form = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES
+def read_ntriples(
+    lines: Iterable[Line], name: str, broken: Broken, *, quads: bool = False, scope: str = ""
+) -> Iterator[Triple]:
+    """The triples of the lines; the graph that a quad names is left out.
+
+    `scope` is what tells the blank nodes of one file from those of all others; its `name` where nothing else is given.
+    """
+    form, scope = ox.RdfFormat.N_QUADS if quads else ox.RdfFormat.N_TRIPLES, scope or name
     rest = iter(lines)
     while block := list(islice(rest, _LINES)):
         try:
-            yield from parsed(b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block), form, name)
+            text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in block)
+            yield from parsed(text, form, scope)
         except (SyntaxError, ValueError):
             for number, line in block:
                 try:
-                    yield from parsed(line, form, name)
+                    yield from parsed(line, form, scope)
                 except (SyntaxError, ValueError) as error:
                     broken.line(number, name, why(error))
 
 
-def parsed(text: bytes, form: ox.RdfFormat, name: str) -> list[Triple]:
+def parsed(text: bytes, form: ox.RdfFormat, scope: str) -> list[Triple]:
     """All triples of a text, or none: the errors of a text that is broken are the library's."""
     rows: list[Triple] = [
         (quad.subject, quad.predicate, quad.object, ())
@@ -43,7 +49,7 @@ def parsed(text: bytes, form: ox.RdfFormat, name: str) -> list[Triple]:
     if b"_:" not in text and b"[" not in text:
         return rows
     # A blank node is the same only within one file, and would be another in every batch: it becomes an IRI.
-    where = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:12]
+    where = hashlib.sha256(scope.encode("utf-8", "replace")).hexdigest()[:12]
     return [(_own(s, where), p, _own(o, where), sources) for s, p, o, sources in rows]  # type: ignore[misc]
 
 

@@ -90,21 +90,21 @@ def _directive(scan: _Scan, text: bytes) -> bool:
     return _SPARQL_DIRECTIVE.match(beginning) is not None
 
 
-def read_turtle(lines: Iterable[Line], name: str, broken: Broken) -> Iterator[Triple]:
-    """The triples of the lines; directives hold from where they stand."""
-    header = b""
+def read_turtle(lines: Iterable[Line], name: str, broken: Broken, *, scope: str = "") -> Iterator[Triple]:
+    """The triples of the lines; directives hold from where they stand. `scope` is as in `read_ntriples`."""
+    header, scope = b"", scope or name
     block: list[tuple[int, bytes]] = []
     for number, text in statements(lines, name, broken):
         if _DIRECTIVE.match(text):
-            yield from _block(header, block, name, broken)
+            yield from _block(header, block, name, broken, scope)
             block = []
             header = _with(header, number, text, name, broken)
             continue
         block.append((number, text))
         if len(block) >= _BLOCK:
-            yield from _block(header, block, name, broken)
+            yield from _block(header, block, name, broken, scope)
             block = []
-    yield from _block(header, block, name, broken)
+    yield from _block(header, block, name, broken, scope)
 
 
 def _with(header: bytes, number: int, text: bytes, name: str, broken: Broken) -> bytes:
@@ -116,14 +116,14 @@ def _with(header: bytes, number: int, text: bytes, name: str, broken: Broken) ->
     return header if text.strip() in header.split(b"\n") else header + text.strip() + b"\n"
 
 
-def _block(header: bytes, block: list[tuple[int, bytes]], name: str, broken: Broken) -> Iterator[Triple]:
+def _block(header: bytes, block: list[tuple[int, bytes]], name: str, broken: Broken, scope: str) -> Iterator[Triple]:
     if not block:
         return
     try:
-        yield from parsed(header + b"\n".join(text for _, text in block), ox.RdfFormat.TURTLE, name)
+        yield from parsed(header + b"\n".join(text for _, text in block), ox.RdfFormat.TURTLE, scope)
     except (SyntaxError, ValueError):
         for number, text in block:
             try:
-                yield from parsed(header + text, ox.RdfFormat.TURTLE, name)
+                yield from parsed(header + text, ox.RdfFormat.TURTLE, scope)
             except (SyntaxError, ValueError) as error:
                 broken.line(number, name, why(error))

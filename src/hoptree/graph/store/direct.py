@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.reading.broken import Broken
+from hoptree.graph.reading.files import scope_of
 from hoptree.graph.reading.lines import Line
 from hoptree.graph.reading.rdf import read_ntriples
 from hoptree.graph.store.change import BATCH, Change
@@ -23,12 +25,16 @@ _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
 _REMEMBERED = 4_096
 
 
-def load_lines(lines: Iterable[Line], name: str, source: str, change: Change, broken: Broken, way: Translator) -> None:
-    """Load the lines of the file `name` as a part of `source`."""
+def load_lines(lines: Iterable[Line], path: Path, source: str, change: Change, broken: Broken, way: Translator) -> None:
+    """Load the lines of a file as a part of `source`."""
     graph = graph_of(source, (), change.manifest.base)
     straight: dict[bytes, bool] = {}
     plain: list[Line] = []
     others: list[Line] = []
+    scope = scope_of(path, source)
+
+    def the_long_way(some: Iterable[Line]) -> None:
+        change.add(way.lines(read_ntriples(some, path.name, broken, scope=scope)))
 
     def load_plain() -> None:
         text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in plain)
@@ -36,7 +42,7 @@ def load_lines(lines: Iterable[Line], name: str, source: str, change: Change, br
             change.store.bulk_load(text, ox.RdfFormat.N_TRIPLES, to_graph=graph)
             change.written += len(plain)
         except (SyntaxError, ValueError):  # what of the batch is in the store already is there once
-            change.add(way.lines(read_ntriples(plain, name, broken)))
+            the_long_way(plain)
         plain.clear()
 
     for line in lines:
@@ -48,11 +54,11 @@ def load_lines(lines: Iterable[Line], name: str, source: str, change: Change, br
         else:
             others.append(line)
             if len(others) >= BATCH // 4:
-                change.add(way.lines(read_ntriples(others, name, broken)))
+                the_long_way(others)
                 others.clear()
     if plain:
         load_plain()
-    change.add(way.lines(read_ntriples(others, name, broken)))
+    the_long_way(others)
 
 
 def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from hoptree.graph.candidates import Candidates
+from hoptree.graph.candidates import Candidates, OnIndexing
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import (
     Direction,
@@ -17,7 +17,6 @@ from hoptree.graph.facts import (
     Fact,
     Neighbourhood,
     Property,
-    Qualifier,
     SourceCount,
     Stats,
     Table,
@@ -30,15 +29,14 @@ from hoptree.graph.store.manifest import read_manifest
 from hoptree.graph.store.names import Names
 from hoptree.graph.store.neighbours import Around, Bound, Row, around
 from hoptree.graph.store.provenance import sources_of
+from hoptree.graph.store.qualifiers import Qualifiers
 from hoptree.graph.store.querying import run_query
-from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri, role, step_iri
+from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
 
 __all__ = ["EmbeddedGraph"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_STATEMENTS = 20
-"""Statements of one fact, and values of one statement, that are looked at."""
 
 
 class EmbeddedGraph:
@@ -65,6 +63,7 @@ class EmbeddedGraph:
         self.identity = f"graph:{self.manifest.uid}"
         self.names = Names(self.store, languages or self.manifest.languages)
         self._qualified = any(source.qualifiers for source in self.manifest.sources)
+        self.on_indexing: OnIndexing = lambda done, total: None
         self._candidates: Candidates | None = None
         self._opening = threading.Lock()
 
@@ -113,7 +112,8 @@ class EmbeddedGraph:
             if self._candidates is None:
                 from hoptree.graph.linking.candidates import open_candidates
 
-                self._candidates = open_candidates(self)
+                total = self.manifest.names
+                self._candidates = open_candidates(self, on_progress=lambda done: self.on_indexing(done, total))
             return self._candidates
 
     def all_names(self) -> Iterator[tuple[str, str]]:
@@ -156,49 +156,28 @@ class EmbeddedGraph:
             found[1].rows = {row: graphs for row, graphs in found[1].rows.items() if row not in found[0].rows}
         rows, cut = _shared_out(found, bound.rows)
         facts: list[Fact] = []
+        qualifiers = Qualifiers(self.store, self.names) if self._qualified else None
         for row, graphs in rows:
-            facts += self._facts(row, graphs)
+            facts += self._facts(row, graphs, qualifiers)
             if len(facts) > bound.rows or bound.late:  # a fact with several statements is told several times
                 cut = True
                 break
         del facts[bound.rows :]
         facts.sort(key=lambda fact: (fact.subject.id != entity, fact.relation.text, fact.object.text, fact.text))
         label = self.names.label(node.value, entity)
-        complete = not cut and all(part.complete for part in found)
+        complete = not cut and all(part.complete for part in found) and (qualifiers is None or qualifiers.complete)
         return Neighbourhood(Entity(entity_id(node.value), label), tuple(facts), complete)
 
     def _most_used(self) -> Iterator[str]:
         """Predicates, the most used first; made only for a node that needs them."""
         yield from sorted(self.names.uses(), key=lambda iri: (-self.names.uses()[iri], iri))
 
-    def _facts(self, row: Row, graphs: list[object]) -> Iterator[Fact]:
+    def _facts(self, row: Row, graphs: list[object], qualifiers: Qualifiers | None) -> Iterator[Fact]:
         subject, predicate, value = row
         sources = tuple(sorted({name for graph in graphs for name in sources_of(graph, self.manifest.base)}))
         told = self.names.term(predicate)
-        for qualifiers in self._qualifiers(row, told.id) if self._qualified else ((),):
-            yield Fact(self.names.term(subject), told, self.names.term(value), qualifiers, sources)
-
-    def _qualifiers(self, row: Row, identifier: str) -> list[tuple[Qualifier, ...]]:
-        """The qualifiers of each statement of a fact; one empty group if it has none."""
-        subject, _, value = row
-        claim, meaning = ox.NamedNode(step_iri("claim", identifier)), ox.NamedNode(step_iri("value", identifier))
-        groups: list[tuple[Qualifier, ...]] = []
-        assert not isinstance(subject, ox.Literal)
-        for quad in islice(self.store.quads_for_pattern(subject, claim, None, None), _STATEMENTS):
-            statement = quad.object
-            if isinstance(statement, ox.NamedNode | ox.BlankNode) and any(
-                True for _ in self.store.quads_for_pattern(statement, meaning, value, None)
-            ):
-                groups.append(tuple(self._of_statement(statement)))
-        distinct = [group for group in dict.fromkeys(groups) if group]
-        return sorted(distinct, key=lambda group: [one.value.text for one in group]) or [()]
-
-    def _of_statement(self, statement: ox.NamedNode | ox.BlankNode) -> list[Qualifier]:
-        found: set[Qualifier] = set()
-        for quad in islice(self.store.quads_for_pattern(statement, None, None, None), _STATEMENTS):
-            if role(quad.predicate.value) == "qualifier":
-                found.add(Qualifier(self.names.term(quad.predicate), self.names.term(quad.object)))
-        return sorted(found, key=lambda one: (one.relation.text, one.value.text))
+        for group in qualifiers.of(row, told.id) if qualifiers else ((),):
+            yield Fact(self.names.term(subject), told, self.names.term(value), group, sources)
 
 
 def _shared_out(found: list[Around], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:

@@ -95,9 +95,10 @@ def _load(change: Change, path: Path, name: str, form: Form, broken: Broken, rea
     if form == "nt":
         with open_unpacked(path, reading.on_bytes) as stream:
             lines = reading.watched(read_lines(stream, path.name, broken))
-            load_lines(lines, path.name, name, change, broken, translator)
+            load_lines(lines, path, name, change, broken, translator)
     else:
-        change.add(translator.lines(reading.watched(read_triples(path, form, broken, reading.on_bytes))))
+        triples = read_triples(path, form, broken, reading.on_bytes, source=name)
+        change.add(translator.lines(reading.watched(triples)))
     reading.file_done()
     return translator.left_out
 

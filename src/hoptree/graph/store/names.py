@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -23,6 +22,7 @@ from hoptree.graph.vocabulary import (
     entity_id,
     entity_iri,
     is_property,
+    natural,
     property_entity,
     property_id,
     readable,
@@ -36,7 +36,6 @@ _CANDIDATES, _LOOKED_AT = 2_000, 100
 """Entities of one name that are found, and the first of them, whose other names are looked up."""
 _REMEMBERED = 50_000
 _PROPERTIES = ("http://www.wikidata.org/prop/", "urn:hoptree:property:", "urn:hoptree:qualifier:")
-_DIGITS = re.compile(r"(\d+)")
 _LABEL, _ALIAS, _DESCRIPTION = ox.NamedNode(LABEL), ox.NamedNode(ALIAS), ox.NamedNode(DESCRIPTION)
 _KEY, _USES, _DATATYPE, _PAGE = ox.NamedNode(KEY), ox.NamedNode(USES), ox.NamedNode(DATATYPE), ox.NamedNode(PAGE)
 
@@ -120,9 +119,9 @@ class Names:
             for quad in islice(found, _CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((one for one in ids if not is_property(one)), key=_natural)[: max(_LOOKED_AT, limit)]
+        known = sorted((one for one in ids if not is_property(one)), key=natural)[: max(_LOOKED_AT, limit)]
         entities = [entity for one in known if (entity := self.entity(ox.NamedNode(entity_iri(one)))) is not None]
-        entities.sort(key=lambda entity: (*_fit(entity, name, key), _natural(entity.id)))
+        entities.sort(key=lambda entity: (*_fit(entity, name, key), natural(entity.id)))
         return tuple(entities[:limit])
 
     def properties(self, limit: int) -> tuple[Property, ...]:
@@ -159,9 +158,3 @@ def _fit(entity: Entity, name: str, key: str) -> tuple[int, ...]:
     if entity.label == name:
         return (0,)
     return (1,) if fold(entity.label) == key else (2,)
-
-
-def _natural(identifier: str) -> tuple[object, ...]:
-    """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
-    parts = _DIGITS.split(identifier)
-    return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))

@@ -80,7 +80,7 @@ class _Search:
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
         span = (doubt.start, doubt.end)
         query = masked_query(draft.text, draft.tokens, self.question, beta=self.beta, span=span)
-        self.ctx.decide("sub_query", query, sentence=draft.text[doubt.start : doubt.end])
+        self.ctx.decide("sub_query", query, sentence=draft.text[doubt.start : doubt.end], beta=self.beta)
         await self._find(query)
         return Help(self.latest)
 

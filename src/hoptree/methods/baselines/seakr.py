@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,6 +12,7 @@ from hoptree.retrieval.encoders import Encoder, open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.answer import holding
+from hoptree.steps.doubts import told_tokens
 from hoptree.steps.rewriting import LAST_TOKENS, adds, gives_answer, last_words, led_to_answer, read_conclusion
 from hoptree.steps.stretch import Draft, Pen, note_fidelity, show_context
 from hoptree.steps.worked import draw_worked
@@ -20,6 +22,9 @@ from hoptree.values import Answer, Passage, Question
 __all__ = ["seakr"]
 
 _STEP_TOKENS = 100
+# How samples are drawn, at temperature 1.
+_TOP_P, _TOP_K = 0.9, 50
+_SIGNALS = ("hidden_states", "prefix", "top_p", "top_k")
 
 
 @method(
@@ -27,7 +32,7 @@ _STEP_TOKENS = 100
     title="Self-aware knowledge retrieval",
     paper="SeaKR",
     needs=("corpus", "logprobs"),
-    signals=("hidden_states", "prefix"),
+    signals=_SIGNALS,
     iterative=True,
     dynamic=True,
     strategy="Spread of the model's states over samples",
@@ -60,7 +65,7 @@ async def seakr(
     ctx.require("logprobs")
     can = ctx.model_for("answer").capabilities
     inside = "hidden_states" in can
-    note_fidelity(ctx, [name for name in ("hidden_states", "prefix") if name not in can])
+    note_fidelity(ctx, [name for name in _SIGNALS if name not in can])
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)
     sampler = _Sampler(pen, samples, None if inside else _opened(encoder))
     steps = _Steps(ctx, question.text, pen, sampler, theta, doubt, k, max_docs, titles)
@@ -83,7 +88,15 @@ class _Sampler:
 
     async def spread(self, text: str, *, context: str, max_tokens: int) -> float | None:
         """U; None where no sample says anything."""
-        found = await self.pen.states(text, self.count, step="sample", max_tokens=max_tokens, context=context)
+        found = await self.pen.states(
+            text,
+            self.count,
+            step="sample",
+            max_tokens=max_tokens,
+            context=context,
+            top_p=_TOP_P,
+            top_k=_TOP_K,
+        )
         if self.encoder is None:
             return spread([state for _, state in found])
         texts = [said for said, _ in found]
@@ -125,7 +138,14 @@ class _Steps:
         for _ in range(max_steps):
             step = await self._step(self.docs)
             doubted = step.spread is None or not step.draft.text or step.spread > self.theta
-            self.ctx.decide("step", doubted, text=step.draft.text, spread=step.spread, theta=self.theta)
+            self.ctx.decide(
+                "step",
+                doubted,
+                text=step.draft.text,
+                tokens=told_tokens(step.draft),
+                spread=step.spread,
+                theta=self.theta,
+            )
             if doubted:
                 step = await self._looked_up(step) or step
             if not adds(step.draft.text, self.text):
@@ -149,7 +169,10 @@ class _Steps:
         self.ctx.decide(
             "answers",
             ways[best][0],
-            answers=[[way, answer.text, sure] for (way, _, _), (answer, sure) in zip(ways, found, strict=True)],
+            answers=[
+                [way, answer.text, sure if math.isfinite(sure) else None]
+                for (way, _, _), (answer, sure) in zip(ways, found, strict=True)
+            ],
         )
         answer = found[best][0]
         self.ctx.trace.add("chain", text=answer.raw)
@@ -188,7 +211,11 @@ class _Steps:
         tried = await together(self._step([*self.docs, passage]) for passage in new)
         best = min(range(len(new)), key=lambda number: tried[number].rank)
         self.ctx.decide(
-            "document", new[best].id, tried=[[one.id, way.spread] for one, way in zip(new, tried, strict=True)]
+            "document",
+            new[best].id,
+            text=tried[best].draft.text,
+            tokens=told_tokens(tried[best].draft),
+            tried=[[one.id, way.spread] for one, way in zip(new, tried, strict=True)],
         )
         self.docs.append(new[best])
         return tried[best]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from hoptree.graph.facts import Entity, Fact
-from hoptree.methods.treeqa.evidence import Kinds, Sources, Wanted
+from hoptree.methods.treeqa.evidence import SEARCHED, Kinds, Sources, Wanted
 from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
@@ -24,10 +24,8 @@ from hoptree.steps.verify import Verdict, held, validate, weigh
 from hoptree.tree import Node
 from hoptree.values import Passage
 
-__all__ = ["SEARCHED", "Careful"]
+__all__ = ["Careful"]
 
-SEARCHED = 5
-"""Passages of one search in the whole corpus."""
 _C = 60
 """The constant of reciprocal rank fusion, as is usual."""
 _FEWEST = 6

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hoptree.methods.treeqa.careful import SEARCHED
-from hoptree.methods.treeqa.evidence import Kinds
+from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
 from hoptree.methods.treeqa.nodes import Outcome
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk

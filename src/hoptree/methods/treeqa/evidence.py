@@ -19,13 +19,13 @@ from hoptree.steps.verify import Verdict
 from hoptree.tree import Node
 from hoptree.values import Passage
 
-__all__ = ["PRESETS", "Ahead", "Kept", "Sources", "Wanted"]
+__all__ = ["PRESETS", "SEARCHED", "Ahead", "Kept", "Kinds", "Sources", "Wanted"]
 
 Kinds = Literal["hybrid", "graph", "text"]
 Wanted = Callable[[], bool]
 """Whether what is being looked for is still of use."""
 SEARCHED = 5
-"""Passages of a search in the whole corpus, where no page is that of an entity."""
+"""Passages of a search in the whole corpus: where no page is that of an entity, and beyond the paper always."""
 
 
 @dataclass(frozen=True, slots=True)

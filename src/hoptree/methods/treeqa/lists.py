@@ -46,6 +46,11 @@ class _Condition:
         grounds = self.grounds(name, self.box)
         return tuple(passage.id for passage in self.box.passages if passage.id in grounds)
 
+    def vouching_facts(self) -> list[list[str]]:
+        """The facts that hold a name it gave together with one of the condition."""
+        grounds = {ground for name in self.names for ground in self.grounds(name, self.box)}
+        return [list(fact.triple) for fact in self.box.facts if fact.text in grounds]
+
     def grounds(self, name: str, box: EvidenceBox) -> tuple[str, ...]:
         return box.supporting(name, f"It {self.text}")
 
@@ -120,7 +125,7 @@ async def _check(
             fulfilling[name] = tuple(passage.id for passage in outcome.verdict.cited.passages)
     support = tuple(dict.fromkeys(name for found in fulfilling.values() for name in found))
     told = Answer(", ".join(fulfilling), "", "answered" if fulfilling else "unknown", "external", support)
-    ctx.end_node(node, told, candidates=list(condition.names))
+    ctx.end_node(node, told, candidates=list(condition.names), facts=condition.vouching_facts())
     return fulfilling
 
 

@@ -72,6 +72,11 @@ class Outcome:
     def label(self) -> Label:
         return self.verdict.label
 
+    @property
+    def aligned(self) -> bool:
+        """Whether the answer is that of what was corrected below, and evidence of its own says nothing of it."""
+        return bool(self.stated) and self.label == "unknown"
+
     def within(self, validations: int) -> Outcome:
         """The outcome if only so many validations had been allowed."""
         return self if len(self.attempts) <= validations else Outcome(self.attempts[:validations])

@@ -34,6 +34,6 @@ def _sure(outcome: Outcome) -> str:
         return "corrected by evidence"
     if outcome.label == "refuted":
         return f"refuted by evidence: {outcome.verdict.reason}"
-    if outcome.stated and outcome.label == "unknown":
+    if outcome.aligned:
         return "as it follows from what was corrected below"
     return "supported by evidence" if outcome.label == "supported" else "not verified"

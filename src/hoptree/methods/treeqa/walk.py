@@ -18,11 +18,12 @@ from hoptree.methods.treeqa.nodes import Branch, NodeProcess, Outcome
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
+from hoptree.runtime.trace import events_of
 from hoptree.steps.logic_tree import MAX_NODES, Claim
 from hoptree.steps.substitution import carried
 from hoptree.steps.verify import Verdict
 from hoptree.tree import Node
-from hoptree.values import Answer
+from hoptree.values import Answer, Source
 
 __all__ = ["MAX_FIXES", "MAX_VALIDATIONS", "Traversal", "Walk", "hang", "written"]
 
@@ -267,9 +268,8 @@ class Walk:
     def _record(self, branch: Branch, outcome: Outcome, path: tuple[int, ...], before: str, size: int) -> None:
         """What the paper's tables are made from, for one node."""
         cited = outcome.verdict.cited
-        checked = outcome.label == "supported" or outcome.rebuilt is not None
         support = tuple(passage.id for passage in cited.passages)
-        answer = Answer(branch.hypothesis, source="external" if checked else "internal", support=support)
+        answer = Answer(branch.hypothesis, source=_source(outcome), support=support)
         self._ctx.end_node(
             branch.node,
             answer,
@@ -278,12 +278,12 @@ class Walk:
             depth=branch.node.depth,
             level=branch.node.depth - 1,
             verdict=outcome.label,
-            why=_why(outcome),
+            why=_why(outcome, before),
             hypothesis=branch.hypothesis,
             hypothesis_before=before,
-            struck=[before] if before and (outcome.rebuilt or outcome.stated) else [],
+            struck=[before] if before and outcome.rebuilt else [],
             attempts=[attempt.as_dict() for attempt in outcome.attempts],
-            clues=[attempt.query for attempt in outcome.attempts[1:]],
+            clues=_clues(outcome),
             facts=[list(fact.triple) for fact in cited.facts],
             fabricated=list(cited.fabricated),
             rebuilt=outcome.rebuilt is not None,
@@ -332,7 +332,22 @@ def _thinned(branches: Iterable[Branch], most: int) -> list[Branch]:
     return kept
 
 
-def _why(outcome: Outcome) -> str:
+def _source(outcome: Outcome) -> Source:
+    """Where the answer of a node comes from: evidence, what is below it, or the model's memory."""
+    if outcome.label == "supported" or outcome.rebuilt is not None:
+        return "external"
+    return "synthesis" if outcome.aligned else "internal"
+
+
+def _clues(outcome: Outcome) -> list[str]:
+    """The new things that were searched for: to follow what the evidence mentions is to ask the same again."""
+    first = outcome.attempts[0].query if outcome.attempts else ""
+    return [attempt.query for attempt in outcome.attempts[1:] if attempt.query != first]
+
+
+def _why(outcome: Outcome, before: str) -> str:
+    if outcome.aligned:
+        return f"it follows from what was corrected below{f'; the guess was: {before}' if before else ''}"
     if not outcome.attempts:
         return "not validated: too many validations"
     tries = len(outcome.attempts)
@@ -344,7 +359,7 @@ def _why(outcome: Outcome) -> str:
 def _stages(ctx: Context, node: int) -> dict[str, int]:
     """Tokens of a node by the step that took them."""
     spent: Counter[str] = Counter()
-    for event in ctx.trace.events:
-        if event["event"] == "llm" and event.get("node") == node:
+    for event in events_of(ctx.trace.events, node):
+        if event["event"] == "llm":
             spent[event["step"]] += event["prompt_tokens"] + event["completion_tokens"]
     return dict(spent)

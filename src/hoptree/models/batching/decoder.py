@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hoptree.models.batching.graphs import Replays, Said, Shape, rounded_columns, rounded_rows
-from hoptree.models.batching.kv import Memory, Prefix, Reading, Step, Writing, aligned
+from hoptree.models.batching.kv import Memory, Prefix, Reading, Step, Writing, aligned, numbers_on
 from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
 from hoptree.models.batching.prefixes import groups
 from hoptree.models.batching.rows import Row, fitting
@@ -80,6 +80,7 @@ class DecoderOnly:
         free = (place for place in range(self._memory.places) if place not in taken)
         for row, place in zip(joining, free, strict=False):
             row.place = place
+        self._memory.wipe([row.place for row in joining])
         self._read_all(joining, running)
         self._forget(tokens // REMEMBERED_PART)
 
@@ -166,6 +167,7 @@ class DecoderOnly:
     def _resize(self, places: int, width: int, running: Sequence[Row]) -> None:
         self._forget_replays()
         self._memory.resize(places, width, [row.place for row in running])
+        give_back()  # the smaller rectangles, which would not be used again
         for place, row in enumerate(running):
             row.place = place
 
@@ -278,4 +280,4 @@ class DecoderOnly:
             self._prefixes.popitem(last=False)
 
     def _tensor(self, numbers: Any) -> Any:
-        return torch.tensor(numbers, dtype=torch.long, device=self._device)
+        return numbers_on(self._device, numbers)

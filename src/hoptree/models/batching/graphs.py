@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hoptree.models.batching.kv import numbers_on
+
 __all__ = ["Replays", "Said", "Shape", "rounded_columns", "rounded_rows"]
 
 torch: Any = importlib.import_module("torch")
@@ -69,13 +71,13 @@ class Replays:
 
     def forget(self) -> None:
         self._seen.clear()
-        self._recorded.clear()
+        self._drop()
 
     def step(self, shape: Shape, tokens: Sequence[int], lengths: Sequence[int]) -> Said:
         """Write one token of each place, as `write` does, or as it did."""
         fed, at = self._tokens[: shape.rows], self._lengths[: shape.rows]
-        fed.copy_(torch.tensor(tokens))
-        at.copy_(torch.tensor(lengths))
+        fed.copy_(numbers_on(fed.device, tokens))
+        at.copy_(numbers_on(at.device, lengths))
         recording = self._recorded.get(shape)
         if recording is None and self._is_worth_it(shape):
             recording = self._record(shape, fed, at)
@@ -87,13 +89,19 @@ class Replays:
         recording.graph.replay()
         return recording.said
 
+    def _drop(self) -> None:
+        if self._recorded:
+            self._recorded.clear()
+            # torch takes no more recordings into a pool once its last one is gone.
+            self._pool = torch.cuda.graph_pool_handle()
+
     def _is_worth_it(self, shape: Shape) -> bool:
         self._seen[shape] += 1
         return self._usable and self._seen[shape] > SEEN_BEFORE
 
     def _record(self, shape: Shape, fed: Tensor, at: Tensor) -> _Recording | None:
         if len(self._recorded) >= RECORDINGS:
-            self._recorded.clear()
+            self._drop()
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         self._stream.wait_stream(current)
         try:

@@ -17,6 +17,7 @@ __all__ = [
     "Writing",
     "aligned",
     "mask_of",
+    "numbers_on",
     "register_attention",
 ]
 
@@ -32,6 +33,12 @@ COLUMNS = 64
 def aligned(columns: int) -> int:
     """The next multiple of the column block."""
     return -(-columns // COLUMNS) * COLUMNS
+
+
+def numbers_on(device: Any, numbers: Any) -> Tensor:
+    """Whole numbers as a tensor on the device, without waiting for what an accelerator still has to do."""
+    made = torch.tensor(numbers, dtype=torch.long)
+    return made.pin_memory().to(device, non_blocking=True) if str(device).startswith("cuda") else made.to(device)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,6 +115,11 @@ class Memory:
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
         for layer in (*self.keys, *self.values):
             layer.index_copy_(0, _index(targets, layer), layer.index_select(0, _index(sources, layer)))
+
+    def wipe(self, places: Sequence[int]) -> None:
+        """Leave nothing of those who had these places: a masked column counts nothing only if it is a number."""
+        for layer in (*self.keys, *self.values):
+            layer.index_fill_(0, _index(places, layer), 0)
 
     def put(self, places: Sequence[int], prefix: Prefix) -> None:
         """Give sequences the beginning they share."""
@@ -198,7 +210,7 @@ class Writing:
 
 
 def _index(numbers: Sequence[int], beside: Tensor) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.long, device=beside.device)
+    return numbers_on(beside.device, numbers)
 
 
 def _behind(prefix: Tensor, new: Tensor) -> Tensor:

@@ -17,6 +17,8 @@ torch: Any = importlib.import_module("torch")
 EMPTY_PART = 4
 # Tokens of one pass over prompts: more would not make a large accelerator faster, and would hold up the running rows.
 READ_TOKENS = 16384
+# Where memory was short, no fewer than this: it would stay so when there is enough again.
+LEAST_READ = 1024
 # Tokens that a pass may look at, beginnings included, for each one it reads.
 SEEN_PER_READ = 4
 # Padding may be this part of a pass; an accelerator has read so many tokens before it notices more.
@@ -80,7 +82,7 @@ class Portions:
         return portions
 
     def read_less(self) -> None:
-        self.read_tokens = max(1, self.read_tokens // 2)
+        self.read_tokens = max(LEAST_READ, self.read_tokens // 2)
 
 
 def give_back() -> None:

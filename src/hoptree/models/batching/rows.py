@@ -46,6 +46,8 @@ class Row:
     prompt: list[int]
     max_tokens: int
     temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
     seed: int = 0
     top: int = 0
     ends: Callable[[list[int]], bool] | None = None
@@ -65,6 +67,11 @@ class Row:
     _attention: Any = None
     _watched: int = 0
     _draws: list[float] = field(default_factory=list)
+
+    @property
+    def cut(self) -> bool:
+        """Whether unlikely tokens are never drawn."""
+        return self.top_p < 1 or self.top_k > 0
 
     @property
     def tokens(self) -> list[int]:
@@ -105,6 +112,14 @@ class Row:
     def attention(self) -> list[float]:
         """The most that later tokens pay to each token that has a later one."""
         return [] if self._watched < 2 else self._attention[: self._watched - 1].tolist()
+
+    @property
+    def sound(self) -> bool:
+        """Whether what it tells of its inside are numbers."""
+        told = [part for part in (self.hidden, *self.looks) if part is not None]
+        if "attention" in self.signals and self._attention is not None:
+            told.append(self._attention)
+        return all(bool(part.isfinite().all()) for part in told)
 
     def draw(self) -> float:
         """A number from 0 to 1 for the next token, from the row's own generator: no other row can change it."""
@@ -166,9 +181,14 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
     """
     best = logits.max(-1)
     chosen: list[int] = best.indices.tolist()
-    if sampled := [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]:
-        for number, token in zip(sampled, _sampled(logits, rows, sampled), strict=True):
-            chosen[number] = token
+    sampled = [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]
+    whole = [number for number in sampled if not rows[number].cut]
+    cut = [number for number in sampled if rows[number].cut]
+    for numbers in (whole, *(cut[start : start + TOGETHER] for start in range(0, len(cut), TOGETHER))):
+        if numbers:
+            draw = _sampled if numbers is whole else _sampled_of_the_likeliest
+            for number, token in zip(numbers, draw(logits, rows, numbers), strict=True):
+                chosen[number] = token
     if asking := [number for number, row in enumerate(rows) if (row.top or row.signals) and not row.complete]:
         picked = logits if len(asking) == len(rows) else logits[torch.tensor(asking, device=logits.device)]
         note_scores(picked, [rows[number] for number in asking], [chosen[number] for number in asking])
@@ -178,15 +198,41 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
 
 def _sampled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
     """One draw a row, looked up in its summed probabilities."""
-    scores = logits[torch.tensor(numbers, device=logits.device)].double()
-    temperatures = [[rows[number].temperature] for number in numbers]
-    draws = [[rows[number].draw()] for number in numbers]
-    scores /= torch.tensor(temperatures, dtype=scores.dtype, device=scores.device)
-    summed = scores.softmax(-1).cumsum(-1)
-    wanted = torch.tensor(draws, dtype=summed.dtype, device=summed.device) * summed[:, -1:]
-    # The first token whose sum exceeds the draw has a probability above 0.
-    tokens: list[int] = torch.searchsorted(summed, wanted, right=True)[:, 0].clamp(max=logits.shape[1] - 1).tolist()
+    summed = _scaled(logits, rows, numbers).softmax(-1).cumsum(-1)
+    tokens: list[int] = _drawn(summed, rows, numbers)[:, 0].tolist()
     return tokens
+
+
+def _sampled_of_the_likeliest(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
+    """One draw a row from its `top_k` likeliest tokens, and of these the fewest that are `top_p` likely together."""
+    scores = _scaled(logits, rows, numbers)
+    size = scores.shape[1]
+    most = [min(rows[number].top_k or size, size) for number in numbers]
+    best = scores.topk(max(most)) if max(most) < size else scores.sort(dim=-1, descending=True, stable=True)
+    ranks = torch.arange(best.values.shape[1], device=scores.device)
+    chances = best.values.masked_fill(ranks >= _column(most, ranks), float("-inf")).softmax(-1)
+    # The likeliest always stays, and with it all whose betters do not make up top_p yet.
+    before = chances.cumsum(-1) - chances
+    chances[(before >= _column([rows[number].top_p for number in numbers], chances)) & (ranks > 0)] = 0
+    tokens: list[int] = best.indices.gather(1, _drawn(chances.cumsum(-1), rows, numbers))[:, 0].tolist()
+    return tokens
+
+
+def _scaled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
+    scores = logits[torch.tensor(numbers, device=logits.device)].double()
+    scores /= _column([rows[number].temperature for number in numbers], scores)
+    return scores
+
+
+def _drawn(summed: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
+    """Where each row's draw falls in its summed chances, which need not reach 1."""
+    wanted = _column([rows[number].draw() for number in numbers], summed) * summed[:, -1:]
+    # The first token whose sum exceeds the draw has a probability above 0.
+    return torch.searchsorted(summed, wanted, right=True).clamp(max=summed.shape[1] - 1)
+
+
+def _column(numbers: Sequence[float], beside: Any) -> Any:
+    return torch.tensor(numbers, dtype=beside.dtype, device=beside.device)[:, None]
 
 
 def note_scores(logits: Any, rows: Sequence[Row], chosen: Sequence[int]) -> None:

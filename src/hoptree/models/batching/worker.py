@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import threading
 from collections import deque
@@ -10,7 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import InvalidStateError
 from typing import Any
 
-from hoptree.errors import EndpointError, HoptreeError, ModelError
+from hoptree.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
+from hoptree.models.batching.memory import is_memory
 from hoptree.models.batching.passes import Passes
 from hoptree.models.batching.rows import Row, next_tokens, note_scores
 
@@ -22,20 +24,26 @@ torch: Any = importlib.import_module("torch")
 # single row holds up all others as long as reading many does.
 JOIN_PART = 8
 JOIN_STEPS = 8
+# After so many steps with a smaller batch a larger one is tried, and after twice as many each time that fails: whoever
+# else used the device may have left it, or not.
+CALM_STEPS = 256
 
 
 class Batcher:
     """A model that works on many rows at once, in a thread of its own.
 
-    `max_batch_tokens` bounds rows times the longest of them; it is halved when the device has no memory for it. Rows
-    for which a growing batch has no room go back into the queue with what they have written, the youngest first.
+    `max_batch_tokens` bounds rows times the longest of them; it is halved when the device has no memory for it, and
+    then only a row that has the device for itself may have more. Rows for which a growing batch has no room go back
+    into the queue with what they have written, the youngest first.
     """
 
     def __init__(self, passes: Passes, *, end_tokens: frozenset[int], max_batch_tokens: int, max_rows: int) -> None:
         self._passes = passes
         self._end_tokens = end_tokens
         self._max_rows = max_rows
-        self.max_batch_tokens = max_batch_tokens
+        self._allowed = self.max_batch_tokens = max_batch_tokens
+        self._calm, self._calm_steps, self._grown = 0, CALM_STEPS, False
+        self._alone: Row | None = None
         self._waiting: deque[Row] = deque()
         self._live: list[Row] = []
         self._steps_waited = 0
@@ -49,8 +57,8 @@ class Batcher:
     def submit(self, rows: Sequence[Row]) -> None:
         """Let rows join; each one's future tells when it is done."""
         for row in rows:
-            if row.longest > self.max_batch_tokens:
-                raise _too_long(row, self.max_batch_tokens)
+            if row.longest > self._allowed:
+                raise _too_long(row, self._allowed)
         with self._changed:
             if self._closed:
                 raise _closed()
@@ -72,8 +80,9 @@ class Batcher:
                 try:
                     with torch.inference_mode():
                         self._step()
+                    self._grow()
                 except Exception as error:
-                    full = _is_memory(error)
+                    full = is_memory(error)
                     if not full:
                         self._fail(_broken(error))
                 if full:  # out of the handler, whose error still holds what did not fit
@@ -129,6 +138,9 @@ class Batcher:
                 self._give_up([row])
                 return False
         self._live.remove(row)
+        if not row.sound:
+            self._give_up([row])
+            return False
         _settle(row)
         return True
 
@@ -137,10 +149,7 @@ class Batcher:
 
         What is no number stays so even if it counts nothing, and would spread to whoever gets its place in memory.
         """
-        self._passes.clear()
-        with self._changed:
-            self._waiting.extendleft(reversed(self._live))
-            self._live = []
+        self._begin_again()
         for row in rows:
             _settle(row, _no_numbers())
 
@@ -174,18 +183,38 @@ class Batcher:
         self._live = self._live[:kept]
 
     def _shrink(self) -> None:
-        """Begin again with half the tokens: every row keeps what it has written and goes back into the queue."""
-        self.max_batch_tokens = min(self.max_batch_tokens, self._passes.held or self.max_batch_tokens) // 2
-        self._passes.read_less()
-        self._passes.clear()
+        """Begin again with half the tokens; a row that had the device for itself, and that twice, fails."""
+        self._calm_steps *= 2 if self._grown else 1
+        self._calm, self._grown = 0, False
+        if len(self._live) > 1:
+            self.max_batch_tokens = min(self.max_batch_tokens, self._passes.held or self.max_batch_tokens) // 2
+            self._passes.read_less()
+        elif self._live and self._live[0] is self._alone:
+            _settle(self._live.pop(), _no_memory(self._alone))
+            self._alone = None
+        elif self._live:
+            self._alone = self._live[0]
+        self._begin_again()
+
+    def _grow(self) -> None:
+        """Try twice the tokens again when there was memory for half of them long enough."""
+        if self.max_batch_tokens < self._allowed:
+            self._calm += 1
+            if self._calm >= self._calm_steps:
+                self._calm, self._grown = 0, True
+                self.max_batch_tokens = min(self._allowed, 2 * max(1, self.max_batch_tokens))
+
+    def _begin_again(self) -> None:
+        """Forget what was read: every row keeps what it has written and goes back into the queue."""
+        self._clear()
         with self._changed:
             self._waiting.extendleft(reversed(self._live))
             self._live = []
-            hopeless = [row for row in self._waiting if row.longest > self.max_batch_tokens]
-            for row in hopeless:
-                self._waiting.remove(row)
-        for row in hopeless:
-            _settle(row, _too_long(row, self.max_batch_tokens))
+
+    def _clear(self) -> None:
+        # A device that is gone refuses this too; whoever asks next is told by the pass itself.
+        with contextlib.suppress(Exception):
+            self._passes.clear()
 
     def _fail(self, error: HoptreeError) -> None:
         """End every row with an error; what comes later is tried afresh."""
@@ -193,7 +222,7 @@ class Batcher:
             rows = [*self._live, *self._waiting]
             self._live = []
             self._waiting.clear()
-        self._passes.clear()
+        self._clear()
         for row in rows:
             _settle(row, error)
 
@@ -206,13 +235,6 @@ def _settle(row: Row, error: HoptreeError | None = None) -> None:
             row.future.set_exception(error)
     except InvalidStateError:
         pass  # cancelled in this moment
-
-
-def _is_memory(error: Exception) -> bool:
-    """Whether the device was full; only CUDA's allocator says so by the kind of its error."""
-    return isinstance(error, (torch.OutOfMemoryError, MemoryError)) or (
-        isinstance(error, RuntimeError) and ("t allocate memory" in str(error) or "ALLOC_FAILED" in str(error))
-    )
 
 
 def _closed() -> ModelError:
@@ -235,8 +257,18 @@ def _no_numbers() -> ModelError:
     )
 
 
-def _too_long(row: Row, tokens: int) -> ModelError:
+def _no_memory(row: Row) -> ModelError:
+    """It may come back, where others use the device too."""
     return EndpointError(
+        f"The device has no memory for the request ({row.read} tokens read, {row.max_tokens} to write), even alone.",
+        "Free some, ask for fewer tokens, read fewer passages (--set k=…), or choose a smaller model or dtype "
+        "(hf/NAME?dtype=bf16).",
+        retryable=True,
+    )
+
+
+def _too_long(row: Row, tokens: int) -> ModelError:
+    return RequestTooLong(
         f"The request needs {row.longest} tokens ({row.read} read, {row.max_tokens} written), "
         f"and there is room for {tokens}.",
         "Raise it (hf/NAME?max_batch_tokens=…), ask for fewer tokens, or read fewer passages (--set k=…).",

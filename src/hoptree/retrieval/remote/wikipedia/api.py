@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from hoptree.errors import CacheError, EndpointError, ModelError, UnusableReply
 from hoptree.http import Http
-from hoptree.http.polite import Polite, user_agent
+from hoptree.http.polite import Polite, if_public, user_agent
 from hoptree.http.remembered import Remembered
 from hoptree.retrieval.remote.wikipedia.replies import (
     Hit,
@@ -63,6 +63,7 @@ class WikiApi:
             timeout=_SECONDS,
             given_as="the address of the wiki",
             max_body=_MAX_BODY,
+            elsewhere=if_public(url),
         )
         self.shown = self._http.shown
         self._remembered = remembered

@@ -30,6 +30,8 @@ _FOUND = 10
 _ENOUGH = 3
 """Pages; where all words of a query find fewer, some of them do."""
 _HELD = 300
+_DAY = 86_400.0
+"""Seconds that what a search found counts: Wikipedia's search and pages change from day to day."""
 _WORD = re.compile(r"\w+(?:['’.&-]\w+)*")
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 _STEMMED = (
@@ -70,6 +72,7 @@ class Wikipedia:
 
     kind = "wikipedia"
     remote = True
+    lasts = _DAY
 
     def __init__(self, api: WikiApi) -> None:
         self._api = api
@@ -100,9 +103,8 @@ class Wikipedia:
         best = await asyncio.to_thread(self._best, query, read)
         if named is None:
             best = [passage for passage in best if passage.score > 0]
-        elif TITLE in where:
-            best = [replace(passage, title=named) for passage in best]
-        return tuple(passage for passage in best if fits(passage, where))[:k]
+        others = {name: value for name, value in where.items() if name != TITLE}  # a redirect has another title
+        return tuple(passage for passage in best if fits(passage, others))[:k]
 
     async def aclose(self) -> None:
         await self._api.aclose()

@@ -1,0 +1,137 @@
+"""MIND's experiment files: all tables are there, and they run from the file to the report with a scripted model."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+from hoptree.evaluation.plan import read_plan
+
+FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "mind"
+QUESTION = "Where was the director of Film N born?"
+DRAFT, LAST = "The director of Film N is Bob.", "So the answer is: Rome."
+REPLIES = [
+    {"step": "extract", "reply": '{"entities": ["Film N"], "relations": ["director"]}'},
+    {"step": "restate", "entropy": 1.0, "attention": 0.2},
+    {"step": "filter", "reply": "[1]"},
+    {"step": "facts", "reply": "Film N | director | Ann Dee"},
+    {"step": "rewrite", "contains": "Film N", "reply": "The director of Film N is Ann Dee.", "entropy": 0.1},
+    {"step": "look_back", "attended": {"Film": 0.9}},
+    {"step": "draft", "reply": [f"{DRAFT} {LAST}"], "entropy": [0, 0, 0, 0, 0, 0, 9, 0], "attention": 0.2},
+    {"step": "sample", "reply": "x", "hidden": [1.0, -1.0]},
+    {"step": "conclude", "reply": ": Rome."},
+    {"step": "direct", "reply": "Oslo"},
+    {"step": "read", "reply": "Rome"},
+]
+"""The director is in doubt and looked up; the answer follows."""
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def invoke(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Data laid out as the files expect, and a script."""
+    folder = tmp_path_factory.mktemp("mind")
+    passages = [
+        {"id": "p1", "title": "Film N", "text": "Film N is a film by Ann Dee."},
+        {"id": "p2", "title": "Ann Dee", "text": "Ann Dee was born in Rome."},
+    ]
+    question = {"question": QUESTION, "answers": ["Rome"], "supporting_titles": ["Film N", "Ann Dee"]}
+    for name, end in (("2wikimultihopqa", ".gz"), ("hotpotqa", ".gz"), ("strategyqa", ""), ("iirc", "")):
+        write(folder / "data" / name / "dev.jsonl", [{"id": "q", "supporting_ids": ["p1", "p2"], **question}])
+        write(folder / "data" / name / f"corpus.jsonl{end}", passages)
+    script = folder / "m.json"
+    script.write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    return folder / "data", script
+
+
+def made(name: str, prepared: tuple[Path, Path], out: Path, *only: str) -> tuple[list[dict[str, Any]], str]:
+    """The summaries of a file's runs on these data sets, or on all, and their report as Markdown."""
+    data, script = prepared
+    plan = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+    plan["data"] = {one: plan["data"][one] for one in only or plan["data"]}
+    (out / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
+    how = ("--data", data, "--model", f"scripted/{script}", "--no-cache", "--json", "--out", out / "runs")
+    summaries = json.loads(invoke("run", out / "plan.yaml", *how))
+    invoke("report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
+    return summaries, (out / "r.md").read_text(encoding="utf-8")
+
+
+def section(report: str, title: str) -> str:
+    (found,) = [one for one in report.split("## ") if one.startswith(title)]
+    return found
+
+
+def test_there_is_a_file_for_every_table() -> None:
+    names = {path.stem for path in FOLDER.glob("*.yaml")}
+    assert names >= {*(f"table{number}" for number in range(1, 5)), "small-model"}
+
+
+def test_what_the_small_model_is_asked(tmp_path: Path) -> None:
+    runs = read_plan(FOLDER / "small-model.yaml", tmp_path)
+    assert {one.data_name for one in runs} == {"2wikimultihopqa", "hotpotqa", "strategyqa"}
+    first = [one.experiment for one in runs if one.data_name == "hotpotqa"]
+    assert all(one.limit == 200 and one.budget.calls == 60 and one.retriever == "bm25" for one in first)
+    drawn: dict[str, list[int]] = {}
+    for one in first:
+        others = {name: value for name, value in one.options.items() if name != "draw"}
+        drawn.setdefault(f"{one.method} {json.dumps(others, sort_keys=True)}", []).append(one.options.get("draw", -1))
+    assert sorted(map(sorted, drawn.values()))[:2] == [[-1], [-1]], "one reading and a direct answer show no examples"
+    assert sorted(map(len, drawn.values())) == [1, 1, 1] + [3] * 9, "robust without memory is drawn once"
+    filters = [one.options["filters"] for one in first if one.method == "mind" and "filters" in one.options]
+    assert set(filters) == {"none", "cot", "confidence", "cot+confidence"}
+    assert sum(one.options.get("memory") is False for one in first) == 4
+
+
+def test_table_2_counts_searches_with_and_without_memory(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    summaries, report = made("table2", prepared, tmp_path, "HotpotQA", "StrategyQA")
+    assert len(summaries) == 2 * 9 and not any(one["failed"] for one in summaries)
+    searches = section(report, "Searches by data set")
+    assert "| Run | Id | HotpotQA | StrategyQA |" in searches
+    assert {"No filter", "DRAGIN", "SeaKR", "FLARE"} <= set(re.findall(r"^\| ([^|]+) \|", searches, re.MULTILINE))
+    counted = section(report, "HotpotQA: triggers, searches and memory")
+    assert "| CoT+Confidence, every sentence |" in counted
+    changed = section(report, "HotpotQA: what skipping a search changed")
+    assert "| CoT+Confidence, memory off |" in changed
+
+
+def test_table_3_says_what_the_weights_drop(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    _, report = made("table3", prepared, tmp_path)
+    dropped = section(report, "HotpotQA: what filters drop")
+    rows = re.findall(r"^\| (gamma [^|]+) \|", dropped, re.MULTILINE)
+    assert len(rows) == 9 and "gamma 1.0, delta 0.2, cut 1" in rows
+
+
+def test_table_4_sets_thresholds(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    _, report = made("table4", prepared, tmp_path)
+    rests_on = section(report, "Runs, and what they rest on")
+    assert re.search(r"\| Fixed 0\.6 \|.*threshold=fixed.*theta=0\.6", rests_on)
+    assert re.search(r"\| Dynamic, over history \|.*over=history", rests_on)
+    assert "| P |" in section(report, "HotpotQA: 1 questions")
+
+
+def test_table_1_from_the_file_to_the_spread_over_draws(prepared: tuple[Path, Path], tmp_path: Path) -> None:
+    summaries, report = made("table1", prepared, tmp_path, "StrategyQA")
+    assert len(summaries) == 7 * 3 and not any(one["failed"] for one in summaries)
+    drawn = section(report, "StrategyQA: over demonstration draws")
+    rows = re.findall(r"^\| ([^|]+) \| `[^`]+` \| 3 \|", drawn, re.MULTILINE)
+    assert set(rows) == {"DRAGIN", "SeaKR", "FLARE", "No filter", "Confidence", "CoT", "CoT+Confidence"}

@@ -1,0 +1,178 @@
+"""What an endpoint's results may hold, and how long a look-up at one may take in all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import pytest
+from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
+
+from hoptree.errors import EndpointError
+from hoptree.graph import open_graph
+from hoptree.graph.endpoint import labels
+from hoptree.graph.endpoint.asking import Asking
+from hoptree.graph.endpoint.queries import Dialect
+from hoptree.graph.endpoint.sparql import SparqlEndpoint
+from hoptree.graph.errors import QueryTooLong
+from hoptree.http.carrier import Unreachable
+
+T = TypeVar("T")
+E = "http://e.org/"
+PREFIXES = f"@prefix e: <{E}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . "
+
+
+def asked(seen: Seen, work: Callable[[SparqlEndpoint], Coroutine[Any, Any, T]], dialect: Dialect = "rdf") -> T:
+    async def whole() -> T:
+        graph = SparqlEndpoint(Asking(seen.url, a_second=1000.0, patience=0.0), dialect=dialect)
+        try:
+            return await work(graph)
+        finally:
+            await graph.aclose()
+
+    return asyncio.run(whole())
+
+
+def rows(columns: Sequence[str], *bindings: dict[str, str]) -> Answer:
+    told = [{name: {"type": "uri", "value": value} for name, value in row.items()} for row in bindings]
+    return 200, {}, json.dumps({"head": {"vars": columns}, "results": {"bindings": told}}).encode()
+
+
+def of_labels(query: str) -> bool:
+    return "VALUES ?e" in query
+
+
+@pytest.mark.parametrize("odd", ["http://x.org/a|b", "http://x.org/{id}", "http://x.org/a^b`c", 'http://x.org/"', "x"])
+def test_an_odd_iri_in_a_result_is_told_as_it_is(odd: str) -> None:
+    def answer(query: str) -> Answer:
+        if of_labels(query):
+            return rows(("e", "how", "name"))
+        return rows(("p", "v"), {"p": f"{E}website", "v": odd}) if " ?v " in query else rows(("s", "p"))
+
+    with sparql_server(answer) as seen:
+        found = asked(seen, lambda graph: graph.facts(f"{E}a"))
+        table = asked(seen, lambda graph: graph.query("SELECT ?p ?v WHERE { <http://e.org/a> ?p ?v . }"))
+    (fact,) = found.facts
+    assert (fact.relation.text, fact.object.id, fact.object.text) == ("website", "", odd)  # nobody can ask about it
+    assert table.rows[0][1].value == odd
+
+
+def test_an_odd_property_is_told_by_its_last_part() -> None:
+    def answer(query: str) -> Answer:
+        if of_labels(query):
+            return rows(("e", "how", "name"))
+        return rows(("p", "v"), {"p": f"{E}know|s", "v": f"{E}b"})
+
+    with sparql_server(answer) as seen:
+        found = asked(seen, lambda graph: graph.facts(f"{E}a", direction="out"))
+    assert [fact.text for fact in found.facts] == ["a | know|s | b"]
+
+
+def test_web_addresses_of_wikidata_have_no_labels_to_ask_for() -> None:
+    direct = "http://www.wikidata.org/prop/direct/P856"
+
+    def answer(query: str) -> Answer:
+        if of_labels(query):
+            return rows(("e", "how", "name"))
+        return rows(("s", "p"), {"p": direct, "s": "http://club.example.org/home"})
+
+    with sparql_server(answer) as seen:
+        asked(seen, lambda graph: graph.facts("Q1", direction="in"), "wikidata")
+    assert "example.org" not in next(filter(of_labels, seen.queries))
+
+
+def test_labels_are_asked_for_what_is_given_out_alone() -> None:
+    many = " ".join(f"e:a e:knows e:b{number} . e:c{number} e:knows e:a ." for number in range(400))
+    with sparql_server(serving(PREFIXES + many)) as seen:
+        found = asked(seen, lambda graph: graph.facts(f"{E}a", limit=6))
+        named = [query for query in seen.queries if of_labels(query)]
+    assert len(found.facts) == 6 and not found.complete
+    assert len(named) == 1 and named[0].count(f"<{E}") == 8  # six others, the entity and the property
+
+
+@pytest.mark.parametrize(
+    ("where", "remedy", "code"),
+    [("wikidata", "Is there a network?", 1), ("https://kg.example.org/sparql", "correct the URL of the graph", 2)],
+)
+def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
+    where: str, remedy: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def at_once(seconds: float) -> None:
+        return None
+
+    async def nowhere(*args: object) -> None:
+        raise Unreachable("Name or service not known")
+
+    monkeypatch.setattr("hoptree.http.polite.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.http.general.General.send", nowhere)
+    with pytest.raises(EndpointError, match="cannot be reached") as raised:
+        asyncio.run(open_graph(where, cached=False).facts("Q1"))
+    assert remedy in raised.value.remedy and raised.value.exit_code == code
+
+
+def test_a_fact_about_itself_is_told_once() -> None:
+    with sparql_server(serving(PREFIXES + "e:a e:knows e:a, e:b .")) as seen:
+        found = asked(seen, lambda graph: graph.facts(f"{E}a"))
+    assert [fact.text for fact in found.facts] == ["a | knows | a", "a | knows | b"] and found.complete
+
+
+def test_all_requests_of_a_look_up_share_its_seconds() -> None:
+    """Each of the three takes less than it may, all of them together more."""
+    triples = PREFIXES + " ".join(f"e:a e:knows e:b{number} ." for number in range(5))
+    sound = serving(triples)
+
+    def late(query: str) -> Answer:
+        time.sleep(0.25)
+        return sound(query)
+
+    with sparql_server(late) as seen:
+        with pytest.raises(QueryTooLong, match=r"in time \(0\.4 seconds\)"):
+            asked(seen, lambda graph: graph.facts(f"{E}a", seconds=0.4))
+        assert len(seen.queries) <= 2
+        assert len(asked(seen, lambda graph: graph.facts(f"{E}a", seconds=30)).facts) == 5
+
+
+def test_rows_of_a_query_are_told_though_their_labels_take_too_long() -> None:
+    triples = PREFIXES + 'e:a e:knows e:b . e:b rdfs:label "Bea" .'
+    given_up, sound = threading.Event(), serving(triples)
+
+    def answer(query: str) -> Answer:
+        if of_labels(query):
+            given_up.wait(60)
+        return sound(query)
+
+    with sparql_server(answer) as seen:
+        table = asked(seen, lambda graph: graph.query("SELECT ?o WHERE { ?s <http://e.org/knows> ?o }", seconds=1))
+        given_up.set()
+    assert [(cell.id, cell.text) for row in table.rows for cell in row] == [(f"{E}b", "b")]
+
+
+def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may ask meanwhile, and make the memory for labels full."""
+    monkeypatch.setattr(labels, "_REMEMBERED", 2)
+    triples = PREFIXES + " ".join(
+        f'e:{one} e:knows e:{one}{number} . e:{one}{number} rdfs:label "{one.upper()} {number}" .'
+        for one in "ab"
+        for number in range(3)
+    )
+    held, sound = threading.Event(), serving(triples)
+
+    def answer(query: str) -> Answer:
+        if of_labels(query) and f"<{E}a0>" in query:
+            held.wait(10)
+        elif of_labels(query):
+            held.set()
+        return sound(query)
+
+    async def both(graph: SparqlEndpoint) -> list[str]:
+        found = await asyncio.gather(graph.facts(f"{E}a"), graph.facts(f"{E}b"))
+        again = await graph.facts(f"{E}a")
+        return [fact.object.text for one in (*found, again) for fact in one.facts]
+
+    with sparql_server(answer) as seen:
+        said = asked(seen, both)
+    assert said == ["A 0", "A 1", "A 2", "B 0", "B 1", "B 2", "A 0", "A 1", "A 2"]

@@ -1,0 +1,80 @@
+"""TAIKC with robust=on, asked whether something holds of both of two things."""
+
+from __future__ import annotations
+
+import pytest
+from tests.methods.asked import Shelf
+from tests.methods.taikc_asked import Run, rules
+
+from hoptree.comparing import detect
+from hoptree.models.scripted import Rule
+from hoptree.values import Passage
+
+QUESTION = "Are both Elko Regional Airport and Ford Airport (Grand Rapids) located in Michigan?"
+ELKO = Passage("p1", "Elko Regional Airport", "It lies a mile west of Elko in Nevada.", 3.0)
+FORD = Passage("p2", "Ford Airport", "Ford Airport is an airport of Grand Rapids, Michigan.", 2.0)
+OTHER = Passage("p3", "Nevada", "Nevada has many airports.", 1.0)
+
+
+def checks(**said: str) -> list[Rule]:
+    """What is said of each of the two, by a word of its name."""
+    return [Rule(text, step="bear_out", contains=f"Claim about {name}") for name, text in said.items()]
+
+
+def asked(*passages: Passage, script: list[Rule], question: str = QUESTION) -> Run:
+    return Run([*script, *rules()], question=question, shelf=Shelf(*passages), robust=True)
+
+
+@pytest.mark.parametrize(
+    ("elko", "ford", "answer"), [("No. It is in Nevada.", "Yes", "no"), ("Yes", "yes.", "yes"), ("No", "No", "no")]
+)
+def test_each_is_checked_alone_and_code_joins_the_two(elko: str, ford: str, answer: str) -> None:
+    run = asked(ELKO, FORD, OTHER, script=checks(Elko=elko, Ford=ford))
+    assert run.result.answer == answer
+    assert run.steps == ["bear_out", "bear_out"]
+    assert run.node(1)["question"] == "Is it true of Elko Regional Airport: located in Michigan?"
+    assert run.node(2)["answer"] == ("Yes" if ford.lower().startswith("yes") else "No")
+    assert set(run.of("final")[0]["support"]) == {"p1", "p2"}
+
+
+def test_each_is_shown_what_its_own_page_says() -> None:
+    run = asked(ELKO, FORD, OTHER, script=checks(Elko="Yes", Ford="Yes"))
+    shown = [prompt for _, prompt in run.model.requests]
+    assert ["Nevada." in text for text in shown] == [True, False]
+    assert ["Grand Rapids, Michigan" in text for text in shown] == [False, True]
+
+
+def test_where_nothing_tells_of_one_of_them_the_tree_is_asked() -> None:
+    run = asked(ELKO, OTHER, script=checks(Elko="Yes", Ford="Yes"))
+    assert run.steps.count("bear_out") == 1
+    assert "decompose" in run.steps
+
+
+def test_a_reply_that_is_neither_yes_nor_no_decides_nothing() -> None:
+    run = asked(ELKO, FORD, script=checks(Elko="The text", Ford="Yes"))
+    assert "decompose" in run.steps
+
+
+def test_a_no_of_one_is_enough() -> None:
+    run = asked(ELKO, FORD, script=checks(Elko="Unclear", Ford="No"))
+    assert (run.result.answer, "decompose" in run.steps) == ("no", False)
+
+
+def test_the_paper_s_form_asks_the_tree() -> None:
+    run = Run([*checks(Elko="No", Ford="No"), *rules()], question=QUESTION, shelf=Shelf(ELKO, FORD))
+    assert "bear_out" not in run.steps
+
+
+@pytest.mark.parametrize(
+    ("question", "claim"),
+    [
+        ("Are The Datsuns and The Black Crowes both rock bands?", "rock bands"),
+        ("Have Marc Rosset and Max Mirnyi both been professional tennis players?", "been professional tennis players"),
+        ("Are both Don Giovanni and Cardillac operas with three acts?", "operas with three acts"),
+        ("Are both magazines, the Woman's Viewpoint and Pick Me Up, British publications?", "British publications"),
+    ],
+)
+def test_what_is_claimed_of_both_is_read_off_the_question(question: str, claim: str) -> None:
+    found = detect(question)
+    assert found is not None
+    assert (found.kind, found.claim) == ("both", claim)

@@ -1,0 +1,196 @@
+"""What TreeQA begins before it is known to be needed: what serves, what is given up, and how much there may be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.methods.treeqa_asked import (
+    LANDING,
+    Run,
+    refutes,
+    rules,
+    verdict,
+)
+from tests.methods.treeqa_fickle import Fickle, Generous, asked
+
+from hoptree.methods.treeqa import careful
+from hoptree.methods.treeqa import walk as treeqa_walk
+from hoptree.methods.treeqa.evidence import Ahead, Wanted
+from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
+from hoptree.methods.treeqa.walk import Walk, hang
+from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.context import Context
+from hoptree.runtime.trace import Trace
+from hoptree.steps.evidence_box import EvidenceBox
+from hoptree.steps.logic_tree import Claim
+from hoptree.steps.rebuild import Rebuilt
+from hoptree.steps.verify import Verdict
+from hoptree.tree import Node
+
+
+def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validated() -> None:
+    run = Run(rules(refutes(LANDING)), traversal="speculative")
+    assert run.of("decision", kind="discarded")[0]["value"] == [2]
+    assert [one.id for one in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
+
+
+@pytest.mark.parametrize("refuted", [0.33, 0.7, 1.0])
+@pytest.mark.parametrize("robust", [False, True], ids=["paper", "robust"])
+def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: float, robust: bool) -> None:
+    """A model that refutes and rebuilds at its ease must not multiply its own work."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(careful, "held", lambda said, *_: said)
+        calls: dict[str, list[int]] = {
+            how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in range(12)]
+            for how in ("serial", "speculative")
+        }
+    assert sum(calls["speculative"]) <= 3 * sum(calls["serial"]), calls
+    assert all(more <= 5 * few for few, more in zip(calls["serial"], calls["speculative"], strict=True)), calls
+
+
+def calls_of(model: Fickle, traversal: str, *, robust: bool) -> int:
+    result, _ = asyncio.run(asked(model, traversal=traversal, robust=robust))
+    assert result.error == "", result.error_message
+    return result.usage.llm_calls
+
+
+class Refusing:
+    """Refutes everything, the deeper the slower, and rebuilds it into what it is told."""
+
+    max_attempts = 1
+
+    def __init__(self, below: tuple[Claim, ...], *, telling: bool = False) -> None:
+        self._below, self._telling = below, telling
+        self.begun: list[int] = []
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        self.begun.append(branch.node.id)
+        for _ in range(3 * branch.node.depth):
+            await asyncio.sleep(0)
+        verdict = Verdict("refuted", correction="Apollo 14")
+        attempts = (Attempt("", verdict, EvidenceBox()),) if allowed > 0 else ()
+        if not may_rebuild or not attempts:
+            return Outcome(attempts)
+        if self._telling and isinstance(wanted, Ahead):
+            wanted.refuted(verdict)
+        await asyncio.sleep(0)
+        return Outcome(attempts, Rebuilt(Claim(branch.node.question, "Apollo 14", self._below)))
+
+
+def refused(process: Refusing, *tops: Claim, how: Any = "speculative") -> Walk:
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
+    walk = Walk(ctx, process, hang(tops, Node(0, "", depth=0), first=1))
+    asyncio.run(walk.go(how))
+    return walk
+
+
+@pytest.mark.parametrize("telling", [False, True])
+def test_what_a_given_up_node_was_rebuilt_into_is_not_begun(telling: bool) -> None:
+    process = Refusing((Claim("What is new?", "b"),), telling=telling)
+    refused(process, Claim("Which?", "Apollo 8", (Claim("Who flew?", "Frank Borman"),)))
+    assert 2 in process.begun and 101 in process.begun and 201 not in process.begun
+
+
+def test_of_a_rebuilt_tree_no_more_is_begun_than_there_is_room_for() -> None:
+    process = Refusing(tuple(Claim(f"What is {n}?", "b") for n in range(60)))
+    walk = refused(process, Claim("Which?", "Apollo 8"))
+    assert len(process.begun) == len(set(process.begun))
+    assert sum(100 < number < 200 for number in process.begun) == 15 == len(walk.tops[0].children)
+
+
+@pytest.mark.parametrize("nodes", [2, 4])
+def test_nodes_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
+    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", nodes)
+    tops = [Claim(f"Which {n}?", "Apollo 8") for n in range(9)]
+    serial, ahead = Refusing(()), Refusing(())
+    refused(serial, *tops, how="serial")
+    refused(ahead, *tops)
+    assert len(ahead.begun) == len(serial.begun) == 9, "what is not begun ahead is left to the walk"
+    first = Refusing((Claim("What is new?", "b"),))
+    refused(first, *tops)
+    assert len(first.begun) <= 9 + 2 * nodes
+
+
+def test_rebuilt_trees_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(treeqa_walk, "MAX_FIXES", 1)
+    process = Refusing((Claim("What is new?", "b"), Claim("What else?", "b")))
+    refused(process, *(Claim(f"Which {n}?", "Apollo 8") for n in range(4)))
+    rebuilt = {number // 100 for number in process.begun if number > 100}
+    assert 1 in rebuilt and len(rebuilt) <= 2, "that of the walk, and one ahead of it"
+
+
+def test_nothing_new_is_begun_for_a_node_that_was_given_up() -> None:
+    """The old child would be unknown, and a clue be asked for; but by then its parent is refuted."""
+    slow = Rule(verdict("unknown"), step="validate", contains="in December 1968?", latency=0.2)
+    run = Run(rules(refutes(LANDING), slow), traversal="speculative")
+    assert "clue" not in run.steps and run.steps.count("validate") == 3
+
+
+class Corrected:
+    """Refutes the node that is called first, and takes its time to rebuild it."""
+
+    max_attempts = 1
+
+    def __init__(self, rebuilt: Claim, *, tells: bool = True) -> None:
+        self._rebuilt, self._tells = rebuilt, tells
+        self.begun: list[str] = []
+        self.begun_before_rebuilt: list[str] = []
+        self.ended: list[str] = []
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        self.begun.append(branch.claim.question)
+        await asyncio.sleep(0)
+        if branch.node.id != 1:
+            for _ in range(20):
+                await asyncio.sleep(0)
+                if not wanted():
+                    return Outcome()
+            self.ended.append(branch.claim.question)
+            return Outcome((Attempt("", Verdict("supported"), EvidenceBox()),))
+        verdict = Verdict("refuted", correction="Apollo 14")
+        if self._tells and isinstance(wanted, Ahead):
+            wanted.refuted(verdict)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.begun_before_rebuilt = list(self.begun)
+        return Outcome((Attempt("", verdict, EvidenceBox()),), Rebuilt(self._rebuilt))
+
+
+def walked(rebuilt: Claim, traversal: Any = "speculative", *, tells: bool = True) -> tuple[Corrected, Walk]:
+    old = Claim("Which flight?", "Apollo 8", (Claim("Who flew on Apollo 8?", "Frank Borman"),))
+    process = Corrected(rebuilt, tells=tells)
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
+    walk = Walk(ctx, process, hang([old], Node(0, "", depth=0), first=1))
+    asyncio.run(walk.go(traversal))
+    return process, walk
+
+
+RIGHT = Claim("Which flight?", "Apollo 14", (Claim("Who flew on Apollo 14?", "Frank Borman"),))
+OTHER = Claim("Which flight?", "Apollo 14", (Claim("When did Apollo 14 fly?", "in 1971"),))
+
+
+def test_the_children_put_right_are_begun_while_the_tree_is_rebuilt_and_serve_if_they_come() -> None:
+    process, walk = walked(RIGHT)
+    assert process.begun_before_rebuilt == ["Which flight?", "Who flew on Apollo 8?", "Who flew on Apollo 14?"]
+    assert process.begun == process.begun_before_rebuilt, "what was begun is not begun again"
+    assert walk.outcomes[101].label == "supported" and process.ended == ["Who flew on Apollo 14?"]
+
+
+def test_children_that_do_not_come_are_given_up() -> None:
+    process, walk = walked(OTHER)
+    assert process.begun[-2:] == ["Who flew on Apollo 14?", "When did Apollo 14 fly?"]
+    assert process.ended == ["When did Apollo 14 fly?"] and walk.outcomes[101].label == "supported"
+
+
+@pytest.mark.parametrize("traversal", ["serial", "level"])
+def test_nothing_is_foreseen_where_nothing_is_done_ahead(traversal: str) -> None:
+    process, walk = walked(RIGHT, traversal)
+    assert process.begun == ["Which flight?", "Who flew on Apollo 14?"] and walk.tops[0].claim == RIGHT
+
+
+def test_a_process_that_tells_nothing_is_only_slower() -> None:
+    process, walk = walked(RIGHT, tells=False)
+    assert "Who flew on Apollo 14?" not in process.begun_before_rebuilt and walk.tops[0].claim == RIGHT
