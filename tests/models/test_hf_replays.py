@@ -156,6 +156,31 @@ def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(device: None) -> None:
     assert said.logits[0, 0] == 7
 
 
+def test_a_device_without_memory_is_no_model_that_cannot_be_recorded(
+    device: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = True
+
+    def write(shape: Shape, tokens: Any, lengths: Any) -> Said:
+        if full and replays._seen[shape] > SEEN_BEFORE:
+            raise torch.OutOfMemoryError
+        return Said(torch.zeros(shape.rows, 5), None, None)
+
+    def end(_: Any) -> None:
+        if full:
+            raise RuntimeError("the recording was broken off")
+
+    monkeypatch.setattr(Device.CUDAGraph, "capture_end", end)
+    replays, shape = Replays("cpu", 4, write), Shape(2, 64, watched=False, hidden=False)
+    for _ in range(SEEN_BEFORE):
+        replays.step(shape, [1, 2], [3, 4])
+    with pytest.raises(torch.OutOfMemoryError):
+        replays.step(shape, [1, 2], [3, 4])
+    full = False
+    replays.step(shape, [1, 2], [3, 4])
+    assert replays._recorded
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="recordings are of CUDA")
 def test_a_recording_says_what_the_step_says() -> None:
     model = small("cuda")

@@ -115,6 +115,8 @@ class Replays:
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
+            if isinstance(error.__context__, torch.OutOfMemoryError):
+                raise error.__context__ from None  # of which the end of the recording only complains
             # A model may do what cannot be recorded, such as looking at a number before it goes on.
             logging.getLogger(__name__).info("Steps of this model cannot be recorded: %s", error)
             self._usable = False
