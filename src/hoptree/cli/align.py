@@ -11,7 +11,7 @@ import typer
 from hoptree.cli.console import clean, print_error, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache
-from hoptree.cli.run import shown
+from hoptree.cli.progress import shown
 from hoptree.cli.search import Rerank, RetrieverKind
 from hoptree.errors import HoptreeError
 

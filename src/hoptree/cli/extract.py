@@ -10,7 +10,7 @@ import typer
 
 from hoptree.cli.console import clean, print_error, print_json, run, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
-from hoptree.cli.run import shown
+from hoptree.cli.progress import shown
 from hoptree.errors import HoptreeError, InputError
 from hoptree.lock import WriteLock
 

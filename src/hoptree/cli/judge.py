@@ -10,7 +10,7 @@ import typer
 from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
-from hoptree.cli.run import describe_judge, shown
+from hoptree.cli.progress import describe_judge, shown
 
 if TYPE_CHECKING:
     from hoptree.models.model import Model as OpenModel

@@ -11,7 +11,7 @@ import typer
 from hoptree.cli.console import chance, clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson
-from hoptree.cli.run import describe, shown
+from hoptree.cli.progress import describe, shown
 
 if TYPE_CHECKING:
     from hoptree.evaluation.reproduce import Elsewhere, Reproduction

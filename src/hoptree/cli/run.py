@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,21 +30,20 @@ from hoptree.cli.options import (
     read_roles,
     read_settings,
 )
+from hoptree.cli.progress import Show, bars, describe, describe_judge
 from hoptree.cli.run_output import estimate, report
 from hoptree.cli.search import Rerank, say_without_links
 from hoptree.errors import HoptreeError, InputError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.experiment import Experiment
-    from hoptree.evaluation.judging import JudgeProgress
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import Progress, Ways
     from hoptree.models.model import Model as OpenModel
 
-__all__ = ["describe", "describe_judge", "run", "shown"]
+__all__ = ["run"]
 
 _SAMPLE = 5
-_EVERY = 0.2
 
 
 def run(
@@ -117,6 +117,14 @@ def run(
     ] = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
+    at_once: Annotated[
+        int,
+        typer.Option(
+            metavar="RUNS",
+            min=1,
+            help="Runs of a file that are made at the same time; those of one hf/… model share its batch.",
+        ),
+    ] = 1,
     ray: Annotated[
         str,
         typer.Option(
@@ -167,6 +175,8 @@ def run(
         **({"judge": judge} if judge else {}),
         **({"judge_base_url": judge_base_url} if judge_base_url else {}),
     }
+    if max_cost is not None and at_once > 1:
+        raise InputError("A limit of money is kept by runs one after another.", "Leave out --at-once.")
     planned = _planned(experiment, data, corpus, name, given)
     ways = Ways(
         anyway=anyway,
@@ -178,7 +188,7 @@ def run(
         ray=ray,
     )
     with _folder(out, dry_run) as folder:
-        work = _run_all(planned, folder, ways, quiet=as_json)
+        work = _run_all(planned, folder, ways, at_once=at_once, quiet=as_json)
         kept = what_stays("questions" if out else "", cached=not no_cache)
         summaries = run_to_end(work, stays=kept)
     if out is None:
@@ -220,127 +230,90 @@ def _planned(
     return [Planned("", "", (), one)]
 
 
-async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, quiet: bool) -> list[dict[str, Any]]:
-    """All runs, one after another, under one limit of money; a model that several use is loaded once."""
-    from hoptree.evaluation.indexes import index_for
+async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, at_once: int, quiet: bool) -> list[dict[str, Any]]:
+    """All runs under one limit of money, so many at once; a model that several use is loaded once."""
     from hoptree.evaluation.summary import money_spent
-    from hoptree.models import open_model
+    from hoptree.runtime.schedule import together
 
-    summaries = []
     folders = [out / one.folder if one.run_name else out for one in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
-    models: dict[tuple[str, str], OpenModel] = {}
-    try:
-        for one, folder in zip(planned, folders, strict=True):
-            wanted = one.experiment
-            if one.corpora:
-                wanted = replace(wanted, corpus=str(index_for(one.corpora, out / "indexes")))
-            found = {}
-            for role, spec in {"": wanted.model, **wanted.roles}.items():
-                key = (spec, wanted.base_url if not role or spec.startswith("openai/") else "")
-                if key not in models:
-                    models[key] = open_model(spec, base_url=key[1])
-                found[role] = models[key]
+    turn = asyncio.Semaphore(at_once)
+
+    async def make(one: Planned, folder: Path) -> dict[str, Any]:
+        async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
-            summaries.append(await _run_one(wanted, folder, replace(ways, spent=others), found, quiet=quiet))
+            with bar(one.experiment.name if at_once > 1 else "") as show:
+                summary = await _run_one(one, folder, replace(ways, spent=others), models, show)
             if spent:
                 spent[folder] = money_spent(folder)
-    except HoptreeError as error:
-        if one.run_name:
-            error.cause = f"{one.experiment.name}: {error.cause}"
-        raise
-    finally:
-        for model in models.values():
+            return summary
+
+    with bars(quiet) as bar:
+        async with _Models(out / "indexes") as models:
+            return await together(make(one, folder) for one, folder in zip(planned, folders, strict=True))
+
+
+class _Models:
+    """The models of several runs, each opened once, and the indexes that are made for them."""
+
+    def __init__(self, indexes: Path) -> None:
+        self._indexes = indexes
+        self._open: dict[tuple[str, str], OpenModel] = {}
+
+    async def __aenter__(self) -> _Models:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for model in self._open.values():
             await model.aclose()
-    return summaries
+
+    def of(self, wanted: Experiment) -> dict[str, OpenModel]:
+        """The one for all, under no name, and those that play roles."""
+        from hoptree.models import open_model
+
+        found = {}
+        for role, spec in {"": wanted.model, **wanted.roles}.items():
+            key = (spec, wanted.base_url if not role or spec.startswith("openai/") else "")
+            if key not in self._open:
+                self._open[key] = open_model(spec, base_url=key[1])
+            found[role] = self._open[key]
+        return found
+
+    def experiment(self, one: Planned) -> Experiment:
+        """What is to be run, with an index of its corpora."""
+        from hoptree.evaluation.indexes import index_for
+
+        if not one.corpora:
+            return one.experiment
+        return replace(one.experiment, corpus=str(index_for(one.corpora, self._indexes)))
 
 
-async def _run_one(
-    wanted: Experiment, folder: Path, ways: Ways, models: dict[str, OpenModel], *, quiet: bool
-) -> dict[str, Any]:
-    """One run with models that are open: the one for all, under no name, and those that play roles."""
+async def _run_one(one: Planned, folder: Path, ways: Ways, models: _Models, show: Show) -> dict[str, Any]:
     from hoptree.evaluation.running import run_experiment
 
     reached: list[Progress] = []
-    say_without_links(wanted.corpus, wanted.retriever)
 
     def hear(now: Progress) -> None:
         reached[:] = [now]
         show(len(now.rows), now.total, lambda: describe(now, ways.max_cost))
 
-    with shown(quiet) as show:
+    try:
+        wanted = models.experiment(one)
+        say_without_links(wanted.corpus, wanted.retriever)
+        playing = models.of(wanted)
         summary = await run_experiment(
             wanted,
             folder,
             ways,
-            model=models[""],
-            roles={role: model for role, model in models.items() if role},
+            model=playing.pop(""),
+            roles=playing,
             on_progress=hear,
             on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
         )
+    except HoptreeError as error:
+        if one.run_name:
+            error.cause = f"{one.experiment.name}: {error.cause}"
+        raise
     if ways.only is not None:
         summary["estimate"] = estimate(summary, reached[0].asked, time.monotonic() - reached[0].began)
     return summary
-
-
-@contextmanager
-def shown(quiet: bool) -> Iterator[Callable[[int, int, Callable[[], str]], None]]:
-    """How many of how many are done, and what else is to be said, on the terminal only.
-
-    The latter is made a few times a second at most: to sum up thousands of questions after each of them takes a while.
-    """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (
-        BarColumn(20),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("starting", total=None)
-        next_time = 0.0
-
-        def show(done: int, total: int, say: Callable[[], str]) -> None:
-            nonlocal next_time
-            if not bar.disable and (time.monotonic() >= next_time or done == total):
-                bar.update(task, completed=done, total=total, description=say())
-                next_time = time.monotonic() + _EVERY
-
-        yield show
-
-
-def describe_judge(progress: JudgeProgress) -> str:
-    """How far a judge is, in a few words."""
-    seconds = max(time.monotonic() - progress.began, 1e-3)
-    right = f", {100 * progress.correct / progress.done:.1f} % right" if progress.done else ""
-    return f"judging: {progress.new / seconds:.2f} answers/s{right}"
-
-
-def describe(progress: Progress, max_cost: float | None = None) -> str:
-    """How far a run is, in a few words."""
-    from hoptree.evaluation.summary import half_width
-
-    seconds = max(time.monotonic() - progress.began, 1e-3)
-    parts = [f"{progress.asked / seconds:.2f} questions/s", f"{progress.tokens / seconds:,.0f} tokens/s"]
-    if progress.calls:
-        parts.append(f"{progress.cached / progress.calls:.0%} from cache")
-    scores = [value for row in progress.rows if (value := row.scores.get("f1")) is not None]
-    if scores:
-        parts.append(f"F1 {100 * sum(scores) / len(scores):.1f} ± {100 * half_width(scores):.1f}")
-    if failed := sum(bool(row.error) for row in progress.rows):
-        parts.append(f"{failed} failed")
-    if max_cost is not None:
-        parts.append(f"spent {progress.spent:.2f} of {max_cost:.2f}")
-    return ", ".join(parts)

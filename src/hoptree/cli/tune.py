@@ -25,7 +25,7 @@ from hoptree.cli.options import (
     read_roles,
     read_settings,
 )
-from hoptree.cli.run import describe, shown
+from hoptree.cli.progress import describe, shown
 from hoptree.cli.search import Rerank, say_without_links
 from hoptree.errors import ConfigError, InputError
 
