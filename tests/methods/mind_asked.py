@@ -48,6 +48,8 @@ def figure(
         Rule(step="restate", entropy=1.0, attention=0.2),
         Rule(needed, step="filter"),
         Rule([*FACTS], step="facts", logprob=-0.05),
+        Rule("Louis", step="read", logprob=-2.0),
+        Rule(ARMAND, step="final", logprob=-0.01),
         Rule(said, step="draft", entropy=entropy, attention=0.2),
         Rule([f"{WRITTEN} And so on.", SECOND], step="rewrite", entropy=0.1, attention=0.2),
     ]

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
-from tests.methods.stretch_asked import DUKES, Run, Search, sure
+from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
 from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
 from hoptree.values import Passage
 
 MANY = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
@@ -20,9 +21,31 @@ def ask(script: list[Rule], **options: Any) -> Run:
 
 def test_figure_1() -> None:
     run = ask(figure(needed="[1]"), k=1)
-    assert run.queries == [f"{CHARLES} father", f"{JEAN} father"]
+    assert run.queries == [GRANDFATHER, f"{CHARLES} father", f"{JEAN} father"]
     assert (run.result.answer, run.result.fidelity) == (ARMAND, "approx")
     assert run.values("accepted") == [True, True]
+
+
+def test_it_begins_with_what_the_question_itself_finds() -> None:
+    run = ask(figure(), k=1)
+    assert run.steps.count("read") == 2
+    assert DUKES[0].text in run.sent("draft")[0].messages[-1].content
+    plain = Run("mind", figure(), shelf=Search(*DUKES), k=1)
+    assert "read" not in plain.steps and DUKES[0].text not in plain.sent("draft")[0].messages[-1].content
+
+
+@pytest.mark.parametrize(("read", "final", "answer"), [(-2.0, -0.01, ARMAND), (-0.01, -2.0, "Louis")])
+def test_the_surest_of_three_readings_is_given(read: float, final: float, answer: str) -> None:
+    script = [Rule("Louis", step="read", logprob=read), Rule(ARMAND, step="final", logprob=final), *figure()]
+    run = ask(script)
+    assert run.result.answer == answer
+    (last,) = run.sent("final")
+    assert LAST in last.messages[-1].content and DUKES[1].text in last.messages[-1].content
+
+
+def test_a_budget_that_ends_leaves_the_first_reading() -> None:
+    run = ask(figure(), budget=Budget(calls=4))
+    assert (run.result.answer, run.result.stopped_by) == ("Louis", "calls")
 
 
 def test_a_name_in_doubt_is_sought_and_not_searched_with() -> None:
@@ -54,7 +77,7 @@ def test_few_names_are_not_filtered() -> None:
 
 def test_the_query_is_of_the_names_in_the_sentence() -> None:
     run = ask(figure(Rule(MANY, step="extract")), filters="none", k=1)
-    assert run.queries == [f"{CHARLES} father", f"{JEAN} father"]
+    assert run.queries[1:] == [f"{CHARLES} father", f"{JEAN} father"]
 
 
 def test_dropped_names_are_tried_where_nothing_new_is_found() -> None:
@@ -64,7 +87,7 @@ def test_dropped_names_are_tried_where_nothing_new_is_found() -> None:
             return self.passages[1:2] if "grandfather" in query else found[:0] + self.passages[:1]
 
     run = ask(figure(Rule(MANY, step="extract"), needed="[9]"), filters="confidence", top_k=0, shelf=Once(*DUKES))
-    assert run.queries[-1] == "paternal grandfather father" and len(run.queries) == 3
+    assert run.queries[-1] == "paternal grandfather father" and len(run.queries) == 4
     assert DUKES[1].text in run.sent("rewrite")[1].messages[-1].content
 
 

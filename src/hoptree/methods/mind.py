@@ -11,7 +11,7 @@ from hoptree.methods.registry import method
 from hoptree.models.model import Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.answer import holding
+from hoptree.steps.answer import holding, synthesise
 from hoptree.steps.candidates import (
     Candidate,
     Filtered,
@@ -20,7 +20,10 @@ from hoptree.steps.candidates import (
     extract_candidates,
     names_in,
 )
+from hoptree.steps.choose import surest
 from hoptree.steps.doubts import Disagreeing, Unsure
+from hoptree.steps.evidence import show_passages
+from hoptree.steps.glances import glances
 from hoptree.steps.learning import learn
 from hoptree.steps.memory import FactMemory, Held, relation_key
 from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, conclude, write_with_help
@@ -34,6 +37,10 @@ __all__ = ["mind"]
 
 _FEW = 3
 """Names that the robust form does not filter."""
+_OWN = 5
+"""Passages that the robust form finds with the question itself."""
+_SHOWN = 8
+"""Passages of its last reading."""
 
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 
@@ -90,10 +97,11 @@ async def mind(
     there is not searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens`
     count a draft and the whole text. `shots` worked examples are shown; another `draw` than 0 shows others.
 
-    `robust` goes beyond the paper: what is in doubt is sought and not searched with, names of the question and of the
-    passages read last are never dropped, three names or fewer are not filtered, the query is of the names of the
-    sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a fact, and a
-    sentence is replaced by a surer one only.
+    `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of two readings
+    of that and one of all that was written and found. What is in doubt is sought and not searched with, names of the
+    question and of the passages read last are never dropped, three names or fewer are not filtered, the query is of the
+    names of the sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a fact,
+    and a sentence is replaced by a surer one only.
     """
     ctx.require_corpus()
     telling = telling_of(ctx, attention=True)
@@ -109,8 +117,11 @@ async def mind(
     judge: Judge = Unsure(ctx, tagger, by, surer=robust)
     if telling == "samples":
         judge = Disagreeing(ctx, pen, tagger, theta=disagree, stretch=stretch, context=search.context)
+    own = await search.read_own() if robust else []
     written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, retrievals))
     answer = await conclude(ctx, pen, written, context=search.context())
+    if robust:
+        return surest(ctx, [*own, await search.read_all(answer.raw)], when="final")
     return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
 
 
@@ -248,10 +259,26 @@ class _Search:
         self._step = 0
         self._latest: tuple[Passage, ...] = ()
         self._told: dict[str, set[str]] = {}
+        self._own: tuple[Passage, ...] = ()
         self.read: list[Passage] = []
 
     def context(self) -> str:
-        return show_context(self._ctx, (), titles=self._titles, facts=self._facts())
+        return show_context(self._ctx, self._own[: self._k], titles=self._titles, facts=self._facts())
+
+    async def read_own(self) -> list[Answer]:
+        """The answers in what the question itself finds, which every draft is shown from then on."""
+        self._own = self._latest = await self._ctx.search(self._question, k=_OWN)
+        self.read += self._own
+        return await glances(self._ctx, self._question, self._own)
+
+    async def read_all(self, text: str) -> Answer:
+        """The answer in what was written, with the passages found last and those the question itself finds."""
+        found = (*self._latest, *self._own, *reversed(self.read))
+        shown = list({passage.id: passage for passage in reversed(found)}.values())[: -_SHOWN - 1 : -1]
+        documents = show_passages(self._ctx, shown, titles=True)
+        sure = "logprobs" in self._ctx.model_for("answer").capabilities
+        answer = await synthesise(self._ctx, self._question, [text, documents], logprobs=sure)
+        return replace(answer, support=holding(answer.text, shown) if answer.known else ())
 
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
         self._step += 1
