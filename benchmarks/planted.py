@@ -94,7 +94,7 @@ def simulate(random: Any, questions: int, part: Sequence[float], difference: flo
 def compared(random: Any, part: Sequence[float], difference: float, samples: int) -> PairedComparison:
     runs = simulate(random, QUESTIONS, part, difference)
     a, b = ({f"q{place}": float(score) for place, score in enumerate(run)} for run in runs)
-    return compare_pair(a, b, samples=samples)
+    return compare_pair(b, a, samples=samples)
 
 
 def measure(kind: str, pairs: int, samples: int, random: Any) -> tuple[list[Figure], str]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.main
+import typer.testing
 
 # Files whose few tests take long, the longest first.
 LONG = (
@@ -29,8 +35,15 @@ LONG = (
 )
 
 
+IN_MEMORY = Path("/dev/shm")
+ROOM = 4_000_000_000  # bytes; containers often have 64 MB there, too little for the indexes of all tests
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
+    # Every index waits until the disk has it, several times; waiting is most of what many tests do.
+    if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,8 +52,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def commands_made_once() -> Iterator[None]:
+    """Typer makes all commands anew at every call in a process, which takes longer than most of them."""
+    made = cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", made)
+        patch.setattr(typer.testing, "_get_command", made)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path_factory.mktemp("cache") / "replies.sqlite"
     monkeypatch.setenv("HOPTREE_CACHE", str(path))
     return path
+
+
+@pytest.fixture
+def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries without a pause."""
+    monkeypatch.setattr("random.uniform", lambda low, high: 0.0)

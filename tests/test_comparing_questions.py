@@ -89,6 +89,29 @@ def test_a_choice_without_a_comparing_word_asks_of_which_something_holds(
     assert detect(question) == Comparison("which", operands, "holds")
 
 
+@pytest.mark.parametrize(
+    ("question", "operands"),
+    [
+        (
+            "Are both Cupid The Cowpuncher and Hashimura Togo from the same country?",
+            ("Cupid The Cowpuncher", "Hashimura Togo"),
+        ),
+        ("Are Cupid The Cowpuncher and Hashimura Togo of the same nationality?", None),
+        ("Are both Scottie Pippen and Michael Jordan from the same state?", ("Scottie Pippen", "Michael Jordan")),
+        ("Do Scottie Pippen and Michael Jordan share a nationality?", ("Scottie Pippen", "Michael Jordan")),
+        ("Are Ann Lee and Dawn French from the same country?", ("Ann Lee", "Dawn French")),
+        ("Are both Scottie Pippen and Michael Jordan American players?", ("Scottie Pippen", "Michael Jordan")),
+        ("Are both Ann Lee and Dawn French British?", ("Ann Lee", "Dawn French")),
+        ("Are both Cilla Black and Wayne Black British?", ("Cilla Black", "Wayne Black")),
+        ("Are both Ann Lee and Bob Ray American from birth?", ("Ann Lee", "Bob Ray")),
+    ],
+)
+def test_a_name_keeps_a_last_word_that_is_also_a_country(question: str, operands: tuple[str, str] | None) -> None:
+    found = detect(question)
+    assert found is not None
+    assert found.operands == (operands or ("Cupid The Cowpuncher", "Hashimura Togo"))
+
+
 def test_the_event_is_read_from_the_question_and_not_from_a_name() -> None:
     released, died = (
         detect("Which film came out first, The Death Kiss or Born Free?"),

@@ -171,6 +171,8 @@ def test_decompositions_alone_and_linked(here: Path) -> None:
     assert sum(told["left_out"].values()) == 3 and all(why.startswith("films: ") for why in told["left_out"])
     told, rows = made(here, "ra-isf-decompose", linked=True)
     assert target(rows[0]) == "1. Who is the director of Alpha?\n2. When was that director born?"
+    assert rows[0]["meta"]["template"].startswith("ra_isf/decompose_linked@")
+    assert "without the others" not in rows[0]["messages"][0]["content"]
     assert told["sources"] == {"films": {"steps": 2}} and told["target_words"] == {"mean": 12.5, "max": 13}
 
 
@@ -284,24 +286,33 @@ def test_a_balance_that_cannot_be_is_refused_before_anything_is_asked(here: Path
             made(here, "ra-isf-know", balance=impossible)
 
 
-def test_a_balance_without_a_second_label_is_told(here: Path) -> None:
-    told, rows = made(here, "ra-isf-know", balance=1.0)
+@pytest.mark.parametrize("balance", [None, 1.0])
+def test_a_set_with_one_label_only_is_told(here: Path, balance: float | None) -> None:
+    told, rows = made(here, "ra-isf-know", balance=balance)
     assert told["warnings"] == [] and len(rows) == 4
     (here / "m.json").write_text(json.dumps({"replies": [{"reply": "nonsense"}]}), encoding="utf-8")
-    told, rows = made(here, "ra-isf-know", balance=1.0)
+    told, rows = made(here, "ra-isf-know", balance=balance)
     assert [target(row) for row in rows] == ["no"] * 4
     (said,) = told["warnings"]
-    assert said.startswith("All 4 rows have the label 'no', and --balance") and made(here, "ra-isf-know")
+    assert said.startswith("All 4 rows have the label 'no'") and ("--balance" in said) is (balance is not None)
 
 
-def test_questions_of_a_file_named_for_evaluation_are_told(here: Path) -> None:
+def test_decompositions_have_no_labels_to_be_told_of(here: Path) -> None:
+    told, rows = made(here, "ra-isf-decompose")
+    assert len(rows) == 1 and told["warnings"] == []
+
+
+def test_a_file_named_for_evaluation_is_refused_unless_it_is_known_what_is_measured_on(here: Path) -> None:
     rows = [row | {"dataset": "films", "source_split": "train" if n < 2 else "dev"} for n, row in enumerate(QUESTIONS)]
-    data = (lines(here / "dev.jsonl", rows),)
-    told = asyncio.run(build(replace(wanted(here, "ra-isf-know", only_train=True), data=data)))
-    (said,) = told["warnings"]
-    assert said.startswith(f"2 questions to train on are of {data[0]}, whose name says dev") and "--exclude" in said
-    told = asyncio.run(build(replace(wanted(here, "ra-isf-know", only_train=True, limit=1), data=data)))
-    assert told["warnings"][0].startswith("1 question to train on is of ")
+    asked = replace(wanted(here, "ra-isf-know", only_train=True), data=(lines(here / "dev.jsonl", rows),))
+    with pytest.raises(InputError, match="by its name for evaluation"):
+        asyncio.run(build(asked))
+    assert not (here / "out.jsonl").exists()
+    measured = lines(here / "measured.jsonl", [rows[1]])
+    told = asyncio.run(build(replace(asked, exclude=(measured,))))
+    assert told["questions"]["asked"] == 1 and told["left_out"]["evaluation question by id"] == 1
+    told = asyncio.run(build(replace(asked, allow_evaluation=True)))
+    assert told["evaluation_questions"] == 2
 
 
 def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:

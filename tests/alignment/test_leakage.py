@@ -208,13 +208,28 @@ def test_a_folder_of_runs_stands_for_the_questions_of_all(tmp_path: Path) -> Non
         Excluded([tmp_path / "none"])
 
 
-def test_files_named_for_evaluation_whose_rows_say_train_are_told(tmp_path: Path) -> None:
+def test_files_named_for_evaluation_are_refused_though_their_rows_say_train(tmp_path: Path) -> None:
     rows = [{"id": str(n), "question": f"Who sang song {n}?", "source_split": "train"} for n in range(3)]
     path = write(tmp_path / "songs" / "dev.jsonl", *rows)
     questions = read_training_questions([path, write(tmp_path / "train.jsonl", {"id": "t", "question": "Where?"})])
-    assert admit(questions, Excluded()).doubtful == {str(path): "dev"}
+    elsewhere = write(tmp_path / "elsewhere.jsonl", {"id": "e", "question": "What is the capital of Peru?"})
+    for excluded in (Excluded(), Excluded([elsewhere])):
+        with pytest.raises(InputError, match=r"dev.jsonl is by its name for evaluation.*--exclude.*--allow-eval") as no:
+            admit(questions, excluded, only_train=True)
+        assert no.value.exit_code == 2
     measured = write(tmp_path / "measured.jsonl", {"id": "0", "question": "Who sang song 0?"})
-    assert not admit(questions, Excluded([measured])).doubtful, "those that are measured on are known, and left out"
+    found = admit(questions, Excluded([measured]))
+    assert [one.example.id for one in found.questions] == ["1", "2", "t"], "those that are measured on are left out"
+    assert not found.evaluation
+    allowed = admit(questions, Excluded(), allow=True)
+    assert allowed.evaluation == dict.fromkeys(("songs/0", "songs/1", "songs/2"), "split dev")
+
+
+def test_rows_of_train_in_a_file_named_for_evaluation_do_not_count_where_none_is_left(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "question": f"Who sang song {n}?", "source_split": "dev"} for n in range(3)]
+    path = write(tmp_path / "dev.jsonl", *rows)
+    questions = read_training_questions([path, write(tmp_path / "train.jsonl", {"id": "t", "question": "Where?"})])
+    assert [one.example.id for one in admit(questions, Excluded(), only_train=True).questions] == ["t"]
 
 
 @settings(max_examples=60)

@@ -79,13 +79,26 @@ def test_questions_that_failed_end_in_1_and_a_sentence(here: Path) -> None:
     assert "1 question was not answered" in printed.stderr and "asks it again" in printed.stderr
 
 
+def test_a_file_named_for_evaluation_is_refused_whatever_its_rows_say(here: Path) -> None:
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": ["zero"]} for n in range(2)]
+    write(here / "dev.jsonl", [row | {"source_split": "train"} for row in rows])
+    refused = align(here, "--only-train", data="dev.jsonl")
+    assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2
+    assert "--exclude" in str(refused.exception) and "--allow-evaluation-questions" in str(refused.exception)
+    assert not (here / "out.jsonl").exists()
+    measured = write(here / "measured.jsonl", rows[:1])
+    assert align(here, "--only-train", "--exclude", measured, data="dev.jsonl").exit_code == 0
+    allowed = align(here, "--only-train", "--allow-evaluation-questions", data="dev.jsonl")
+    assert allowed.exit_code == 0 and "2 ARE EVALUATION QUESTIONS" in allowed.output
+
+
 def test_what_should_be_known_is_said_and_the_set_is_built(here: Path) -> None:
-    rows = [{"id": "q", "question": "What is number 0?", "answers": ["zero"], "source_split": "train"}]
-    write(here / "dev.jsonl", rows)
-    printed = align(here, "--only-train", "--balance", 1, data="dev.jsonl")
-    assert printed.exit_code == 0 and "whose name says dev" in printed.stderr and "--balance" in printed.stderr
-    told = json.loads(align(here, "--only-train", "--json", data="dev.jsonl").output)
-    assert len(told["warnings"]) == 1 and "--exclude" in told["warnings"][0]
+    write(here / "questions.jsonl", [{"id": "q", "question": "What is number 0?", "answers": ["zero"]}])
+    printed = align(here)
+    assert printed.exit_code == 0 and "All rows have" not in printed.stderr
+    assert "the label 'yes'" in printed.stderr
+    told = json.loads(align(here, "--json", "--balance", 1).output)
+    assert len(told["warnings"]) == 1 and "--balance" in told["warnings"][0]
 
 
 def test_sub_questions(here: Path) -> None:

@@ -264,7 +264,7 @@ def test_an_empty_corpus_is_refused(home: Path) -> None:
     assert not (home / "empty.idx").exists()
 
 
-def test_an_unreachable_endpoint_is_named(home: Path) -> None:
+def test_an_unreachable_endpoint_is_named(home: Path, no_backoff: None) -> None:
     done = hoptree(
         home, "ask", QUESTION, "--corpus", "docs.idx", "-m", "openai/x", "--base-url", "http://127.0.0.1:9/v1"
     )

@@ -38,7 +38,21 @@ def test_runs_over_different_questions_are_not_compared_though_their_ids_agree(t
 def test_what_flipped_goes_from_the_first_run_to_the_second(tmp_path: Path) -> None:
     one, two = made(tmp_path, "one", "red", said="red"), made(tmp_path, "two", "red", said="blue")
     printed = CliRunner().invoke(app, ["compare", one, two, "--metric", "em", "--flipped", "1"]).output
-    assert "100.0 against 0.0" in printed and "1.00 -> 0.00  q" in printed
+    assert "100.0 -> 0.0" in printed and "1.00 -> 0.00  q" in printed
+
+
+def test_the_difference_is_the_second_run_less_the_first_and_wins_have_a_name(tmp_path: Path) -> None:
+    one, two = made(tmp_path, "one", "red", said="red"), made(tmp_path, "two", "red", said="blue")
+    printed = CliRunner().invoke(app, ["compare", one, two, "--metric", "em"]).output
+    assert "em: one -> two\n  100.0 -> 0.0: -100.0 [-100.0, -100.0]" in printed
+    assert "two wins 0, one wins 10, 0 ties" in printed
+    found = json.loads(CliRunner().invoke(app, ["compare", one, two, "--metric", "em", "--json"]).output)
+    pair = found["metrics"]["em"][0]
+    assert (pair["a"], pair["b"], pair["mean_a"], pair["mean_b"], pair["difference"]) == ("one", "two", 1, 0, -1)
+    assert (pair["wins"], pair["losses"]) == (0, 10), "those of the second"
+    turned = CliRunner().invoke(app, ["compare", two, one, "--metric", "em"]).output
+    assert "em: two -> one\n  0.0 -> 100.0: +100.0 [+100.0, +100.0]" in turned
+    assert "one wins 10, two wins 0, 0 ties" in turned
 
 
 def test_a_repetition_is_no_run_among_others(tmp_path: Path) -> None:
@@ -53,7 +67,7 @@ def test_questions_without_a_number_of_hops_are_a_group_of_their_own(tmp_path: P
     one = made(tmp_path, "one", "red", said="red", hops=2)
     two = made(tmp_path, "two", "red", said="blue", hops=2)
     printed = CliRunner().invoke(app, ["compare", one, two, "--by", "hops", "--metric", "em"]).output
-    assert "none" in printed and "+100.0" in printed
+    assert "none" in printed and "questions  -100.0" in printed
     found = json.loads(
         CliRunner().invoke(app, ["compare", one, two, "--by", "hops", "--metric", "em", "--json"]).output
     )

@@ -42,7 +42,7 @@ def test_figures_for_people_and_for_machines(home: Path) -> None:
     assert data["relations"]["words"]["recall@1"]["recall"] == 0.5 and data["failed"] == 0
 
 
-def test_a_model_that_fails_is_told(home: Path) -> None:
+def test_a_model_that_fails_is_told(home: Path, no_backoff: None) -> None:
     (home / "script.json").write_text(json.dumps({"replies": [{"fault": "html"}]}))
     arguments = ["--data", "q.jsonl", "--graph", "kg", "-m", "scripted/script.json", "--no-cache", "--limit", "1"]
     shown = hoptree(home, "eval-linking", *arguments, "--json")

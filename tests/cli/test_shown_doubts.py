@@ -40,7 +40,7 @@ def drawn(run: Run, **how: Any) -> str:
 
 
 def figure_1() -> Run:
-    return asked_mind(figure(needed=["[1, 2]", "[3]"]), k=2, top_k=1)
+    return asked_mind(figure(needed=["[1]", "[2]"]), k=2, top_k=1)
 
 
 def line(text: str, label: str, number: int = 0) -> str:

@@ -63,7 +63,7 @@ def test_the_commands_that_are_printed_work(here: Path) -> None:
     for command in commands:
         code, said, err = hoptree(here, *command[1:])
         assert code == 0, err
-    assert "f1: k=8" not in said and "100.0 against 62.5" in said
+    assert "f1: k=8" not in said and "62.5 -> 100.0: +37.5 [" in said
     run = json.loads((here / "my out-best" / "run.json").read_text())
     assert run["questions"] == [f"q{n}" for n in range(24, COUNT)]
     assert run["rests_on"]["options"] == {"k": 8, "titles": True} and run["rests_on"]["budget"]["calls"] == 3

@@ -301,7 +301,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.dictionaries(FIELDS, JSON, max_size=6), max_size=4))
 def test_any_rows_are_read_alike_as_lines_and_as_an_array(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]

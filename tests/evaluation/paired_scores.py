@@ -14,6 +14,6 @@ def named(scores: Sequence[float]) -> dict[str, float]:
 
 
 def flipped(wins: int, losses: int, ties: int = 0) -> PairedComparison:
-    a = [1.0] * wins + [0.0] * losses + [1.0] * ties
-    b = [0.0] * wins + [1.0] * losses + [1.0] * ties
+    a = [0.0] * wins + [1.0] * losses + [1.0] * ties
+    b = [1.0] * wins + [0.0] * losses + [1.0] * ties
     return compare_pair(named(a), named(b), samples=500)

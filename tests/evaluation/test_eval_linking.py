@@ -93,7 +93,7 @@ def test_linker_model_union_and_what_the_model_keeps(graph: EmbeddedGraph, tmp_p
     assert recall(told["relations"], "llm", 6) == 0.5  # the second has one relation, which nobody is asked about
 
 
-def test_what_fails_is_missed_and_counted(graph: EmbeddedGraph, tmp_path: Path) -> None:
+def test_what_fails_is_missed_and_counted(graph: EmbeddedGraph, tmp_path: Path, no_backoff: None) -> None:
     model = ScriptedModel(rules=[Rule(fault="html", step="mentions", contains="roger"), Rule('["Angie Estes"]')])
     found = run(graph, tmp_path, WIKIDATA, NAMED, model=model)
     told = found.as_dict()

@@ -25,7 +25,7 @@ Pairs = dict[str, tuple[float, float]]
 
 
 def of_differences(differences: Sequence[float]) -> PairedComparison:
-    return compare_pair(named(differences), named([0.0] * len(differences)), samples=2_000)
+    return compare_pair(named([0.0] * len(differences)), named(differences), samples=2_000)
 
 
 def by_hand(differences: Sequence[float]) -> float:
@@ -95,7 +95,7 @@ def test_drawn_tosses_come_near_all_tosses() -> None:
     for difference in differences:
         sums = numpy.concatenate((sums + difference, sums - difference))
     exact = float((abs(sums) >= abs(sum(differences)) - 1e-9).mean())
-    result = compare_pair(named(differences), named([0.0] * 18))
+    result = compare_pair(named([0.0] * 18), named(differences))
     assert not result.exact
     assert 0.01 < exact < 0.5
     assert result.p_value == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 10_000))
@@ -144,7 +144,7 @@ def test_paired_intervals_are_narrower_than_those_of_two_strangers() -> None:
     hard = [draw.random() for _ in range(400)]
     a = [float(one < 0.55) for one in hard]
     b = [float(one < 0.50) for one in hard]
-    result = compare_pair(named(a), named(b), samples=2_000)
+    result = compare_pair(named(b), named(a), samples=2_000)
     alone = interval(a, samples=2_000)
     assert result.interval.high - result.interval.low < 0.6 * (alone.high - alone.low)
     assert result.interval.low > 0 and result.p_value < 0.001
@@ -173,9 +173,9 @@ def test_a_comparison_by_hand() -> None:
     a = {"q1": 1.0, "q2": 1.0, "q3": 0.0, "q4": 1.0}
     b = {"q4": 0.0, "q3": 1.0, "q2": 0.0, "q1": 1.0}
     result = compare_pair(a, b)
-    assert (result.questions, result.wins, result.losses, result.ties) == (4, 2, 1, 1)
-    assert (result.mean_a, result.mean_b, result.difference) == (0.75, 0.5, 0.25)
-    assert result.interval.mean == 0.25 and -1 <= result.interval.low < 0.25 < result.interval.high <= 1
+    assert (result.questions, result.wins, result.losses, result.ties) == (4, 1, 2, 1)
+    assert (result.mean_a, result.mean_b, result.difference) == (0.75, 0.5, -0.25)
+    assert result.interval.mean == -0.25 and -1 <= result.interval.low < -0.25 < result.interval.high <= 1
     assert result.flips and result.changes == (Change("q2", 1, 0), Change("q3", 0, 1), Change("q4", 1, 0))
     assert result.p_value == result.adjusted_p == 1.0
     assert result.deviation == pytest.approx(math.sqrt(((0.25) ** 2 + 2 * 0.75**2 + 1.25**2) / 3))
@@ -216,7 +216,7 @@ def test_runs_that_change_places_change_signs(pairs: Pairs) -> None:
     assert (one.interval.low, one.interval.high) == (-other.interval.high, -other.interval.low)
     assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
     assert one.wins + one.losses + one.ties == len(pairs)
-    assert one.difference == pytest.approx(one.mean_a - one.mean_b)
+    assert one.difference == pytest.approx(one.mean_b - one.mean_a)
     assert -1 <= one.interval.low <= one.interval.high <= 1
 
 

@@ -91,8 +91,8 @@ def test_groups_are_compared_alone_and_corrected_together() -> None:
     assert {name: one.questions for name, one in result.items()} == {"bridge": 6, "comparison": 8, "none": 1}
     assert result["comparison"].p_value == pytest.approx(2 / 2**8)
     assert result["comparison"].adjusted_p == pytest.approx(3 * 2 / 2**8)
-    assert result["bridge"].p_value == pytest.approx(2 / 2**3) and result["bridge"].wins == 3
-    assert result["bridge"].difference == 0.5
+    assert result["bridge"].p_value == pytest.approx(2 / 2**3) and result["bridge"].losses == 3
+    assert result["bridge"].difference == -0.5
 
 
 def test_groups_say_what_was_left_out_of_them() -> None:
@@ -119,7 +119,7 @@ def test_several_runs_are_compared_over_what_all_of_them_have() -> None:
     assert list(result) == [("direct", "oner"), ("direct", "taikc"), ("oner", "taikc")]
     assert {one.questions for one in result.values()} == {119} and {one.left_out for one in result.values()} == {1}
     assert [one.adjusted_p for one in result.values()] == list(holm([one.p_value for one in result.values()]))
-    assert result["direct", "taikc"].adjusted_p < 0.001 and result["direct", "taikc"].difference < 0
+    assert result["direct", "taikc"].adjusted_p < 0.001 and result["direct", "taikc"].difference > 0
     with pytest.raises(InputError, match="only one run"):
         compare_runs({"direct": named(base)})
 
@@ -150,7 +150,7 @@ def test_the_power_note() -> None:
 
 def test_the_json_form_has_everything() -> None:
     form = flipped(2, 1).as_dict()
-    assert form["changes"][0] == {"id": "q00000", "a": 1.0, "b": 0.0}
+    assert form["changes"][0] == {"id": "q00000", "a": 0.0, "b": 1.0}
     assert set(form["interval"]) == {"mean", "low", "high", "level"}
     assert form["detectable"] == pytest.approx(detectable_difference(form["deviation"], 3))
 

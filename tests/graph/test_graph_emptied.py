@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,17 @@ from hoptree.graph.store.manifest import MANIFEST
 ROWS = [{"s": f"Person {number}", "p": "knows", "o": f"Person {number * 7919 % 10_007}"} for number in range(12_000)]
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    load_graph(folder / "kg", [jsonl(folder / "a.jsonl", ROWS[:6]), packed(folder)])
+    return folder
+
+
 @pytest.fixture
-def kg(tmp_path: Path) -> Path:
-    load_graph(tmp_path / "kg", [jsonl(tmp_path / "a.jsonl", ROWS[:6]), packed(tmp_path)])
+def kg(made: Path, tmp_path: Path) -> Path:
+    """A copy of that graph, beside the files it was loaded from."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return tmp_path / "kg"
 
 

@@ -21,7 +21,7 @@ from hoptree.runtime.trace import Event
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return saved(tmp_path_factory.mktemp("weights"), "plain")
+    return saved(tmp_path_factory.mktemp("weights"), "plain", context=2048)
 
 
 @pytest.mark.parametrize(

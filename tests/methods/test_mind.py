@@ -12,23 +12,31 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 
-NEEDED = ["[1]", "[3]"]
+NEEDED = ["[1]", "[2]"]
 
 
 def ask(script: list[Rule], **options: Any) -> Run:
     return Run("mind", script, shelf=options.pop("shelf", Search(*DUKES)), **options)
 
 
+@pytest.mark.parametrize(("options", "read"), [({"top_k": 1}, True), ({"cut": 0.4}, True), ({"top_k": 9}, False)])
+def test_the_question_is_read_for_confidence_only_where_a_name_may_be_dropped(
+    options: dict[str, Any], read: bool
+) -> None:
+    run = ask(figure(needed=NEEDED), k=1, **options)
+    assert run.steps.count("restate") == read
+
+
 def test_figure_1() -> None:
     """Step 1 extracts, step 2 doubts, step 3 remembers, step 4 asks for the father of the father."""
     run = ask(figure(needed=NEEDED), k=1)
     assert run.steps == [
-        *("extract", "restate"),
+        "extract",
         *("draft", "filter", "facts", "rewrite"),
         *("draft", "filter", "facts", "rewrite"),
         "draft",
     ]
-    assert run.queries == [f"{CHARLES} father", f"{JEAN} father"]
+    assert run.queries == [f"{CHARLES} paternal grandfather father", f"paternal grandfather {JEAN} father"]
     assert run.sentences(True) == [FATHER, DOUBTED]
     assert run.sentences(False, rewritten=True) == [WRITTEN, SECOND]
     assert [event["fact"] for event in run.of("memory", op="added")] == [
@@ -156,7 +164,7 @@ def test_a_name_that_is_only_in_the_question_is_neutral_where_the_model_cannot_b
     assert event["candidates"][1][:4] == ["paternal grandfather", "relation", "question", 0.5]
 
 
-@pytest.mark.parametrize("reply", ["[1, 2]", "```json\n[1,2]\n```", '{"needed": ["1", "2"]}', "I need [1, 2]."])
+@pytest.mark.parametrize("reply", ["[1]", "```json\n[1,9]\n```", '{"needed": ["1", "1"]}', "I need [1]."])
 def test_the_cot_filter_keeps_what_the_model_names(reply: str) -> None:
     event = filtered(figure(needed=reply), filters="cot")
     assert event["value"] == [CHARLES, "paternal grandfather"]
@@ -172,7 +180,7 @@ def test_a_cot_filter_that_cannot_be_read_keeps_all(reply: str) -> None:
 
 
 def test_cot_and_confidence_filter_one_after_the_other() -> None:
-    event = filtered(figure(needed="[1, 2]"), filters="cot+confidence", top_k=1)
+    event = filtered(figure(needed="[1]"), filters="cot+confidence", top_k=1)
     assert [dropped for *_, dropped in event["candidates"]] == [None, "confidence", "cot"]
 
 
@@ -180,7 +188,7 @@ def test_names_of_the_reasoning_join_those_of_the_question() -> None:
     run = ask(figure(needed=NEEDED), k=1)
     second = run.of("decision", kind="filtered")[1]
     assert [name for name, *_ in second["candidates"]] == [CHARLES, "paternal grandfather", JEAN, "Louis"]
-    assert second["candidates"][2][2] == "reasoning" and second["value"] == [JEAN]
+    assert second["candidates"][2][2] == "reasoning" and second["value"] == ["paternal grandfather", JEAN]
 
 
 @pytest.mark.parametrize("reply", ["", "no idea", "[]", "[1, 2]", '{"entities": 5}'])

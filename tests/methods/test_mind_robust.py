@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -62,6 +64,29 @@ def test_names_of_the_question_and_of_the_last_passages_are_never_dropped(filter
     assert JEAN in second["value"] and CHARLES in second["value"]
     if filters != "cot":
         assert second["candidates"][3] == ["paternal grandfather", "relation", "question", 0.7, "confidence"]
+
+
+def test_a_name_of_the_question_is_not_in_doubt_for_how_a_sentence_begins() -> None:
+    text = f"{CHARLES} had the father Louis."
+    draft = Rule(text, step="draft", entropy=sure(text, Charles=3.0), attention=0.2, contains=GRANDFATHER)
+    run = ask([draft, *figure()], filters="none", shelf=Search(DUKES[2]))
+    event = run.of("decision", kind="filtered")[0]
+    assert CHARLES in event["value"] and CHARLES not in event["in_doubt"]
+    assert CHARLES in run.queries[1]
+
+
+def test_the_last_reading_sees_what_was_found_last_and_what_the_question_finds() -> None:
+    class Shelves(Search):
+        async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+            self.asked.append((query, k))
+            number = len(self.asked)
+            return tuple(Passage(f"{number}-{rank}", "T", f"Text {number}-{rank}.") for rank in range(k))
+
+    run = ask(figure(), shelf=Shelves(), k=3)
+    (last,) = run.sent("final")
+    shown = re.findall(r"Text (\d-\d)\.", last.messages[-1].content)
+    assert shown[:3] == [f"{len(run.queries)}-{rank}" for rank in range(3)]
+    assert shown[3:] == [f"1-{rank}" for rank in range(5)]
 
 
 def test_the_paper_drops_the_bridge() -> None:

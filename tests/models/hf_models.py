@@ -36,7 +36,7 @@ def tokenizer_in(folder: Path) -> Any:
     return whole
 
 
-def saved(folder: Path, kind: str) -> Path:
+def saved(folder: Path, kind: str, *, context: int = 1024) -> Path:
     """A tiny random model: plain attention, or each token looking back over a few others only."""
     torch: Any = importlib.import_module("torch")
     transformers: Any = importlib.import_module("transformers")
@@ -48,7 +48,7 @@ def saved(folder: Path, kind: str) -> Path:
         "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
-        "max_position_embeddings": 1024,
+        "max_position_embeddings": context,
         "initializer_range": 0.6,
         "eos_token_id": tokenizer.eos_token_id,
         "bos_token_id": None,

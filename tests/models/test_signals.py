@@ -27,6 +27,7 @@ hf: Any = importlib.import_module("hoptree.models.hf")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
 signals: Any = importlib.import_module("hoptree.models.batching.signals")
 decoder: Any = importlib.import_module("hoptree.models.batching.decoder")
+rows: Any = importlib.import_module("hoptree.models.batching.rows")
 whitebox: Any = importlib.import_module("benchmarks.whitebox")
 
 ALL: frozenset[Signal] = frozenset(("entropy", "attention", "hidden"))
@@ -345,3 +346,14 @@ def test_real_weights_tell_of_a_prefix(smollm: Any) -> None:
         .tolist(),
         abs=1e-4,
     )
+
+
+def test_a_hidden_state_alone_costs_no_scores_of_tokens(
+    opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("scores were noted that nobody asked for")
+
+    monkeypatch.setattr(rows, "note_scores", refuse)
+    choice = ask(opened(), asking(max_tokens=5, signals=frozenset({"hidden"}))).choices[0]
+    assert choice.hidden and choice.tokens == ()

@@ -24,8 +24,8 @@ def test_results_do_not_depend_on_order_or_segments(tmp_path: Path, kind: str, m
     passages = films()
     index_passages(passages, tmp_path / "up")
     index_passages(passages[::-1], tmp_path / "down")
-    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 3)
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 3)
+    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 10)
+    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 10)  # eight segments or more would be merged meanwhile
     index_passages(passages, tmp_path / "parts")
     segments = {
         name: len(list((Index(tmp_path / name).generation / "text").glob("*.store"))) for name in ("up", "parts")

@@ -67,14 +67,26 @@ def test_who_gives_up_waiting_does_not_end_the_work() -> None:
     assert asyncio.run(run()) == 1
 
 
-def test_work_that_is_cancelled_leaves_nobody_waiting() -> None:
-    async def run() -> list[bool]:
+def test_if_the_first_is_cancelled_the_next_one_does_the_work_for_all_who_wait() -> None:
+    async def run() -> tuple[bool, list[int], int]:
         once, work = Once(), Work()
-        first = asyncio.create_task(once("a", work))
-        second = asyncio.create_task(once("a", work))
+        first, *others = (asyncio.create_task(once("a", work)) for _ in range(3))
         await asyncio.sleep(0)
         first.cancel()
-        await asyncio.wait([first, second], timeout=1)
-        return [first.cancelled(), second.cancelled()]
+        values = await asyncio.wait_for(asyncio.gather(*others), timeout=1)
+        return first.cancelled(), [*values, await once("a", work)], work.begun
 
-    assert asyncio.run(run()) == [True, True]
+    assert asyncio.run(run()) == (True, [2, 2, 2], 2)
+
+
+def test_who_is_cancelled_together_with_the_first_does_not_do_the_work() -> None:
+    async def run() -> tuple[list[bool], int]:
+        once, work = Once(), Work()
+        both = [asyncio.create_task(once("a", work)) for _ in range(2)]
+        await asyncio.sleep(0)
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both, timeout=1)
+        return [task.cancelled() for task in both], work.begun
+
+    assert asyncio.run(run()) == ([True, True], 1)

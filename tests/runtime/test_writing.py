@@ -36,7 +36,7 @@ def read(run: Run) -> Writing:
 
 
 def test_figure_1_is_two_doubts_and_an_answer() -> None:
-    writing = read(asked_mind(figure(needed=["[1, 2]", "[3]"]), k=1, top_k=1))
+    writing = read(asked_mind(figure(needed=["[1]", "[2]"]), k=1, top_k=1))
     first, second, last = writing.parts
     assert [part.said.text for part in writing.parts] == [FATHER, DOUBTED, LAST]
     assert [part.said.triggered for part in writing.parts] == [True, True, False]

@@ -5,11 +5,23 @@ from __future__ import annotations
 import pytest
 
 from hoptree.steps.memory import FactMemory, Held, relation_key
+from hoptree.steps.sub_query import sought_words
+from hoptree.uncertainty import LexiconTagger, Span
 from hoptree.values import Fact
 
 
 def held(said: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:
     return Held(Fact("Jean", relation, said, sure, by), title=f"Title {by}", step=step)
+
+
+def sought(sentence: str, hit: str) -> tuple[frozenset[str], tuple[Span, ...]]:
+    at = sentence.rindex(hit)
+    hits = ((at, at + len(hit)),)
+    return relation_key(" ".join(sought_words(sentence, hits, LexiconTagger()))), hits
+
+
+def answered(memory: FactMemory, sentence: str, words: frozenset[str], hits: tuple[Span, ...]) -> Held | None:
+    return memory.answers(sentence, words, hits=hits)
 
 
 def test_the_same_fact_stays_once_with_its_greater_confidence() -> None:
@@ -70,4 +82,84 @@ def test_only_the_relation_sought_of_a_subject_that_is_named_answers(sentence: s
 
 def test_a_relation_is_known_by_its_words() -> None:
     assert relation_key("the father of") == relation_key("Father") == relation_key("father named") == {"fathe"}
-    assert relation_key("of the") == frozenset() and relation_key("date of birth") == {"date", "birth"}
+    assert relation_key("of the") == frozenset() and relation_key("publisher") != relation_key("published")
+
+
+@pytest.mark.parametrize(
+    ("relation", "sentences"),
+    [
+        ("director", ["The film Jean was directed by X.", "The director of the horror film Jean is X."]),
+        ("date of birth", ["Jean was born on 6 May 1859.", "The singer Jean was born in 1859."]),
+        ("place of birth", ["Jean was born in X.", "The birthplace of Jean is X."]),
+        ("place of death", ["Jean died in X."]),
+        ("spouse", ["The husband of Jean was X.", "Jean was married to X.", "The wife of Jean is X."]),
+        ("publication date", ["Jean came out in 1999.", "Jean was released in 1999."]),
+        ("educated at", ["Jean studied at X.", "Jean graduated from X."]),
+        ("inception", ["Jean was founded in 1999."]),
+        ("author", ["Jean was written by X.", "The writer of Jean is X."]),
+        ("country", ["The country of Jean is X."]),
+    ],
+)
+def test_a_sentence_may_say_a_relation_in_other_words(relation: str, sentences: list[str]) -> None:
+    for sentence in sentences:
+        said = next(word for word in ("6 May 1859", "1859", "1999", "X") if word in sentence)
+        memory = FactMemory()
+        memory.add(held(said, relation=relation))
+        assert answered(memory, sentence, *sought(sentence, said)) is not None, sentence
+
+
+@pytest.mark.parametrize(
+    ("relation", "sentence"),
+    [
+        ("father", "The father of Jean was born in X."),
+        ("place of birth", "The father of Jean was born in X."),
+        ("spouse", "Jean and his wife were born in X."),
+        ("director", "The cinematographer of Jean, who was no director, is X."),
+        ("film", "The film Jean was directed by X."),
+        ("publisher", "Jean came out in X."),
+        ("cause of death", "Jean died in X."),
+    ],
+)
+def test_what_tells_another_relation_too_is_not_answered(relation: str, sentence: str) -> None:
+    memory = FactMemory()
+    memory.add(held("X", relation=relation))
+    assert answered(memory, sentence, *sought(sentence, "X")) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hit", "found"),
+    [
+        ("Jean was born in Lyon.", "Lyon", "Paris"),
+        ("Jean was born on 7 May 1860.", "7", "6 May 1859"),
+        ("Jean was born on 7 May 1860.", "May", "6 May 1859"),
+        ("Jean was born in Lyon in 1860.", "1860", "6 May 1859"),
+        ("Jean was born in Lyon in 1860.", "Lyon", "Paris"),
+        ("Jean was born in the village of Lyon.", "village", "Paris"),
+    ],
+)
+def test_a_date_settles_no_doubt_of_a_name_and_a_name_none_of_a_date(sentence: str, hit: str, found: str) -> None:
+    memory = FactMemory()
+    memory.add(held("Paris", 0.8, relation="place of birth"))
+    memory.add(held("6 May 1859", 0.8, relation="date of birth"))
+    for surer in ("Paris", "6 May 1859"):
+        memory.add(held(surer, 0.9, relation="place of birth" if surer == "Paris" else "date of birth"))
+        answer = answered(memory, sentence, *sought(sentence, hit))
+        assert answer is not None and answer.fact.object == found
+
+
+def test_facts_about_names_that_are_spoken_of_are_shown_before_surer_ones() -> None:
+    memory = FactMemory()
+    memory.add(Held(Fact("Henri", "date of birth", "1859", 1.0, "p1")))
+    memory.add(Held(Fact("Octavie", "spouse", "Henri", 0.9, "p1")))
+    memory.add(last := Held(Fact("Louis", "spouse", "Marie", 0.6, "p1")))
+    assert memory.render(1) == "- Henri | date of birth | 1859"
+    assert memory.render(1, about="Where was the husband of Octavie born?") == "- Octavie | spouse | Henri"
+    shown = memory.render(2, first=last, about="Octavie").splitlines()
+    assert shown == ["- Louis | spouse | Marie", "- Octavie | spouse | Henri"]
+
+
+def test_a_doubt_of_the_subject_tells_nothing_of_what_is_said_about_it() -> None:
+    memory = FactMemory()
+    memory.add(held("Paris", 0.9, relation="place of birth"))
+    memory.add(date := held("6 May 1859", 0.6, relation="date of birth"))
+    assert memory.answers("Jean was born in 1860.", {"birth"}, hits=[(0, 4), (17, 21)]) == date

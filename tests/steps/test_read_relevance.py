@@ -33,6 +33,9 @@ TEXT = st.text(max_size=300)
         "Relevance: yes",
         "Relevant. No further explanation needed",
         "Relevant, no other words",
+        "The relevance is high",
+        "The relevance of the passage is not low",
+        "It is relevant: the water level is low.",
     ],
 )
 def test_what_is_called_relevant_is_relevant(reply: str) -> None:
@@ -79,6 +82,11 @@ def test_what_is_called_relevant_is_relevant(reply: str) -> None:
         "Relevance: no, it is about swimming",
         "Less relevant",
         "It is less relevant than the others.",
+        "The relevance is low",
+        "The relevance of this passage is very low.",
+        "Its relevance to the question seems rather limited",
+        "The relevance is none",
+        "The relevance is not high.",
     ],
 )
 def test_what_is_not_clearly_relevant_is_irrelevant(reply: str) -> None:
@@ -103,6 +111,7 @@ def test_any_reply_about_relevance_can_be_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "numbers"),
     [
+        ("[1] is relevant. [2]: its relevance is low.", (1,)),
         # the paper's own
         ("No.", ()),
         ("No", ()),

@@ -74,6 +74,16 @@ def test_dragin_without_attention_asks_for_all_content() -> None:
     assert content_query(["Is it?"], [], TAGGER) == ""
 
 
+def test_the_words_before_an_answer_are_not_asked_for() -> None:
+    said = "So the answer is: Westwood."
+    read = tokens(*((word, 0.99) for word in ("So", " the", " answer", " is", ":", " Westwood", ".")))
+    assert masked_query(said, read, "Where?") == "Where? Westwood."
+    assert masked_query(said, read, "Where?", span=(18, len(said))) == "Where? Westwood."
+    assert masked_query(f"He died. {said}", [], "Where?", span=(0, 8)) == "He died."
+    assert content_query(("Where?", said), [], TAGGER) == "Westwood"
+    assert sure_query(said, read, "", TAGGER) == "Westwood"
+
+
 def test_seakr_asks_for_what_is_sure_or_given() -> None:
     assert sure_query(DRAFT, SURE, "Where did he stay?", TAGGER) == "Chautard"
     assert sure_query(DRAFT, SURE, "Who died in 1934?", TAGGER) == "Chautard died 1934"

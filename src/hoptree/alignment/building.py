@@ -14,7 +14,7 @@ from hoptree.alignment.chat import ChatRow, balanced, check_balance, described, 
 from hoptree.alignment.leakage import OVERLAP, Admitted, Excluded, admit
 from hoptree.alignment.making import Made, make_decompositions, make_knowledge, make_relevance
 from hoptree.alignment.memory import RIGHT_F1
-from hoptree.alignment.questions import TRAIN, TrainingQuestion, read_training_questions
+from hoptree.alignment.questions import TrainingQuestion, read_training_questions
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import sample
 from hoptree.models import DEFAULT_MODEL
@@ -91,7 +91,7 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
         "same_question_from": OVERLAP,
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": {**admitted.left_out, **made.left_out, **_dropped(made.rows, kept)},
-        "warnings": _warnings(wanted, admitted, chosen, kept),
+        "warnings": _warnings(wanted, kept),
         **made.told,
         **described(kept),
     }
@@ -158,26 +158,17 @@ def _marked(row: ChatRow, wanted: Wanted, admitted: Admitted) -> ChatRow:
     return replace(row, meta=meta)
 
 
-def _warnings(
-    wanted: Wanted, admitted: Admitted, chosen: Sequence[TrainingQuestion], kept: Sequence[ChatRow]
-) -> list[str]:
+def _warnings(wanted: Wanted, kept: Sequence[ChatRow]) -> list[str]:
     """What a person should know of a set that was built all the same."""
-    said = []
-    for file, split in admitted.doubtful.items():
-        if count := sum(question.file == file for question in chosen):
-            subject = "1 question to train on is" if count == 1 else f"{count:,} questions to train on are"
-            said.append(
-                f"{subject} of {file}, whose name says {split}, though the rows say {TRAIN}: what is trained on must "
-                "not be measured on. Name the questions that you measure on with --exclude, as a file or by the folder "
-                "of a run, and they are left out."
-            )
     labels = {row.label for row in kept}
-    if wanted.balance is not None and len(labels) == 1:
-        said.append(
-            f"All {len(kept):,} rows have the label '{labels.pop()}', and --balance had nothing to hold them against: "
-            "a model trained on them learns to say nothing else. Give more or other questions."
-        )
-    return said
+    if wanted.kind == "ra-isf-decompose" or len(labels) > 1:
+        return []
+    rows = "The only row has" if len(kept) == 1 else f"All {len(kept):,} rows have"
+    balance = "" if wanted.balance is None else ", and --balance had nothing to hold against it"
+    return [
+        f"{rows} the label '{labels.pop()}'{balance}: a model trained on such a set learns to say nothing else. Give "
+        "more or other questions."
+    ]
 
 
 def _dropped(made: Sequence[ChatRow], kept: Sequence[ChatRow]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -89,14 +89,11 @@ class Admitted:
     """The questions a training set may be made from, and how many were left out for what.
 
     `evaluation` says by key of those that are evaluation questions, because that was allowed, by what they are.
-    `doubtful` are files with the split that their names tell, one of evaluation, though rows say that they are of
-    train; those of which some questions were excluded are not among them, as it is known what is measured on.
     """
 
     questions: tuple[TrainingQuestion, ...]
     left_out: dict[str, int]
     evaluation: dict[str, str]
-    doubtful: dict[str, str]
 
 
 def admit(
@@ -104,8 +101,10 @@ def admit(
 ) -> Admitted:
     """Choose the questions that may be trained on; refuse those that say they are evaluation questions.
 
-    With `only_train`, questions of no train split are left out instead. With `allow`, all are taken and marked. One
-    that comes again, under the same id of its data set or in the same words, is taken once.
+    So are those of a file that is named for evaluation, whatever its rows say, unless some of them are among the
+    excluded ones: then it is known what is measured on. With `only_train`, questions of no train split are left out
+    instead. With `allow`, all are taken and marked. One that comes again, under the same id of its data set or in the
+    same words, is taken once.
     """
     if not allow:
         _refuse_files({question.file for question in questions}, excluded)
@@ -117,22 +116,31 @@ def admit(
     if not allow:
         _refuse_splits(chosen)
     found = [(question, excluded.why(question)) for question in chosen]
-    known = {question.file for question, why in found if why}
+    doubtful = _named_for_evaluation(found)
     if not allow:
+        _refuse_names(doubtful, excluded)
         left_out.update(f"evaluation question by {why.partition(' ')[0]}" for _, why in found if why)
         found = [(question, why) for question, why in found if not why]
+    admitted, evaluation = _once_each(found, doubtful)
+    left_out["of the same id or words as one before"] = len(found) - len(admitted)
+    if not admitted:
+        raise InputError("No question is left to train on.", f"Left out: {_told(+left_out) or 'all'}.")
+    return Admitted(tuple(admitted), dict(+left_out), evaluation)
+
+
+def _once_each(
+    found: Sequence[tuple[TrainingQuestion, str]], doubtful: Mapping[str, str]
+) -> tuple[list[TrainingQuestion], dict[str, str]]:
+    """The questions that repeat none before them, and by key, also for what repeats them, which are of evaluation."""
     admitted: list[TrainingQuestion] = []
     evaluation: dict[str, str] = {}
     for (question, why), first in zip(found, _firsts([question for question, _ in found]), strict=True):
-        if why or is_evaluation(question.split):
-            evaluation.setdefault(first.key, why or f"split {question.split}")
+        split = question.split if is_evaluation(question.split) else doubtful.get(question.file, "")
+        if why or split:
+            evaluation.setdefault(first.key, why or f"split {split}")
         if first is question:
             admitted.append(question)
-        else:
-            left_out["of the same id or words as one before"] += 1
-    if not admitted:
-        raise InputError("No question is left to train on.", f"Left out: {_told(left_out) or 'all'}.")
-    return Admitted(tuple(admitted), dict(+left_out), evaluation, _doubtful(admitted, known))
+    return admitted, evaluation
 
 
 def _firsts(questions: Iterable[TrainingQuestion]) -> list[TrainingQuestion]:
@@ -147,8 +155,10 @@ def _firsts(questions: Iterable[TrainingQuestion]) -> list[TrainingQuestion]:
     return found
 
 
-def _doubtful(questions: Iterable[TrainingQuestion], known: Collection[str]) -> dict[str, str]:
-    files = dict.fromkeys(question.file for question in questions if question.split == TRAIN)
+def _named_for_evaluation(found: Sequence[tuple[TrainingQuestion, str]]) -> dict[str, str]:
+    """The split of evaluation that the names of files tell, those with rows of train, none of which is excluded."""
+    known = {question.file for question, why in found if why}
+    files = dict.fromkeys(question.file for question, _ in found if question.split == TRAIN)
     told = {file: split_told_by(Path(file)) for file in files if file not in known}
     return {file: split for file, split in told.items() if is_evaluation(split)}
 
@@ -170,6 +180,16 @@ def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
                 f"{file} is among the excluded files: its questions are for evaluation.",
                 f"Give a file of train questions; {_ALLOW} builds from it all the same, and says so in the file.",
             )
+
+
+def _refuse_names(doubtful: Mapping[str, str], excluded: Excluded) -> None:
+    for file, split in doubtful.items():
+        none = ", and none of its questions is among the excluded ones" if len(excluded) else ""
+        raise InputError(
+            f"{file} is by its name for evaluation ('{split}'), though its rows say {TRAIN}{none}.",
+            "What is trained on must not be measured on: name the questions that you measure on with --exclude, as a "
+            f"file or by the folder of a run, and they are left out; {_ALLOW} takes all, and says so in the file.",
+        )
 
 
 def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:

@@ -155,7 +155,7 @@ async def _decomposed(question: TrainingQuestion, linked: bool) -> ChatRow:
     found = decomposed(question, linked=linked)
 
     async def step(ctx: Context) -> tuple[str, ...]:
-        return await split_question(ctx, question.example.question)
+        return await split_question(ctx, question.example.question, linked=linked)
 
     target = "\n".join(f"{number}. {asked}" for number, asked in enumerate(found.questions, 1))
     rehearsed = await rehearse(METHOD, step, target)

@@ -89,9 +89,10 @@ def build(
 ) -> None:
     """Make a training set for one of RA-ISF's sub-models, in chat form, with the prompts that ra_isf itself sends.
 
-    Rows that say they are of a dev or test split are refused, and so is a file that is also excluded. A question is
-    excluded by its data set and id, or if 80 % of the different words in it and in an evaluation question are in both.
-    One that comes twice is taken once.
+    Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
+    for evaluation ("dev.jsonl") while none of its questions is excluded. A question is excluded by its data set and id,
+    or if 80 % of the different words in it and in an evaluation question are in both. One that comes twice is taken
+    once.
 
     know asks the model each question, and learns from whether it was right; replies are remembered, so that the same
     command goes on where it was ended. relevance takes gold passages, and what else a search finds. decompose takes

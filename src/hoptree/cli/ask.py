@@ -1,4 +1,4 @@
-"""`hoptree ask` and `hoptree show`."""
+"""`hoptree ask`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hoptree.engine import Engine
     from hoptree.runtime.result import Result
 
-__all__ = ["ask", "ask_and_show", "say_without_graph", "show"]
+__all__ = ["ask", "ask_and_show", "print_result", "say_without_graph"]
 
 _FILE_WIDTH = 200
 
@@ -127,7 +127,7 @@ async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Resul
             with GrowingTree(Console(stderr=True)) as growing:
                 result = await engine.ask(question, listeners=(growing,))
         if as_json or not _refused(result):
-            _print(result, as_json)
+            print_result(result, as_json=as_json)
     return result
 
 
@@ -144,7 +144,8 @@ def say_without_graph(method: str, graph: str | None) -> None:
         say(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
 
 
-def _print(result: Result, as_json: bool) -> None:
+def print_result(result: Result, *, as_json: bool = False, heading: str = "") -> None:
+    """A result as JSON, or drawn under a heading."""
     if as_json:
         print_json(result.as_dict())
         return
@@ -153,42 +154,4 @@ def _print(result: Result, as_json: bool) -> None:
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result)
-
-
-def show(
-    trace: Annotated[Path, typer.Argument(help="A file written by --trace.")],
-    svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
-    ] = None,
-    golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Draw the trees or texts of a trace again, with evidence and verdicts.
-
-    An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
-    held against is called one.
-
-    Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
-    made it search, what it asked and found, what it wrote instead, and what its memory held.
-    """
-    from hoptree.runtime.result import read_result
-    from hoptree.runtime.trace import read_traces
-
-    results = [read_result(events) for events in read_traces(trace)]
-    if svg:
-        from hoptree.cli.render import draw_svg
-
-        try:
-            svg.write_text(draw_svg(results), encoding="utf-8")
-        except OSError as error:
-            cause = f"The picture cannot be written to {svg}: {error.strerror}."
-            raise InputError(cause, "Choose another --svg.") from error
-    if golden or as_json:
-        from hoptree.runtime.golden import golden_tree
-
-        told = [golden_tree(result) if golden else result.as_dict() for result in results]
-        print_json(told if len(told) > 1 else told[0])
-        return
-    for result in results:
-        _print(result, as_json=False)
+    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result, heading)

@@ -34,8 +34,9 @@ def compare(
 ) -> None:
     """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.
 
-    The interval is that of the difference (paired bootstrap, 95 %); p is corrected for the number of comparisons
-    (Holm). A failed question counts as wrong.
+    Each run is compared with each one named before it: the difference is the later one's score less the earlier one's,
+    so that what is above 0 is a gain. The interval is that of the difference (paired bootstrap, 95 %); p is corrected
+    for the number of comparisons (Holm). A failed question counts as wrong.
 
     \b
     hoptree compare runs/oner runs/taikc --by type
@@ -125,8 +126,8 @@ def _show(
     flipped: int,
 ) -> None:
     for ((a, b), pair), all_of_it in zip(pairs.items(), data, strict=True):
-        typer.echo(clean(f"{metric}: {a} against {b}"))
-        typer.echo(f"  {_line(pair)}")
+        typer.echo(clean(f"{metric}: {a} -> {b}"))
+        typer.echo(clean(f"  {_line(pair, a, b)}"))
         for group, part in all_of_it["groups"].items():
             typer.echo(
                 clean(
@@ -140,10 +141,10 @@ def _show(
             typer.echo(clean(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {texts.get(change.id, '')}"))
 
 
-def _line(pair: PairedComparison) -> str:
+def _line(pair: PairedComparison, a: str, b: str) -> str:
     low, high = pair.interval.low, pair.interval.high
     return (
-        f"{100 * pair.mean_a:.1f} against {100 * pair.mean_b:.1f}: {100 * pair.difference:+.1f} "
+        f"{100 * pair.mean_a:.1f} -> {100 * pair.mean_b:.1f}: {100 * pair.difference:+.1f} "
         f"[{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.p_value)} (Holm: {chance(pair.adjusted_p)}); "
-        f"{pair.wins:,} wins, {pair.losses:,} losses, {pair.ties:,} ties"
+        f"{b} wins {pair.wins:,}, {a} wins {pair.losses:,}, {pair.ties:,} ties"
     )

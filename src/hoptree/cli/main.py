@@ -30,6 +30,7 @@ from hoptree.cli import (
     reproduce,
     run,
     search,
+    show,
     tune,
 )
 from hoptree.cli.console import print_error
@@ -55,7 +56,7 @@ First steps:
 """,
 )
 app.command("ask")(ask.ask)
-app.command("show")(ask.show)
+app.command("show")(show.show)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.add_typer(graph.app, name="graph")

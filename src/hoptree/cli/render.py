@@ -17,7 +17,8 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean
 from hoptree.cli.doubts import doubt_line, draw_writing, show_writing
-from hoptree.runtime.result import Result, TreeNode, read_result
+from hoptree.runtime.reasons import GUESS, Decisions, told_why
+from hoptree.runtime.result import STOPPED, Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
 
 __all__ = ["GrowingTree", "draw_svg", "show_result"]
@@ -33,7 +34,7 @@ _SOURCE_WORDS = {
     "internal": "from the model's own knowledge",
     "external": "from documents",
     "synthesis": "from its sub-questions",
-    "fallback": "guessed: the documents do not say",
+    "fallback": f"{GUESS}: the documents do not say",
     "none": "no answer found",
 }
 _VERDICT_STYLE = {"supported": "green", "refuted": "magenta", "unknown": "yellow"}
@@ -54,6 +55,7 @@ class GrowingTree:
         self._console = console
         self._events: list[Event] = []
         self._planned: set[int] = set()
+        self._decided: dict[int, list[Event]] = {}
         self._said: set[str] = set()
         self._began = time.monotonic()
         self._spinner = Spinner("dots")
@@ -74,7 +76,9 @@ class GrowingTree:
         self._events.append(event)
         if event["event"] == "plan":
             self._planned.update(node["id"] for node in event["nodes"])
-        if not self._console.is_terminal and (line := _line(event)) and self._is_news(event, line):
+        if event["event"] == "decision" and "node" in event:
+            self._decided.setdefault(event["node"], []).append(event)
+        if not self._console.is_terminal and (line := _line(event, self._decided)) and self._is_news(event, line):
             self._console.print(Text(line), soft_wrap=True)
 
     def _is_news(self, event: Event, line: str) -> bool:
@@ -99,19 +103,23 @@ class GrowingTree:
         return Group(_draw_tree(result), *text, self._spinner)
 
 
-def show_result(console: Console, result: Result) -> None:
+def show_result(console: Console, result: Result, heading: str = "") -> None:
     """The tree with its evidence, or the text with its doubts, the answer, and what it cost."""
     whole_lines = not console.is_terminal
+    if heading:
+        console.print(Text(clean(heading), style="dim"), soft_wrap=whole_lines)
     console.print(_draw_tree(result))
     if result.writing:
         show_writing(console, result.writing)
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
-    answers = _answers(result.tree)
-    facts = tuple(dict.fromkeys(_facts(result.tree)))
-    if result.evidence or facts:
+    answers = {name: node.answer for node in _nodes(result.tree) for name in node.evidence}
+    facts = tuple(dict.fromkeys(fact for node in _nodes(result.tree) for fact in node.facts))
+    drawn = {name for node in _nodes(result.tree) for name in node.evidence[:_CITED]}
+    evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in drawn))
+    if evidence or facts:
         console.print(Text("\nEvidence", style="bold"))
-    for passage in result.evidence:
+    for passage in evidence:
         cut = _snippet(clean(passage.text), answers.get(passage.id, ""))
         line = Text.assemble("  ", (clean(passage.id), "green"), f"  {clean(passage.title)}: {cut}")
         console.print(line, soft_wrap=whole_lines)
@@ -126,19 +134,11 @@ def show_result(console: Console, result: Result) -> None:
     console.print(Text(_cost(result), style="dim"), soft_wrap=whole_lines)
 
 
-def _answers(nodes: Sequence[TreeNode]) -> dict[str, str]:
-    """Which answer each cited passage stands for."""
-    found: dict[str, str] = {}
-    for node in nodes:
-        found |= {name: node.answer for name in node.evidence} | _answers(node.children)
-    return found
-
-
-def _facts(nodes: Sequence[TreeNode]) -> Iterator[tuple[str, ...]]:
-    """The facts that the nodes of a tree cite, in its order."""
-    for node in nodes:
-        yield from node.facts
-        yield from _facts(node.children)
+def _nodes(tree: Sequence[TreeNode]) -> Iterator[TreeNode]:
+    """All nodes, each before those below it."""
+    for node in tree:
+        yield node
+        yield from _nodes(node.children)
 
 
 def _snippet(text: str, answer: str) -> str:
@@ -150,7 +150,7 @@ def _snippet(text: str, answer: str) -> str:
     return ("…" if start else "") + cut + ("…" if start + _SNIPPET < len(text) else "")
 
 
-def draw_svg(results: Sequence[Result]) -> str:
+def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
     """The same drawing as an SVG picture, with no reference to anything outside it."""
     console = Console(
         record=True,
@@ -160,8 +160,10 @@ def draw_svg(results: Sequence[Result]) -> str:
         color_system="truecolor",
         no_color=False,  # a picture has colours, whatever this terminal has
     )
-    for result in results:
-        show_result(console, result)
+    for place, result in enumerate(results):
+        if place:
+            console.print()
+        show_result(console, result, headings[place] if headings else "")
     return _OUTSIDE.sub("", console.export_svg(title="hoptree"))
 
 
@@ -213,6 +215,8 @@ def _add(branch: Tree, nodes: Sequence[TreeNode], looked_in: str) -> None:
 
 def _outcome(node: TreeNode, looked_in: str) -> Text:
     """What became of a node: its answer, where that comes from, and why from there; else what was guessed."""
+    if node.state == STOPPED:
+        return _ended(node, looked_in)
     if node.state not in ("answered", "unanswered"):
         return _guessed(node)
     if node.verdict:
@@ -222,6 +226,15 @@ def _outcome(node: TreeNode, looked_in: str) -> Text:
     said = Text("  → ", "not bold dim")
     said.append(clean(node.answer) or "?", f"bold {style}")
     return said.append(f"  [{_origin(node, looked_in)}{clean(_grounds(node) + why)}]", f"not bold dim {style}")
+
+
+def _ended(node: TreeNode, looked_in: str) -> Text:
+    """What a node had come to when a budget ended it."""
+    style = _SOURCE_STYLE.get(node.source, "yellow")
+    origin = f"{_origin(node, looked_in)}{_grounds(node)}; " if node.source else ""
+    said = Text("  → ", "not bold dim")
+    said.append(f"so far: {clean(node.answer)}" if node.answer else "not answered", f"bold {style}")
+    return said.append(f"  [{clean(origin + node.why)}]", f"not bold dim {style}")
 
 
 def _origin(node: TreeNode, looked_in: str) -> str:
@@ -272,7 +285,7 @@ def _knowing(node: TreeNode) -> str:
     return "; says that it knows" if node.know else "; says that it does not know"
 
 
-def _line(event: Event) -> str:
+def _line(event: Event, decided: Decisions) -> str:
     """An event in one line, for logs and pipes."""
     if event["event"] == "plan":
         count = sum(node["id"] > 0 for node in event["nodes"])
@@ -281,8 +294,9 @@ def _line(event: Event) -> str:
     if event["event"] == "node" and event["state"] == "asking":
         return clean(f"  {event['id']}. {event['resolved']}")
     if event["event"] == "node":
-        why = f"; {event['why']}" if event.get("why") else ""
-        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event.get('verdict') or event['source']}{why}]")
+        why = f"; {told}" if (told := told_why(event, decided)) else ""
+        source = GUESS if event["source"] == "fallback" else event["source"]
+        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event.get('verdict') or source}{why}]")
     if event["event"] == "retry":
         return clean(f"  waiting {event['wait']:g} s: {event['error']}")
     return clean(doubt_line(event)) if event["event"] == "decision" else ""

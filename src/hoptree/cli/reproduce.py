@@ -102,7 +102,7 @@ def _report(found: Reproduction) -> None:
     for name, pair in found.compared.items():
         low, high = pair.interval.low, pair.interval.high
         typer.echo(
-            f"  {name.upper():3} {100 * pair.mean_a:5.1f} against {100 * pair.mean_b:.1f}: "
+            f"  {name.upper():3} {100 * pair.mean_b:5.1f} against {100 * pair.mean_a:.1f}: "
             f"{100 * pair.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.adjusted_p)} (Holm)"
         )
     if any(found.failed):

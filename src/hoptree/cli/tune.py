@@ -195,7 +195,7 @@ def _report(found: Tuned) -> None:
     if pair := found.best.against:
         typer.echo(
             clean(
-                f"best: {found.best.trial.name}: {100 * pair.mean_a:.1f} against {100 * pair.mean_b:.1f} of the "
+                f"best: {found.best.trial.name}: {100 * pair.mean_b:.1f} against {100 * pair.mean_a:.1f} of the "
                 f"defaults, {_difference(found.best)} (paired bootstrap, 95 %), {chance(pair.p_value)} "
                 f"(Holm, for {len(found.trials):,} trials: {chance(pair.adjusted_p)})"
             )

@@ -1,5 +1,6 @@
 """Questions that compare: which ones do, what they compare, and the comparison itself, done in code without a model."""
 
+from hoptree.comparing.asking import facts_for
 from hoptree.comparing.conclusion import Conclusion, conclude
 from hoptree.comparing.dates import Date, read_date, read_dates
 from hoptree.comparing.names import read_names, read_yes_no
@@ -13,6 +14,7 @@ __all__ = [
     "Quantity",
     "conclude",
     "detect",
+    "facts_for",
     "read_date",
     "read_dates",
     "read_names",

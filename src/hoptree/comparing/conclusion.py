@@ -15,7 +15,7 @@ from hoptree.comparing.numbers import Quantity, read_quantity
 from hoptree.comparing.questions import Comparison
 from hoptree.comparing.words import Event
 
-__all__ = ["Conclusion", "conclude"]
+__all__ = ["Conclusion", "conclude", "tells"]
 
 _YEAR = 365.2425
 LONGEST_LIST = 6
@@ -59,6 +59,17 @@ def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -
     if places is None:
         return None
     return _best(comparison, places) if comparison.kind == "choice" else _ordered(comparison, places)
+
+
+def tells(comparison: Comparison, text: str) -> bool:
+    """Whether a fact can be read from the text that the comparison could rest on."""
+    if comparison.kind in ("both", "which"):
+        return read_yes_no(text) is not None
+    if comparison.kind != "same" or comparison.of == "number":
+        return _place(comparison, text) is not None
+    if comparison.of == "date":
+        return _one_date(text, comparison.event) is not None
+    return bool(countries_in(text) if comparison.about == "country" else read_names(text))
 
 
 def _in_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:

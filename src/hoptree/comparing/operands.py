@@ -28,6 +28,8 @@ _VERBS = _words(
 )
 _TOKEN = re.compile(r"\S+")
 _OPENERS = "\"“‘'([{«¿¡*"
+_ALIKE = re.compile(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
+"""What begins with a preposition: "from the same country"."""
 _PLACING = re.compile(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
 _CLASS_WORD = re.compile(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
 
@@ -124,9 +126,7 @@ def cut_at(text: str) -> int:
     for token in _TOKEN.finditer(text, start):
         word = token.group().strip(",")
         preposition = word in ("of", "from", "in", "on", "at", "with", "by")
-        if word in _VERBS or (
-            preposition and re.match(r"\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b", text[token.end() :])
-        ):
+        if word in _VERBS or (preposition and _ALIKE.match(text[token.start() :])):
             verb = token.start()
             break
     if verb < len(text) and verb - name < 40:
@@ -145,15 +145,23 @@ def _at_class_noun(text: str, name: int, verb: int) -> int:
 
 
 def _without_adjective(text: str, start: int, end: int) -> int:
-    """A demonym after a name belongs to what follows: "… Wayne Black | British", "… Assayas | American directors"."""
+    """A demonym after a name belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
+
+    It stays where nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
+    country itself where no noun comes after it: "… Michael Jordan", "… Michael Jordan | American players".
+    """
     follows = text[end:].split()
-    if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS):
+    if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS) or _ALIKE.match(text[end:]):
         return end
     words = list(_TOKEN.finditer(text, start, end))
-    for before, word in pairwise(words):
-        known = word.group().lower() in COUNTRY_OF and before.group().lower() not in _JOINING
-        if known and (follows or word is words[-1]):
-            return before.end()
+    for place, (before, word) in enumerate(pairwise(words), 1):
+        country = COUNTRY_OF.get(word.group().lower())
+        last = word is words[-1]
+        if country is None or before.group().lower() in _JOINING or not (follows or last):
+            continue
+        if country == word.group().lower() and (words[place + 1 :] or not follows):
+            continue
+        return before.end()
     return end
 
 

@@ -46,7 +46,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """A run beside its repetition; `compared` has the repetition as run a.
+    """A run beside its repetition; `compared` has the repetition as run b.
 
     `not_the_same` tells for each thing that changed what it was and what it is. `unlike` are the questions with another
     answer, `failed_twice` counts those without any. `tolerance` is the share of the answers that may differ, None where
@@ -103,7 +103,7 @@ class Reproduction:
         f1 = self.compared["f1"]
         said = (
             f"{self.identical:,} of {self.questions:,} answers identical, "
-            f"F1 {100 * f1.mean_a:.1f} against {100 * f1.mean_b:.1f}"
+            f"F1 {100 * f1.mean_b:.1f} against {100 * f1.mean_a:.1f}"
         )
         if self.reproduced is None:
             return f"cannot be told: {said}; {len(self.unlike)} that differ are too few for a test of the scores"
@@ -258,7 +258,7 @@ def _compared(
         )
     pairs = {
         name: compare_pair(
-            {key: row.scores.get(name) for key, row in after.items()}, {row.id: row.scores.get(name) for row in before}
+            {row.id: row.scores.get(name) for row in before}, {key: row.scores.get(name) for key, row in after.items()}
         )
         for name in METRICS
     }

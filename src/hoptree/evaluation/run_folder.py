@@ -32,6 +32,8 @@ RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "me
 FORMAT = 1
 _OF_SOME = SENTENCES | {CANDIDATES}
 """The scores that are of what only some methods tell."""
+_OF_SEARCHES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citation_")
+"""How the names of scores begin that are of what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,7 @@ def read_rows(path: Path) -> list[Row]:
                 f"Line {number} of {path / RESULTS} is no result: {error}.", "Take the line out, and run it again."
             ) from error
         rows[row.id] = row
-    return _judged(path, _all_cited([_completed(rows[name], run) for name in order if name in rows]))
+    return _judged(path, _all_cited(_searching([_completed(rows[name], run) for name in order if name in rows])))
 
 
 def _completed(row: Row, run: Mapping[str, Any]) -> Row:
@@ -209,6 +211,19 @@ def _completed(row: Row, run: Mapping[str, Any]) -> Row:
     except (KeyError, TypeError, ValueError, AttributeError):
         pass  # damaged: whoever needs the figure says so
     return replace(row, usage=usage, rests_on=rests_on)
+
+
+def _searching(rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows without scores of searches where the run answered, and never searched: there is nothing to score.
+
+    A question for which nothing was searched has 0 if others of its run were searched for.
+    """
+    if any(row.retrieved for row in rows) or all(row.error for row in rows):
+        return rows
+    return [
+        replace(row, scores={name: score for name, score in row.scores.items() if not name.startswith(_OF_SEARCHES)})
+        for row in rows
+    ]
 
 
 def _all_cited(rows: Sequence[Row]) -> Sequence[Row]:

@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
-    """Run a beside run b, question by question; `difference` is a less b, and a wins where it scores higher.
+    """From run a to run b, question by question; `difference` is b less a, and b wins where it scores higher.
 
     `p_value` is the chance of a mean difference at least as large if it were a toss which run got which score; it is
     `exact` where all ways of tossing were gone through. `adjusted_p` is the same after Holm's correction over the
@@ -141,7 +141,7 @@ def interval(scores: Iterable[float], *, level: float = 0.95, samples: int = SAM
 def compare_pair(
     a: Scores, b: Scores, *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
 ) -> PairedComparison:
-    """Compare two runs over the questions they share.
+    """Compare two runs over the questions they share: what b has more than a.
 
     A question that only one of them has is an error, unless `common_only` leaves it out.
     """
@@ -262,7 +262,7 @@ def _align(runs: Sequence[Scores], common_only: bool) -> _Aligned:
 
 def _compare(a: Scores, b: Scores, aligned: _Aligned, level: float, samples: int, seed: int) -> PairedComparison:
     pairs = [Change(key, _score(a, key), _score(b, key)) for key in aligned.shared]
-    differences = [_difference(pair.a, pair.b) for pair in pairs]
+    differences = [_difference(pair.b, pair.a) for pair in pairs]
     spread = bootstrap(differences, level, samples, seed)
     p_value, exact = sign_flip_test(differences, samples, seed)
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)

@@ -139,7 +139,7 @@ class Tuned:
         return (
             shlex.join(self._run(self.best.trial, best)),
             shlex.join(self._run(self.defaults.trial, defaults)),
-            shlex.join(["hoptree", "compare", best, defaults, "--metric", self.metric]),
+            shlex.join(["hoptree", "compare", defaults, best, "--metric", self.metric]),
         )
 
     def _run(self, trial: Trial, out: str) -> list[str]:

@@ -205,7 +205,7 @@ def _compared(tuning: Tuning, found: Sequence[Outcome], out: Path) -> Tuned:
     """
     defaults, *others = found
     whole = [one for one in others if len(one.scores) == len(tuning.ids)]
-    pairs = [compare_pair(one.scores, defaults.scores, common_only=True) for one in whole]
+    pairs = [compare_pair(defaults.scores, one.scores, common_only=True) for one in whole]
     adjusted = holm([pair.p_value for pair in pairs] + [1.0] * (len(others) - len(whole)))
     against = {
         one.trial.name: replace(pair, adjusted_p=p) for one, pair, p in zip(whole, pairs, adjusted, strict=False)

@@ -134,11 +134,11 @@ class _Doubted:
     sentence: str
     hits: tuple[Span, ...]
 
-    def is_in_doubt(self, name: str) -> bool:
-        """Whether a name stands in the sentence with a word in doubt, and nowhere before."""
+    def is_in_doubt(self, name: str, known: Sequence[str]) -> bool:
+        """Whether a name stands in the sentence with a word in doubt, and neither before nor in what is known."""
         places = mentions(name, self.sentence)
         hit = any(start < last and first < end for start, end in places for first, last in self.hits)
-        return hit and not mentions(name, self.before)
+        return hit and not any(mentions(name, text) for text in (self.before, *known))
 
 
 def _is_bridge(candidate: Candidate, latest: Sequence[Passage]) -> bool:
@@ -167,11 +167,11 @@ class _Names:
         self.robust = robust
         self._extracted: tuple[Candidate, ...] = ()
         self._asked: tuple[Token, ...] = ()
+        self._unread = False
 
     async def begin(self, telling: Telling) -> None:
         self._extracted = await extract_candidates(self._ctx, self._question, self._tagger)
-        if "confidence" in self._filters and telling == "entropy":
-            self._asked = await self._read_question()
+        self._unread = "confidence" in self._filters and telling == "entropy"
 
     async def chosen(self, doubted: _Doubted, latest: Sequence[Passage]) -> Filtered:
         """Those worth searching for when a sentence is in doubt; each filter is recorded.
@@ -179,9 +179,16 @@ class _Names:
         The robust form never drops names of the question, nor those that the passages read last brought in.
         """
         candidates = self._all(doubted.text)
+        if self._unread and (self._cut is not None or len(candidates) > self._top_k):
+            # Of so many names some may be dropped: now it counts how sure the model would have been of the question's.
+            self._unread, self._asked = False, await self._read_question()
+            candidates = self._all(doubted.text)
         safe: list[Candidate] = []
-        in_doubt = [one.name for one in candidates if self.robust and doubted.is_in_doubt(one.name)]
+        in_doubt: list[str] = []
         if self.robust:
+            # How to begin a sentence is often unsure, and it often begins with a name that is not.
+            known = [self._question, *(f"{passage.title} . {passage.text}" for passage in latest)]
+            in_doubt = [one.name for one in candidates if doubted.is_in_doubt(one.name, known)]
             candidates = tuple(one for one in candidates if one.name not in in_doubt)
             safe = [one for one in candidates if len(candidates) <= _FEW or _is_bridge(one, latest)]
         kept = [one for one in candidates if one not in safe]
@@ -212,7 +219,8 @@ class _Names:
     def _all(self, text: Draft) -> tuple[Candidate, ...]:
         found = {fold(one.name): one for one in self._extracted}
         for name in names_in(text.text, self._tagger):
-            found.setdefault(fold(name), Candidate(name, origin="reasoning"))
+            if not any(mentions(name, one.name) for one in self._extracted):  # "Hobbit" beside "The Hobbit"
+                found.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())
 
     def _confidence(self, name: str, text: Draft) -> float:
@@ -257,6 +265,7 @@ class _Search:
         self._memory = memory
         self._k, self._words, self._rendered, self._titles = k, words, rendered, titles
         self._step = 0
+        self._text = ""
         self._latest: tuple[Passage, ...] = ()
         self._told: dict[str, set[str]] = {}
         self._own: tuple[Passage, ...] = ()
@@ -274,7 +283,7 @@ class _Search:
     async def read_all(self, text: str) -> Answer:
         """The answer in what was written, with the passages found last and those the question itself finds."""
         found = (*self._latest, *self._own, *reversed(self.read))
-        shown = list({passage.id: passage for passage in reversed(found)}.values())[: -_SHOWN - 1 : -1]
+        shown = list({passage.id: passage for passage in found}.values())[:_SHOWN]
         documents = show_passages(self._ctx, shown, titles=True)
         sure = "logprobs" in self._ctx.model_for("answer").capabilities
         answer = await synthesise(self._ctx, self._question, [text, documents], logprobs=sure)
@@ -284,7 +293,8 @@ class _Search:
         self._step += 1
         doubted = _doubted(doubt, draft, written)
         sought = sought_words(doubted.sentence, doubted.hits, self._tagger)
-        if known := self._remembered(doubted.sentence, sought):
+        self._text = doubted.before
+        if known := self._remembered(doubted, sought):
             return known
         chosen = await self._names.chosen(doubted, self._latest)
         passages = await self._search(doubted, [one.name for one in chosen.kept], sought)
@@ -325,26 +335,30 @@ class _Search:
             "memory", self._facts().splitlines(), facts=len(self._memory), conflicts=_listed(self._memory.conflicts())
         )
 
-    def _remembered(self, sentence: str, sought: tuple[str, ...]) -> Help | None:
+    def _remembered(self, doubted: _Doubted, sought: tuple[str, ...]) -> Help | None:
         """What memory has of just what a sentence in doubt says: it is not searched for again."""
-        held = self._memory.answers(sentence, relation_key(" ".join(sought))) if self._memory else None
-        if self._memory is None or held is None:
+        if self._memory is None:
+            return None
+        held = self._memory.answers(doubted.sentence, relation_key(" ".join(sought)), hits=doubted.hits)
+        if held is None:
             return None
         fact = held.fact
         self._ctx.decide(
             "skipped",
             True,
-            sentence=sentence,
+            sentence=doubted.sentence,
             fact=[fact.subject, fact.relation, fact.object],
             confidence=round(fact.confidence, 4),
             passage=fact.passage_id,
         )
         source = [passage for passage in self.read if passage.id == fact.passage_id]
-        facts = self._memory.render(self._rendered, first=held)
+        facts = self._facts(first=held)
         return Help(show_context(self._ctx, source, titles=self._titles, facts=facts), searched=False)
 
-    def _facts(self) -> str:
-        return self._memory.render(self._rendered) if self._memory is not None else ""
+    def _facts(self, first: Held | None = None) -> str:
+        if self._memory is None:
+            return ""
+        return self._memory.render(self._rendered, first=first, about=f"{self._question} {self._text}")
 
 
 def _doubted(doubt: Doubt, draft: Draft, written: Draft) -> _Doubted:

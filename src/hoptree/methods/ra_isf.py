@@ -59,8 +59,9 @@ async def ra_isf(
     a question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and
     `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles` shows passages to those who
     judge and read them with their titles. `robust` goes beyond the paper: memory counts only where nothing that was
-    read stands in the passages, which end the search only if they name all that the question names, and go down with
-    its sub-questions; titles are always shown, and `fallthrough` changes nothing.
+    read stands in the passages. What stands there settles a sub-question, and the question itself only if the relevant
+    passages name all that it names; these go down with its sub-questions. Titles are always shown, and `fallthrough`
+    changes nothing.
     """
     if no_relevance and unfiltered:
         raise ConfigError(
@@ -98,7 +99,7 @@ class _Recursion:
         self._once = Once()
 
     async def solve(
-        self, node: Node, asked: str, above: frozenset[str] = frozenset(), carried: tuple[Passage, ...] = ()
+        self, node: Node, asked: str, above: tuple[str, ...] = (), carried: tuple[Passage, ...] = ()
     ) -> Answer:
         """Problem-solving(q_t, iter): `iter` is the node's depth, `above` what was asked on the way down to it."""
         self._ctx.begin_node(node, asked)
@@ -112,23 +113,40 @@ class _Recursion:
         if self._prune and node.depth == self._depth:
             return self._end(node, looked.answer, looked.branch, f"{looked.why}; not split any further", looked)
         self._propose(node, looked.answer)
-        above |= {key, question_key(node.question)}
-        listed = await self._once(("split", key), lambda: split_question(self._ctx, asked, node=node))  # 16
-        children = grow(self._ctx, node, drop_asked(self._ctx, listed, above, node=node))
+        self._note(node, looked)
+        above += (asked, node.question)
+        children = grow(self._ctx, node, await self._split(node, asked, above))  # 16
         if not children:
             return self._end(node, looked.answer, looked.branch, f"{looked.why}; no new sub-question", looked)
         pairs = await self._solve_all(children, above, looked.passages)  # 17 to 19
         found = tuple((question_key(said), answer.text if answer.known else None) for said, answer in pairs)
-        answer = await self._once(  # 20
-            ("conclude", *known_by, found), lambda: self._modules.conclude(asked, node, looked, pairs)
+        answer, concluded_by = await self._once(  # 20
+            ("conclude", *known_by, found), lambda: self._conclude(asked, node, looked, pairs)
         )
         unknown = sum(not sub.known for _, sub in pairs)
         why = f"{looked.why}; {len(pairs)} sub-question{'s' if len(pairs) > 1 else ''}, {unknown} unknown"
         branch = "sub-questions" if answer.source == "synthesis" else looked.branch
-        return self._end(node, answer, branch, why, looked, sub_questions=len(pairs))
+        return self._end(node, answer, branch, why, looked, sub_questions=len(pairs), concluded_by=concluded_by)
+
+    async def _split(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        """The sub-questions of a question that none on the way down to them has asked."""
+        ctx, linked = self._ctx, self._in_turn
+        key = ("split", question_key(asked))
+        listed = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
+        return drop_asked(
+            ctx,
+            listed,
+            set(map(question_key, above)),
+            again=lambda question: self._modules.asks_again(question, above),
+            node=node,
+        )
+
+    async def _conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> tuple[Answer, int]:
+        """The answer from sub-questions, and the node for which it was found."""
+        return await self._modules.conclude(asked, node, looked, pairs), node.id
 
     async def _solve_all(
-        self, children: tuple[Node, ...], above: frozenset[str], carried: tuple[Passage, ...]
+        self, children: tuple[Node, ...], above: tuple[str, ...], carried: tuple[Passage, ...]
     ) -> Pairs:
         """Siblings at once, or one after another where each may build on those before it."""
         if not self._in_turn:
@@ -140,7 +158,7 @@ class _Recursion:
         return pairs
 
     def _end(
-        self, node: Node, answer: Answer, branch: Branch, why: str, looked: Looked | None = None, sub_questions: int = 0
+        self, node: Node, answer: Answer, branch: Branch, why: str, looked: Looked | None = None, **of_parts: int
     ) -> Answer:
         """Record which module answered a node and why, with what the paper's tables are made from."""
         self._ctx.end_node(
@@ -150,13 +168,19 @@ class _Recursion:
             branch=branch,
             why=why,
             unknown=not answer.known,
-            sub_questions=sub_questions,
+            **{"sub_questions": 0, **of_parts},
             looked_by=looked.node if looked else node.id,
             spent=spent_under(self._ctx, node),
-            **_judgements(self._ctx, looked.node if looked else node.id),
+            **_judgements(self._ctx, _judged_by(looked) if looked else node.id),
         )
         self._propose(node, answer)
         return answer
+
+    def _note(self, node: Node, looked: Looked) -> None:
+        """Record what a node has before it is split, for those who look at a question that the budget ended."""
+        if (answer := looked.answer).known:
+            told = {"source": answer.source, "support": list(answer.support), "branch": looked.branch}
+            self._ctx.decide("so_far", answer.text, node=node, **told, why=looked.why)
 
     def _propose(self, node: Node, answer: Answer) -> None:
         """For the case that the budget ends: what answers a part of the question is no answer to it."""
@@ -168,6 +192,10 @@ def _linked(question: str, before: Pairs) -> str:
     """A sub-question with the answers of those before it, which it may call "that person"."""
     said = "; ".join(f"{asked} {answer.text}" for asked, answer in before if answer.known)
     return f"{question} ({said})" if said else question
+
+
+def _judged_by(looked: Looked) -> int:
+    return looked.node if looked.judged_by is None else looked.judged_by
 
 
 def _judgements(ctx: Context, node: int) -> dict[str, object]:

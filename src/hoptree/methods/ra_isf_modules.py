@@ -11,27 +11,29 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from hoptree.runtime.context import Context
+from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both
 from hoptree.steps.answer import answer_from, direct_answer, holding
 from hoptree.steps.choose import surest
 from hoptree.steps.combine import combine_answers
-from hoptree.steps.compare import compare_pairs, compares
+from hoptree.steps.compare import compare_pairs, compares, compares_again
 from hoptree.steps.ground import covers, grounded
 from hoptree.steps.know import judge_knowledge
+from hoptree.steps.parse import question_key
 from hoptree.steps.relevance import judge_passages
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
 __all__ = ["Branch", "Careful", "Looked", "Modules", "Pairs", "Paper", "Setting"]
 
-Branch = Literal["self-knowledge", "passages", "sub-questions", "none"]
+Branch = Literal["self-knowledge", "passages", "sub-questions", "guess", "none"]
 Pairs = Sequence[tuple[str, Answer]]
 """Sub-questions and their answers."""
 UNKNOWN = Answer("", status="unknown")
 _BRANCHES: dict[str, Branch] = {
     "internal": "self-knowledge",
     "external": "passages",
-    "fallback": "passages",
+    "fallback": "guess",
     "synthesis": "sub-questions",
 }
 _NOTHING = "nothing is looked up"
@@ -60,7 +62,8 @@ class Setting:
 class Looked:
     """What memory and passages gave for a question; one that is not `settled` is split, if it may be.
 
-    `node` is the one that looked, `passages` are what is carried down to its sub-questions.
+    `node` is the one that looked, `passages` are what is carried down to its sub-questions. `judged_by` is the node
+    that asked for self-knowledge and relevance, where that is another one.
     """
 
     answer: Answer
@@ -69,12 +72,17 @@ class Looked:
     why: str
     node: int
     passages: tuple[Passage, ...] = ()
+    judged_by: int | None = None
 
 
 class Modules(Protocol):
     """What a question goes through on its way down, and on its way up."""
 
     async def look(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Looked: ...
+
+    def asks_again(self, question: str, above: Sequence[str]) -> bool:
+        """Whether a sub-question comes to what a question above it asks, in other words."""
+        ...
 
     async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer: ...
 
@@ -102,6 +110,9 @@ class Paper:
             return Looked(answer, False, "none", f"{why}, without the answer", node.id)
         return Looked(answer, True, "passages", why, node.id)
 
+    def asks_again(self, question: str, above: Sequence[str]) -> bool:
+        return False
+
     async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer:
         return await combine_answers(self._ctx, asked, pairs, node=node)
 
@@ -111,8 +122,9 @@ class Careful:
 
     A node's answer is the surest (by its least likely token) of: the passages found, those called relevant together
     with those carried down (and with others where these are few), memory where no reading stands in the passages, and
-    the sub-answers read with all these. A question that compares is split in any case, and what its parts found is
-    compared in code.
+    the sub-answers read with all these. A question that compares is split in any case, but not into comparisons of the
+    same things, and what its parts found is compared in code. Memory, search and judgements are asked for once a
+    question, whatever came down to it; only the reading differs.
     """
 
     def __init__(self, ctx: Context, setting: Setting) -> None:
@@ -120,9 +132,10 @@ class Careful:
         self._sure = "logprobs" in ctx.model_for("answer").capabilities
         self._seen: dict[str, Passage] = {}
         self._found: dict[int, tuple[Passage, ...]] = {}
+        self._once = Once()
 
     async def look(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Looked:
-        own, (found, relevant) = await both(self._recall(asked, node), self._find(asked, node))
+        own, found, relevant, judged_by = await self._once(question_key(asked), lambda: self._gather(asked, node))
         self._seen |= {passage.id: passage for passage in found}
         self._found[node.id] = found
         chosen = _once_each((*relevant, *carried))[: self._set.k + _FURTHER]
@@ -137,8 +150,13 @@ class Careful:
             guess = replace(best, source="fallback", support=())
             best = surest(self._ctx, (guess, own), node=node, when="remembered")
         why = _judged(relevant, found, self._set)
-        why += ", to be compared" if compares(asked) else ", enough for an answer" if settled else ""
-        return Looked(best, settled, _BRANCHES.get(best.source, "none"), why, node.id, tuple(chosen))
+        if shown:
+            why += _stands(relevant, holds=holds, lacking=holds and not settled and not compares(asked))
+        why += "; to be compared" if compares(asked) else ""
+        return Looked(best, settled, _BRANCHES.get(best.source, "none"), why, node.id, tuple(chosen), judged_by)
+
+    def asks_again(self, question: str, above: Sequence[str]) -> bool:
+        return compares_again(question, above)
 
     async def conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> Answer:
         if compared := compare_pairs(self._ctx, asked, pairs, node=node):
@@ -151,6 +169,11 @@ class Careful:
         support = dict.fromkeys((*behind, *(holding(answer.text, shown) if answer.known else ())))
         combined = replace(answer, support=tuple(support))
         return surest(self._ctx, (looked.answer, combined), node=node, when="combined")
+
+    async def _gather(self, asked: str, node: Node) -> tuple[Answer, tuple[Passage, ...], tuple[Passage, ...], int]:
+        """What does not depend on the passages that came down: memory, what a search finds and what is relevant."""
+        own, (found, relevant) = await both(self._recall(asked, node), self._find(asked, node))
+        return own, found, relevant, node.id
 
     async def _recall(self, asked: str, node: Node) -> Answer:
         own = await recall(self._ctx, asked, node, logprobs=self._sure) if self._set.know else None
@@ -200,6 +223,13 @@ def _judged(relevant: Sequence[Passage], passages: Sequence[Passage], setting: S
     return (
         f"{len(relevant)} of {len(passages)} passages relevant" if setting.judge else f"{len(passages)} passages read"
     )
+
+
+def _stands(relevant: Sequence[Passage], *, holds: bool, lacking: bool) -> str:
+    """Whether an answer was read that stands in a passage: those that were called irrelevant are read as well."""
+    joined = "and" if holds == bool(relevant) else "but"
+    lacks = "; not all that the question names is there" if lacking else ""
+    return f", {joined} {'an' if holds else 'no'} answer stands in what was read{lacks}"
 
 
 def _once_each(passages: Iterable[Passage]) -> list[Passage]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from hoptree.errors import EndpointError, RequestTooLong
-from hoptree.models.batching import Logprobs, Row
+from hoptree.models.batching import OF_TOKENS, Logprobs, Row
 from hoptree.models.model import Attended, Choice, Message, Reply, Request, Token, TokenUsage
 from hoptree.models.reasoning import read_choice
 
@@ -238,7 +238,7 @@ class Text:
     def _choice(self, request: Request, row: Row) -> Choice:
         said = self._decode(row.output)
         end = min((place for text in filter(None, request.stop) if (place := said.find(text)) >= 0), default=len(said))
-        tokens = self._tokens(row, end) if request.top_logprobs or request.signals else ()
+        tokens = self._tokens(row, end) if request.top_logprobs or request.signals & OF_TOKENS else ()
         choice = read_choice(said[:end], finish=row.finish, tokens=tokens)
         return replace(choice, hidden=_numbers(row.hidden)) if row.hidden is not None else choice
 

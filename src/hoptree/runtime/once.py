@@ -14,20 +14,24 @@ T = TypeVar("T")
 class Once:
     """Remembers work by a key: who asks for work that is under way waits for it, and shares its failure too.
 
-    Work that waits for other work under the same `Once` must never come round to itself: nobody would ever be done.
+    If the one who does the work is cancelled, the next of those who wait for it does it. Work that waits for other work
+    under the same `Once` must never come round to itself: nobody would ever be done.
     """
 
     def __init__(self) -> None:
         self._begun: dict[Hashable, asyncio.Future[Any]] = {}
 
     async def __call__(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        if (known := self._begun.get(key)) is not None:
-            value: T = await asyncio.shield(known)  # who gives up waiting does not end the work for the others
-            return value
+        while (known := self._begun.get(key)) is not None:
+            await asyncio.wait((known,))  # who gives up waiting does not end the work for the others
+            if not known.cancelled():
+                value: T = known.result()
+                return value
         begun = self._begun[key] = asyncio.get_running_loop().create_future()
         try:
             done = await work()
         except asyncio.CancelledError:
+            del self._begun[key]
             begun.cancel()
             raise
         except BaseException as error:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from hoptree.errors import HoptreeError, TraceError
 from hoptree.runtime.losses import losses
+from hoptree.runtime.reasons import Decisions, SoFar, module_of, so_far, told_why
 from hoptree.runtime.trace import Event
 from hoptree.runtime.writing import Writing, read_writing
 from hoptree.values import Passage, Usage
 
-__all__ = ["Result", "TreeNode", "read_result"]
+__all__ = ["STOPPED", "Result", "TreeNode", "read_result"]
+
+STOPPED = "stopped"
+"""The state of a node that a budget ended."""
 
 
 @dataclass(slots=True)
@@ -21,7 +25,8 @@ class TreeNode:
 
     `know` is what the model said of its own knowledge, None where it was not asked. Number 0 is the question itself,
     where a method counts it as a node. `hypothesis` is an answer guessed beforehand, `verdict` what evidence said of
-    it, `struck` are those it took the place of, and `facts` the triples that were cited.
+    it, `struck` are those it took the place of, and `facts` the triples that were cited. `module` is the part of the
+    method that answered. A node that a budget ended is `stopped`, with what it had come to until then.
     """
 
     id: int
@@ -32,6 +37,7 @@ class TreeNode:
     state: str = "waiting"
     evidence: tuple[str, ...] = ()
     why: str = ""
+    module: str = ""
     know: bool | None = None
     hypothesis: str = ""
     verdict: str = ""
@@ -47,6 +53,8 @@ class TreeNode:
             "answer": self.answer,
             "source": self.source,
             "evidence": list(self.evidence),
+            **({"state": self.state} if self.state == STOPPED else {}),
+            **({"module": self.module} if self.module else {}),
             **({"why": self.why} if self.why else {}),
             **({"know": self.know} if self.know is not None else {}),
             **({"hypothesis": self.hypothesis} if self.hypothesis else {}),
@@ -63,7 +71,8 @@ class Result:
 
     `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
     failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
-    `writing` tells how the text came about, of methods that look up what they doubt while they write.
+    `writing` tells how the text came about, of methods that look up what they doubt while they write. `evidence` is
+    what the answer rests on, `cited` what only nodes of the tree name beside it.
     """
 
     question: str
@@ -83,6 +92,7 @@ class Result:
     error_message: str = ""
     failure: HoptreeError | None = None
     writing: Writing | None = None
+    cited: tuple[Passage, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -96,7 +106,8 @@ class Result:
             "model": self.model,
             "tree": [node.as_dict() for node in self.tree],
             "chains": list(self.chains),
-            "evidence": [{"id": p.id, "title": p.title, "text": p.text, "score": p.score} for p in self.evidence],
+            "evidence": [_told(passage) for passage in self.evidence],
+            **({"cited": [_told(passage) for passage in self.cited]} if self.cited else {}),
             "usage": self.usage.as_dict(),
             "stopped_by": self.stopped_by or None,
             "warnings": list(self.warnings),
@@ -106,6 +117,10 @@ class Result:
         if self.error:
             data["error"] = {"class": self.error, "message": self.error_message}
         return data
+
+
+def _told(passage: Passage) -> dict[str, Any]:
+    return {"id": passage.id, "title": passage.title, "text": passage.text, "score": passage.score}
 
 
 def read_result(events: Sequence[Event], failure: HoptreeError | None = None) -> Result:
@@ -122,8 +137,11 @@ def read_result(events: Sequence[Event], failure: HoptreeError | None = None) ->
 def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Result:
     start = next((e for e in events if e["event"] == "start"), {})
     final = next((e for e in reversed(events) if e["event"] == "final"), {})
-    tree = _read_tree(events)
-    evidence = _read_evidence(events, tree)
+    tree, decided = _read_tree(events)
+    found = _read_found(events)
+    evidence = _read_evidence(events, tree, found)
+    if stopped_by := final.get("stopped_by"):
+        _stop(tree, decided, final, stopped_by)
     return Result(
         question=start.get("question", ""),
         answer=final.get("answer", ""),
@@ -142,20 +160,22 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         error_message=final.get("error_message", ""),
         failure=failure,
         writing=read_writing(events),
+        cited=tuple(found[name] for name in _cited(tree) if name in found and found[name] not in evidence),
     )
 
 
-def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
-    """The last plan with all that was hung under its nodes since, and what became of each of them.
+def _read_tree(events: Sequence[Event]) -> tuple[tuple[TreeNode, ...], dict[int, list[Event]]]:
+    """The last plan with all that was hung under its nodes since, what became of each of them, and what was decided.
 
     What was `rebuilt` under a node takes the place of all that was there.
     """
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
+    decided: dict[int, list[Event]] = {}
     for event in events:
         if event["event"] == "plan":
             if event.get("under") is None:
-                nodes, tops = {}, []
+                nodes, tops, decided = {}, [], {}
             if event.get("rebuilt") and event["under"] in nodes:
                 nodes[event["under"]].children.clear()
             for written in event["nodes"]:
@@ -163,35 +183,71 @@ def _read_tree(events: Sequence[Event]) -> tuple[TreeNode, ...]:
                 node = nodes[written["id"]] = TreeNode(written["id"], written["question"], hypothesis=hypothesis)
                 above = nodes.get(written["parent"])
                 (above.children if above else tops).append(node)
+        elif event["event"] == "decision" and "node" in event:
+            decided.setdefault(event["node"], []).append(event)
         elif event["event"] == "node" and event["id"] in nodes:
             node = nodes[event["id"]]
-            for name in ("resolved", "answer", "source", "state", "why", "know", "hypothesis", "verdict"):
+            for name in ("resolved", "answer", "source", "state", "know", "hypothesis", "verdict"):
                 setattr(node, name, event.get(name, getattr(node, name)))
+            node.why, node.module = told_why(event, decided) or node.why, module_of(event) or node.module
             node.evidence = tuple(event.get("evidence", node.evidence))
             node.struck = tuple(event.get("struck", node.struck))
             node.facts = tuple(map(tuple, event.get("facts", node.facts)))
-    return tuple(tops)
+    return tuple(tops), decided
 
 
-def _read_evidence(events: Sequence[Event], tree: Sequence[TreeNode]) -> tuple[Passage, ...]:
-    """The passages that the answer rests on, each once, with its best score.
+def _stop(tree: Sequence[TreeNode], decided: Decisions, final: Event, limit: str) -> None:
+    """Give the nodes that a budget ended what they had come to; one with a hypothesis has that to show."""
+    for node in _all(tree):
+        if node.state != "asking" or node.hypothesis:
+            continue
+        until = so_far(node.id, decided)
+        if node.id == 0 and final.get("answer"):
+            same = until if until and until.answer == final["answer"] and until.source == final["source"] else SoFar("")
+            until = replace(
+                same, answer=final["answer"], source=final["source"], evidence=tuple(final.get("support", ()))
+            )
+        if until:
+            node.answer, node.source = until.answer, until.source
+            node.evidence, node.module = until.evidence, until.module
+        node.state = STOPPED
+        node.why = "; ".join(filter(None, (until.why if until else "", f"the budget of {limit} ended it")))
 
-    They are those the method says at the end, else those behind the answers in the tree, else all that was found.
-    """
+
+def _all(tree: Sequence[TreeNode]) -> Iterator[TreeNode]:
+    """The nodes of a tree, each before those below it."""
+    open_nodes = list(reversed(tree))
+    while open_nodes:
+        node = open_nodes.pop()
+        yield node
+        open_nodes.extend(reversed(node.children))
+
+
+def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
+    """The passages that nodes cite, in the order of the tree."""
+    return dict.fromkeys(name for node in _all(tree) for name in node.evidence)
+
+
+def _read_found(events: Sequence[Event]) -> dict[str, Passage]:
+    """All passages that were found, each once, with its best score."""
     found: dict[str, Passage] = {}
     for event in events:
         if event["event"] == "retrieve":
             for p in event["passages"]:
                 if p["id"] not in found or found[p["id"]].score < p["score"]:
                     found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
-    cited: list[str] = []
-    open_nodes = list(reversed(tree))
-    while open_nodes:
-        node = open_nodes.pop()
-        cited.extend(node.evidence)
-        open_nodes.extend(reversed(node.children))
+    return found
+
+
+def _read_evidence(
+    events: Sequence[Event], tree: Sequence[TreeNode], found: Mapping[str, Passage]
+) -> tuple[Passage, ...]:
+    """The passages that the answer rests on.
+
+    They are those the method says at the end, else those behind the answers in the tree, else all that was found.
+    """
     said = [name for event in events if event["event"] == "final" for name in event.get("support", ())]
-    ids = dict.fromkeys(said or cited) if said or tree else found
+    ids: Iterable[str] = dict.fromkeys(said) or _cited(tree) if said or tree else found
     return tuple(found[name] for name in ids if name in found)
 
 

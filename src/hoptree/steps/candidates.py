@@ -11,7 +11,7 @@ from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.parse import read_json
-from hoptree.uncertainty import Tagger, word_spans
+from hoptree.uncertainty import Tagger, mentions, word_spans
 
 __all__ = [
     "Candidate",
@@ -47,7 +47,10 @@ class Filtered:
 
 
 async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:
-    """The names and relations that a model finds relevant to a question; of an unreadable reply, the names in it."""
+    """The names and relations that a model finds relevant to a question, and the names that the question has itself.
+
+    Small models call relations entities: what has neither a capital nor a figure is a name only if nothing else is.
+    """
     prompt = prompt_for(ctx.method, "extract").fill(question=question)
     reply = await ctx.generate("extract", prompt, role="extract", max_tokens=MAX_TOKENS)
     reading = read_json(reply.text)
@@ -56,12 +59,20 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     readable = bool(entities or relations)
     error = "" if readable else reading.error or "no name"
     ctx.trace.add("parse", step="extract", ok=readable, repairs=list(reading.repairs), error=error)
-    if not readable:
-        entities = list(names_in(question, tagger))
-    found = [Candidate(name) for name in entities] + [Candidate(name, "relation") for name in relations]
+    names = [one for one in entities if _is_name(one)]
+    names += [one for one in names_in(question, tagger) if not any(mentions(one, name) for name in names)]
+    common = [one for one in entities if not _is_name(one)]
+    if not names:
+        names, common = common, []
+    found = [Candidate(name) for name in names] + [Candidate(name, "relation") for name in (*common, *relations)]
     once = _once_each(found)
     ctx.decide("extracted", [[one.name, one.kind] for one in once])
     return once
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text has a figure, or a letter that is not small: scripts without capitals have no small ones."""
+    return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
 
 
 def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
@@ -80,19 +91,26 @@ def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
 async def choose_by_reasoning(
     ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
 ) -> Filtered:
-    """MIND's CoT filter: the candidates that a model needs for the next step; all of them if its reply says nothing."""
-    listed = "\n".join(f"{number}. {candidate.name}" for number, candidate in enumerate(candidates, 1))
+    """MIND's CoT filter: the names that a model needs for the next step; all of them if its reply names none.
+
+    Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
+    """
+    names = [one for one in candidates if one.kind == "entity"]
+    if not names:
+        return Filtered(tuple(candidates))
+    listed = "\n".join(f"{number}. {one.name}" for number, one in enumerate(names, 1))
     prompt = prompt_for(ctx.method, "filter").fill(
         question=question, text=text or "(nothing yet)", sentence=sentence, candidates=listed
     )
     reply = await ctx.generate("filter", prompt, role="filter", max_tokens=MAX_TOKENS)
     reading = read_json(reply.text)
-    numbers = _numbers(reading.value, len(candidates))
-    error = "" if numbers else reading.error or "no number of a candidate"
+    numbers = _numbers(reading.value, len(names))
+    error = "" if numbers else reading.error or "no number of a name"
     ctx.trace.add("parse", step="filter", ok=bool(numbers), repairs=list(reading.repairs), error=error)
     if not numbers:
         return Filtered(tuple(candidates))
-    return _parted(candidates, [candidate for n, candidate in enumerate(candidates, 1) if n in numbers])
+    left = [one for number, one in enumerate(names, 1) if number not in numbers]
+    return _parted(candidates, [one for one in candidates if one not in left])
 
 
 def choose_by_confidence(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> Filtered:

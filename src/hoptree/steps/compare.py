@@ -5,17 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from hoptree.comparing import Comparison, conclude, detect
+from hoptree.comparing import Comparison, conclude, detect, facts_for
 from hoptree.runtime.context import Context
 from hoptree.tree import Node, Plan
 from hoptree.values import Answer
 
-__all__ = ["compare_branches", "compare_pairs", "compares", "decide_by"]
+__all__ = ["compare_branches", "compare_pairs", "compares", "compares_again", "decide_by"]
 
 
 def compares(question: str) -> bool:
     """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
     return detect(question) is not None
+
+
+def compares_again(question: str, above: Iterable[str]) -> bool:
+    """Whether the question sets the same things side by side as one of those above it, in whatever words.
+
+    To split it would come to the same parts once more. "The director of A" is A here: nothing new is compared.
+    """
+    found = detect(question)
+    others = map(detect, above) if found else ()
+    return any(_same_things(found.operands, other.operands) for other in others if found and other)
 
 
 def compare_branches(
@@ -30,22 +40,26 @@ def compare_branches(
         return None
     ends = {operand: _end_of(operand, plan, asked) for operand in comparison.operands}
     apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
-    facts = {operand: answers[end.id].text for operand, end in ends.items() if end and answers[end.id].known}
-    return decide_by(ctx, comparison, facts if apart else {}, (answers[node.id] for node in plan.nodes))
+    found = [
+        (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
+    ]
+    facts = facts_for(comparison, question, found) if apart else {}
+    return decide_by(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
 
 def compare_pairs(
     ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
 ) -> Answer | None:
-    """As `compare_branches`, from sub-questions side by side: the last that names one of the things, and no other."""
+    """As `compare_branches`, from sub-questions side by side: those that name one of the things, and no other."""
     comparison = detect(question)
     if comparison is None:
         return None
-    facts = {}
+    found = []
     for asked, answer in pairs:
         named = [operand for operand in comparison.operands if _names(asked, operand)]
         if len(named) == 1 and answer.known:
-            facts[named[0]] = answer.text
+            found.append((named[0], asked, answer.text))
+    facts = facts_for(comparison, question, found)
     return decide_by(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
 
@@ -77,6 +91,11 @@ def _end_of(operand: str, plan: Plan, asked: Mapping[int, str]) -> Node | None:
             break
         branch.append(later[0])
     return branch[-1] if branch else None
+
+
+def _same_things(some: Sequence[str], others: Sequence[str]) -> bool:
+    pairs = {(one, other) for one in some for other in others if _names(one, other) or _names(other, one)}
+    return {one for one, _ in pairs} == set(some) and {other for _, other in pairs} == set(others)
 
 
 def _names(asked: str, operand: str) -> bool:

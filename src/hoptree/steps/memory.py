@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
+from hoptree.comparing.dates import date_spans
 from hoptree.graph.naming import fold
-from hoptree.uncertainty import mentions, word_spans
-from hoptree.uncertainty.closed_words import CLOSED
+from hoptree.steps.relation_words import relation_key, says
+from hoptree.uncertainty import Span, mentions
 from hoptree.values import Fact
 
 __all__ = ["FactMemory", "Held", "Outcome", "relation_key"]
@@ -16,9 +18,7 @@ __all__ = ["FactMemory", "Held", "Outcome", "relation_key"]
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
 
-_LIGHT = frozenset(("named", "called", "known", "name", "person", "man", "woman"))
-"""Words that say nothing about which relation is meant."""
-_STEM = 5
+_Sort = Literal["date", "name", "phrase"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,19 @@ class FactMemory:
         self._held[key] = held
         return "added" if before is None else "surer"
 
-    def answers(self, sentence: str, sought: AbstractSet[str]) -> Held | None:
-        """The surest fact that says what a sentence is about to: of a subject it names, and of just this relation."""
+    def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
+        """The surest fact that says what a sentence is about to: of a subject it names, and of just this relation.
+
+        `hits` are the places of the words in doubt: a date settles no doubt of a name, and a name none of a date.
+        Those in the subject tell nothing of what is said about it.
+        """
         return max(
             (
                 held
                 for held in self._held.values()
-                if sought and relation_key(held.fact.relation) == sought and mentions(held.fact.subject, sentence)
+                if says(sought, relation_key(held.fact.relation))
+                and (subject := mentions(held.fact.subject, sentence))
+                and _fits(held.fact.object, _sorts(sentence, _outside(hits, subject)))
             ),
             key=lambda held: held.fact.confidence,
             default=None,
@@ -73,11 +79,13 @@ class FactMemory:
             if len({held.fact.passage_id for held in group}) > 1 and len({fold(h.fact.object) for h in group}) > 1
         )
 
-    def render(self, most: int = 3, *, first: Held | None = None) -> str:
-        """The surest facts, of equals the latest first, one a line; what contradicts each other stands together."""
+    def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
+        """The surest facts, of equals the latest first, one a line; what contradicts each other stands together.
+
+        Those whose subject is named in the text `about` come before all others but the one that is to be `first`.
+        """
         groups = self._groups()
-        if first is not None:
-            groups.sort(key=lambda group: first not in group)
+        groups.sort(key=lambda group: (first not in group, not mentions(group[0].fact.subject, about)))
         return "\n".join(map(_line, groups[:most]))
 
     def _groups(self) -> list[tuple[Held, ...]]:
@@ -92,10 +100,29 @@ def _rank(item: tuple[tuple[str, str, str], Held]) -> tuple[float, int]:
     return -item[1].fact.confidence, -item[1].step
 
 
-def relation_key(text: str) -> frozenset[str]:
-    """The beginnings of the words of a relation that tell which one it is: "father of" is "fathe"."""
-    words = (fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text))
-    return frozenset(word[:_STEM] for word in words if word not in CLOSED and word not in _LIGHT)
+def _outside(hits: Iterable[Span], places: Sequence[Span]) -> list[Span]:
+    return [(start, end) for start, end in hits if not any(first < end and start < last for first, last in places)]
+
+
+def _sorts(sentence: str, hits: Iterable[Span]) -> frozenset[_Sort]:
+    """What sort of thing each word in doubt is, or belongs to."""
+    dates = date_spans(sentence)
+    return frozenset(
+        "date" if any(first < end and start < last for first, last in dates) else _sort(sentence[start:end])
+        for start, end in hits
+    )
+
+
+def _sort(text: str) -> _Sort:
+    if date_spans(text) or any(sign.isdigit() for sign in text):
+        return "date"
+    return "phrase" if text == text.lower() else "name"
+
+
+def _fits(said: str, doubted: AbstractSet[_Sort]) -> bool:
+    """Whether what a fact says may stand in the place of what is in doubt; a phrase may begin a name."""
+    sort = _sort(said)
+    return not doubted or sort in doubted or ("phrase" in doubted and sort == "name")
 
 
 def _line(group: tuple[Held, ...]) -> str:

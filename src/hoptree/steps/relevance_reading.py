@@ -9,11 +9,18 @@ from hoptree.steps.json_reading import MAX_REPLY
 
 __all__ = ["read_numbers", "read_relevance"]
 
+_LOW = (
+    r"\brelevance\b[^.:;,\[\n]{0,40}?\b(?:is|was|seems|appears|remains)\s+(?:to\s+be\s+)?"
+    r"(?:(?:very|quite|rather|too|only)\s+)?(?:low|limited|minimal|little|slight|weak|poor|negligible|none|nil|zero"
+    r"|doubtful|not\s+(?:very\s+)?(?:high|clear|given))\b"
+)
+"""A sentence about how much there is of it: "The relevance of this passage is rather low"."""
 _IRRELEVANT = re.compile(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
     r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
-    r"(?!\s+(?:further|more|other|additional|explanation))|\A\W*(?:no|not|none|false)\b",
+    r"(?!\s+(?:further|more|other|additional|explanation))"
+    rf"|{_LOW}|\A\W*(?:no|not|none|false)\b",
     re.IGNORECASE,
 )
 _RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
@@ -33,7 +40,7 @@ _CHAIN = re.compile(rf"{_NUMBER}(?:{_TO}{_NUMBER})*", re.IGNORECASE)
 _NOT = (
     r"(?:\b(?:not|no)|n['’]t)\s+(?!less\b)(?:\w+\s+)?relevan(?:t|ce)\b|irrelevan\w*|\bunrelated\b|\bneither\b"
     r"|\b(?<!no )(?<!not )(?<!n['’]t )(?:less|least|hardly|barely|scarcely)\s+relevant\b"
-    r"|\b(?:little|low|limited|minimal)\s+relevance\b"
+    rf"|\b(?:little|low|limited|minimal)\s+relevance\b|{_LOW}"
     r"|\b(?:is|are)(?:\s+not|n['’]t)(?=\s*(?:[.,)]|\Z))|(?<=\])[\s:]{1,3}no(?=\s*(?:[.,\[]|\Z))|\A\W{0,4}nothing\b"
 )
 _JUDGED = re.compile(

@@ -8,9 +8,10 @@ from typing import Literal, Protocol
 
 from hoptree.runtime.context import Context
 from hoptree.sentences import sentence_spans
-from hoptree.steps.parse import clean_answer, concluded, looks_unanswered
+from hoptree.steps.parse import clean_answer, looks_unanswered
 from hoptree.steps.stretch import Draft, Pen
 from hoptree.uncertainty import Span
+from hoptree.uncertainty.queries import answer_leads
 from hoptree.values import Answer
 
 __all__ = [
@@ -31,7 +32,23 @@ __all__ = [
     "write_with_help",
 ]
 
-_PHRASE = re.compile(r"\banswer\s+is\b\W*\w", re.IGNORECASE)
+# "the answer is not clear", "… is Unknown."; but "The answer is Not Fade Away".
+_NO_ANSWER = (
+    r"\W{0,9}(?:(?:still|also|therefore|currently|simply)\s+)?\W{0,4}(?-i:"
+    r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
+    r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
+)
+_PHRASE = re.compile(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
+_NEXT_QUESTION = re.compile(r"\s(?:Question|Context):")
+_ASKS_YES_NO = re.compile(
+    r"\W*(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|shall|should|may|might|must)\b"
+    r"|\W*(?:is|are|was|were|do|does|did|has|have|had|ca|could|wo|would|should)n['’]t\b",
+    re.IGNORECASE,
+)
+# "yes, because …", "no it is not"; but "No Country for Old Men".
+_YES_NO = re.compile(
+    r"(yes|no)\b(?=\s*[,;:.!(–—-]|\s+(?:because|since|as|but|it|he|she|they|there|both|neither)\b)", re.IGNORECASE
+)
 _LAST = "So the answer is"
 LAST_TOKENS = 20
 
@@ -81,7 +98,8 @@ class Helper(Protocol):
     async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
         """What helps with a doubt; None: nothing does, and the sentence stays as it is.
 
-        `written` is what was kept before, `draft` what the doubt is a part of.
+        `written` is what was kept before, `draft` what the doubt is a part of; of a sentence that begins with "So the
+        answer is" the doubt is what stands behind that.
         """
 
 
@@ -105,17 +123,20 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
         before = written
         draft = await pen.write(written.text, step="draft", max_tokens=limits.stretch, context=helper.context())
         draft = _to_answer(draft)
+        _propose(ctx, pen, written.followed_by(draft))
         verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
         doubt = verdict.doubt
         if doubt is None:
             written = written.followed_by(draft.until(verdict.keep))
         elif limits.retrievals is not None and searches >= limits.retrievals:
             return _stop(ctx, written.followed_by(draft.until(doubt.start)), "retrievals")
-        elif found := await helper.look_up(doubt, draft, written):
+        elif found := await helper.look_up(_behind_lead(doubt, draft), draft, written):
             searches += found.searched
             written = written.followed_by(draft.until(doubt.start))
             again = await pen.write(written.text, step="rewrite", max_tokens=limits.stretch, context=found.context)
-            sentence = replace(_to_answer(again).first_sentence(), ended=False)
+            again = _to_answer(again)
+            _propose(ctx, pen, written.followed_by(again))
+            sentence = replace(again.first_sentence(), ended=False)
             kept = written.followed_by(sentence)
             written = kept if judge.accepts(sentence) else before.followed_by(draft.until(doubt.end))
         else:
@@ -131,7 +152,7 @@ async def conclude(ctx: Context, pen: Pen, written: Draft, *, context: str = "")
         ctx.decide("no_answer_phrase", True, text=text)
         text = await last_words(pen, text, context=context)
     ctx.trace.add("chain", text=text)
-    return read_conclusion(text)
+    return read_conclusion(text, pen.question)
 
 
 async def last_words(pen: Pen, text: str, *, context: str = "") -> str:
@@ -147,17 +168,23 @@ def led_to_answer(text: str) -> str:
 
 
 def _before_answer(text: str) -> str:
-    for start, end in sentence_spans(text):
-        if _PHRASE.search(text, start, end):
-            return text[:start].rstrip()
-    return text
+    found = _answer_sentence(text)
+    return text[: found[0]].rstrip() if found else text
 
 
-def read_conclusion(text: str) -> Answer:
-    """The answer that stands behind a text's last "the answer is", up to the end of that sentence."""
-    said = concluded(text).lstrip(" :") if _PHRASE.search(text) else ""
+def read_conclusion(text: str, question: str = "") -> Answer:
+    """The answer that stands behind a text's last "the answer is", up to the end of that sentence.
+
+    A question that asks for yes or no is answered by that, without the reason that may follow.
+    """
+    said = ""
+    for phrase in _PHRASE.finditer(text):
+        said = text[phrase.end() :]
+    said = said.replace("**", "").strip()
     spans = sentence_spans(said)
-    answer = clean_answer(said[: spans[0][1]]) if spans else ""
+    answer = clean_answer(clean_answer(said[: spans[0][1]]).strip("{} ")) if spans else ""
+    if _ASKS_YES_NO.match(question) and (short := _YES_NO.match(answer)):
+        answer = short[1]
     known = bool(answer) and not looks_unanswered(answer)
     return Answer(answer if known else "", text, "answered" if known else "unknown", "synthesis")
 
@@ -167,11 +194,29 @@ def gives_answer(text: str) -> bool:
 
 
 def _to_answer(draft: Draft) -> Draft:
-    """A draft up to the sentence that gives the answer."""
-    for start, end in sentence_spans(draft.text):
-        if _PHRASE.search(draft.text, start, end):
-            return draft.until(end)
-    return draft
+    """A draft up to the last sentence that gives an answer, and up to the next question a model asks itself."""
+    if following := _NEXT_QUESTION.search(draft.text):
+        draft = replace(draft.until(following.start()), ended=True)
+    found = _answer_sentence(draft.text)
+    return draft.until(found[1]) if found else draft
+
+
+def _answer_sentence(text: str) -> Span | None:
+    """The last sentence that gives an answer: an earlier one was thought better of."""
+    return next((span for span in reversed(sentence_spans(text)) if _PHRASE.search(text, *span)), None)
+
+
+def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
+    """A doubt without the "So the answer is" that its sentence begins with, which is nothing to look up."""
+    for first, last in answer_leads(draft.text):
+        if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
+            return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))
+    return doubt
+
+
+def _propose(ctx: Context, pen: Pen, written: Draft) -> None:
+    """Offer the answer that a text comes to, if the budget ends before more is known of it."""
+    ctx.propose(read_conclusion(written.text, pen.question), order=0)
 
 
 def _why_stop(written: Draft, before: Draft, limits: Limits) -> Stopped | None:

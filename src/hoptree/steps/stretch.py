@@ -102,7 +102,7 @@ class Pen:
         self, ctx: Context, question: str, shots: Sequence[Worked], *, telling: Telling | None, attention: bool = False
     ) -> None:
         can = ctx.model_for("answer").capabilities
-        self._ctx, self._question, self._shots = ctx, question, shots
+        self._ctx, self.question, self._shots = ctx, question, shots
         self._prefix = "prefix" in can
         told: set[Signal] = {"entropy"} if telling == "entropy" else set()
         if attention and told and "attention" in can:
@@ -181,7 +181,7 @@ class Pen:
     def _prompt(self, text: str, context: str) -> Filled:
         shots = [({"context": "", "question": asked, "text": ""}, said) for asked, said in self._shots]
         name = "go_on" if text and not self._prefix else "step_by_step"
-        return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self._question, text=text)
+        return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
 
 
 def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, facts: str = "") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hoptree.graph.naming import fold
 from hoptree.names import name_spans
 from hoptree.uncertainty import Span, Tagger, word_spans
+from hoptree.uncertainty.queries import answer_leads
 
 __all__ = ["sought_words", "sub_query"]
 
@@ -14,7 +15,7 @@ __all__ = ["sought_words", "sub_query"]
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """The content words of a sentence that belong to no name and are not in doubt: they name the relation sought."""
     spans = word_spans(sentence)
-    left_out = (*hits, *name_spans(sentence))
+    left_out = (*hits, *name_spans(sentence), *answer_leads(sentence))
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)

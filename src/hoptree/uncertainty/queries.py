@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
@@ -12,23 +13,44 @@ from hoptree.uncertainty.spans import Span, token_spans
 from hoptree.uncertainty.tagging import Tagger, content_words
 from hoptree.uncertainty.words import find_words, word_spans
 
-__all__ = ["attended_query", "content_query", "masked_query", "sure_query"]
+__all__ = ["answer_leads", "attended_query", "content_query", "masked_query", "sure_query"]
 
 WORDS = 25
 """Words that DRAGIN keeps of those that were attended to."""
+_LEAD = re.compile(
+    r"\b(?:(?:so|thus|hence|therefore)\b,?\s{1,9})?(?:(?:the|my|our)\s{1,9})?(?:(?:final|correct|short)\s{1,9})?"
+    r"answer\s{1,9}is\b[\s:]*+",
+    re.IGNORECASE,
+)
+
+
+def answer_leads(text: str) -> tuple[Span, ...]:
+    """Where "So the answer is:" stands, which tells nothing of what to search for."""
+    return tuple(found.span() for found in _LEAD.finditer(text))
 
 
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text, or this span of it, without tokens less probable than beta; of nothing, the question."""
+    """FLARE's query: the text, or this span of it, without tokens less probable than beta; of nothing, the question.
+
+    Of a span that says no more than "So the answer is", or stands behind it, the question goes before the answer.
+    """
     start, end = span or (0, len(text))
     masked: set[int] = set()
     for token, place in zip(tokens, token_spans(text, [token.text for token in tokens]), strict=True):
         if place and probability(token) < beta:
             masked.update(range(*place))
-    left = "".join(text[at] for at in range(start, end) if at not in masked)
-    return " ".join(left.split()) if word_spans(left) else question
+    leads = [(first, last) for first, last in answer_leads(text) if first < end and start <= last]
+    masked.update(at for first, last in leads for at in range(first, last))
+
+    def left(until: int) -> str:
+        return "".join(text[at] for at in range(start, until) if at not in masked)
+
+    said = " ".join(left(end).split())
+    if not word_spans(said):
+        return question
+    return f"{question} {said}" if leads and not word_spans(left(leads[0][0])) else said
 
 
 def attended_query(
@@ -49,10 +71,10 @@ def attended_query(
     candidates: list[tuple[float, int, str]] = []
     for start, end in regions:
         text = attended.text[start:end]
-        spans = word_spans(text)
+        spans, leads = word_spans(text), answer_leads(text)
         for (first, last), carries in zip(spans, tagger.content(text, spans), strict=True):
             word = (start + first, start + last)
-            if carries and not any(begin < word[1] and word[0] < stop for begin, stop in hits):
+            if carries and not _meets(word, hits) and not _meets((first, last), leads):
                 candidates.append((_paid(attended.spans, ends, weights, word), word[0], text[first:last]))
     chosen = sorted(candidates, key=lambda word: -word[0])[:limit]
     return " ".join(word for _, _, word in sorted(chosen, key=lambda word: word[1]))
@@ -63,9 +85,9 @@ def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, 
     left_out = {hit.casefold() for hit in hits}
     found: list[str] = []
     for text in texts:
-        spans = word_spans(text)
+        spans, leads = word_spans(text), answer_leads(text)
         for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True):
-            if carries and text[start:end].casefold() not in left_out:
+            if carries and text[start:end].casefold() not in left_out and not _meets((start, end), leads):
                 found.append(text[start:end])
     return " ".join(found[:limit])
 
@@ -78,12 +100,21 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
     words = find_words(text, [token.text for token in tokens])
     given = {context[start:end].casefold() for start, end in word_spans(context)}
     carries = content_words(text, words, tagger)
+    leads = answer_leads(text)
     kept = []
     for word, content in zip(words, carries, strict=True):
         least = min((probability(tokens[at]) for at in word.tokens), default=0.0)
-        if content and (word.text.casefold() in given or 1 - least <= doubt):
+        if (
+            content
+            and not _meets((word.start, word.end), leads)
+            and (word.text.casefold() in given or 1 - least <= doubt)
+        ):
             kept.append(word.text)
     return " ".join(kept)
+
+
+def _meets(word: Span, places: Sequence[Span]) -> bool:
+    return any(first < word[1] and word[0] < last for first, last in places)
 
 
 def _paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], word: Span) -> float:

@@ -11,7 +11,7 @@ from hoptree.evaluation.report.draws import draws_table
 from hoptree.evaluation.report.errors import errors_table
 from hoptree.evaluation.report.judges import judges_table
 from hoptree.evaluation.report.lookup_tables import lookup_tables, searches_by_data
-from hoptree.evaluation.report.measures import COSTS, LISTS, SCORES, best_of, marked, mean_cost, mean_score
+from hoptree.evaluation.report.measures import COSTS, RARE, SCORES, YES_NO, best_of, marked, mean_cost, mean_score
 from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
@@ -41,6 +41,7 @@ _NOTES = (
     "Bold: better than each other finished run of the table by more than chance (paired permutation test, Holm, "
     "p under 0.05).",
 )
+_YES_NO_NOTE = "Yes/no: of the questions whose answer is one of the two, how many answers begin with the right one."
 
 
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
@@ -72,7 +73,7 @@ def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
 
 def _results(group: DataGroup) -> Table:
     counts = ("Questions", "Failed", "Abstained")
-    shown = (*SCORES, *(score for score in LISTS if _known({"": group.runs}, score.name)))
+    shown = (*SCORES, *(score for score in RARE if _known({"": group.runs}, score.name)))
     columns = (*counts, *(score.title for score in shown), *(cost.title for cost in COSTS.values()))
     best = {score.name: best_of(group.runs, score.name) for score in shown}
     rows = []
@@ -83,7 +84,7 @@ def _results(group: DataGroup) -> Table:
         silent = _count(sum(row.abstained and not row.error for row in run.rows))
         rows.append(TableRow(run.label, run.id, (_asked(run), failed, silent, *scores, *costs)))
     title = f"{group.name}: {group.questions:,} questions"
-    return Table(title, columns, tuple(rows), _NOTES)
+    return Table(title, columns, tuple(rows), (*_NOTES, _YES_NO_NOTE) if YES_NO in shown else _NOTES)
 
 
 def _count(count: int) -> Number:

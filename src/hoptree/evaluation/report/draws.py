@@ -7,7 +7,7 @@ from statistics import mean, stdev
 
 from hoptree.evaluation.report.alike import shared_name, varied
 from hoptree.evaluation.report.lookups import look_ups_of
-from hoptree.evaluation.report.measures import COSTS, mean_cost, mean_score
+from hoptree.evaluation.report.measures import COSTS, YES_NO, mean_cost, mean_score
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
@@ -29,6 +29,7 @@ def _triggers(run: Run) -> Number | None:
 _MEASURES: dict[str, Callable[[Run], Number | None]] = {
     "EM": lambda run: mean_score(run, "em"),
     "F1": lambda run: mean_score(run, "f1"),
+    YES_NO.title: lambda run: mean_score(run, YES_NO.name),
     "Triggers": _triggers,
     "Searches": lambda run: mean_cost(run, COSTS["searches"]),
     "Tokens": lambda run: mean_cost(run, COSTS["tokens"]),
@@ -37,6 +38,8 @@ _MEASURES: dict[str, Callable[[Run], Number | None]] = {
 
 def draws_table(group: DataGroup) -> Table | None:
     """A row for all draws of a run together; None where no run was made with two."""
+    asked = any(mean_score(run, YES_NO.name) is not None for run in group.runs)
+    measures = {name: measure for name, measure in _MEASURES.items() if asked or name != YES_NO.title}
     rows = []
     for runs in varied(group.runs, DRAW):
         method = str(runs[0].about["rests_on"].get("method", ""))
@@ -44,10 +47,10 @@ def draws_table(group: DataGroup) -> Table | None:
         if not all(run.finished for run in runs):
             name += " (not finished)"
         cells: list[Cell] = [Number(len(runs), digits=0)]
-        for measure in _MEASURES.values():
+        for measure in measures.values():
             cells += _spread([measure(run) for run in runs])
         rows.append(TableRow(name, " ".join(run.id for run in runs), tuple(cells)))
-    columns = ("Draws", *(column for name in _MEASURES for column in (name, f"{name}, sd")))
+    columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
     return Table(f"{group.name}: over demonstration draws", columns, tuple(rows), (_NOTE,)) if rows else None
 
 

@@ -9,10 +9,11 @@ from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, runs_o
 from hoptree.evaluation.report.measures import COSTS, Cost, mean_cost, mean_score
 from hoptree.evaluation.report.plots import Bars, Dot, bars, distribution, dots, shares
 from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.runtime.reasons import GUESS
 
 __all__ = ["Figure", "group_figures", "overall_figures"]
 
-_FROM_MEMORY = ("internal", "fallback")
+_NOT_FROM_DOCUMENTS = ("internal", "fallback")
 _ITERATIONS = {1: "first attempt", 2: "second attempt", 3: "third attempt"}
 Iterations = Mapping[int, int]
 """How many sub-questions took so many attempts."""
@@ -115,24 +116,27 @@ def _by(group: DataGroup, part: str, name: str) -> Figure | None:
 
 
 def _sources(run: Run, place: int, name: str) -> Figure | None:
-    """TAIKC's Figure 4: how far each question was answered from documents, from none of its sub-questions to all."""
+    """TAIKC's Figure 4: how far each question was answered from documents, from none of its sub-questions to all.
+
+    A guess is at the end of memory, with a name of its own: no document says it, whoever made it.
+    """
     found = []
     for row in run.rows:
         outside = row.sources.get("external", 0)
-        answered = outside + sum(row.sources.get(source, 0) for source in _FROM_MEMORY)
+        answered = outside + sum(row.sources.get(source, 0) for source in _NOT_FROM_DOCUMENTS)
         if answered:
             found.append(outside / answered)
     if not found:
         return None
     title = f"Where answers come from: {run.label}"
-    plot = distribution(
-        name, title, ("from memory alone", "from documents alone"), "share of questions, %", found, place
-    )
+    guesses = sum(row.sources.get("fallback", 0) for row in run.rows)
+    ends = (f"from memory or a {GUESS}" if guesses else "from memory alone", "from documents alone")
+    plot = distribution(name, title, ends, "share of questions, %", found, place)
     left_out = len(run.rows) - len(found)
     caption = (
         f"Share of a question's answered sub-questions that were answered from documents, over {len(found):,} questions"
         f"{f' ({left_out:,} without an answered sub-question left out)' if left_out else ''}. Bars: as counted; curve: "
-        "smoothed by a kernel."
+        f"smoothed by a kernel.{f' {guesses:,} of the answers are guesses, which no document says.' if guesses else ''}"
     )
     return Figure(title, caption, plot, ((place, f"{run.label} [{run.id}]{_mark(run)}"),), (run.id,))
 

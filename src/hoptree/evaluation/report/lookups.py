@@ -30,11 +30,15 @@ _MARKS = (b'"decision"', b'"parse"')
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """A name that might be searched with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one."""
+    """A name that might be searched with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one.
+
+    Relations are among them; the model that reasons is shown none.
+    """
 
     name: str
     dropped_by: str = ""
     safe: bool = False
+    relation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Filtering:
     def reached(self, place: str) -> tuple[CandidateName, ...]:
         """The names that a filter was shown."""
         before = FILTERS[: FILTERS.index(place)]
-        return tuple(one for one in self.names if not one.safe and one.dropped_by not in before)
+        names = (one for one in self.names if not one.safe and one.dropped_by not in before)
+        return tuple(one for one in names if not (one.relation and place == "cot"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ def _filtering(event: Mapping[str, Any]) -> Filtering:
     return Filtering(
         tuple(name for name in FILTERS if name in event["filters"].split("+")),
         tuple(
-            CandidateName(str(name), str(dropped_by or ""), str(name) in safe)
-            for name, *_, dropped_by in event["candidates"]
+            CandidateName(str(name), str(dropped_by or ""), str(name) in safe, "relation" in others[:1])
+            for name, *others, dropped_by in event["candidates"]
         ),
     )

@@ -15,8 +15,9 @@ from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare
 
 __all__ = [
     "COSTS",
-    "LISTS",
+    "RARE",
     "SCORES",
+    "YES_NO",
     "Cost",
     "Score",
     "best_of",
@@ -60,13 +61,16 @@ SCORES = (
     Score("judge", "Judge"),
     Score(_OF_SEARCHES, "Retrieval recall"),
 )
-LISTS = (
+YES_NO = Score("yes_no", "Yes/no")
+"""Whether the yes or no in the first place is right, whatever follows it (StrategyQA's accuracy)."""
+RARE = (
+    YES_NO,
     Score("list_f1", "List F1"),
     Score("list_precision", "List P"),
     Score("list_recall", "List R"),
     Score(CANDIDATES, "Candidate recall"),
 )
-"""Of questions whose answer is a list of names: shown where there are any."""
+"""Of questions whose answer is yes or no, or a list of names: shown where there are any."""
 COSTS = {
     "calls": Cost("Calls", 1, lambda usage: usage["llm_calls"]),
     "tokens": Cost("Tokens", 0, lambda usage: usage["prompt_tokens"] + usage["completion_tokens"]),
@@ -75,7 +79,7 @@ COSTS = {
     "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
     "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
-_OF_LISTS = frozenset(score.name for score in LISTS)
+_OF_SOME = frozenset(score.name for score in RARE)
 
 
 def scores_of(run: Run, metric: str) -> dict[str, float | None]:
@@ -87,8 +91,8 @@ def scores_of(run: Run, metric: str) -> dict[str, float | None]:
 
 
 def _failed(row: Row, metric: str) -> float | None:
-    if metric in _OF_LISTS:
-        return 0.0 if metric in row.scores else None
+    if metric in _OF_SOME:
+        return 0.0 if row.scores.get(metric) is not None else None
     if metric != _OF_SEARCHES:
         return 0.0
     return (row.scores.get(metric) or 0.0) if row.gold else None

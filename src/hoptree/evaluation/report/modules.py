@@ -17,10 +17,11 @@ from hoptree.evaluation.report.measures import COSTS, mean_cost, mean_figure, me
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Number, Table, TableRow
 from hoptree.evaluation.run_folder import TRACES
+from hoptree.runtime.reasons import GUESS, module_of
 
 __all__ = ["Workload", "module_tables", "modules_of", "workload"]
 
-_FIRST = ("self-knowledge", "passages", "sub-questions")
+_FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
 _NONE, _ENDED = "none", "stopped or failed"
 """No module had an answer; there was none to be recorded."""
 _LETTERS = 40
@@ -65,7 +66,7 @@ def _read(path: Path, size: int, changed: int) -> Mapping[str, Workload]:
             elif not isinstance(event.get("branch"), str):
                 return {}
             elif event["id"] == 0:
-                modules[trace] = event["branch"][:_LETTERS]
+                modules[trace] = module_of(event)[:_LETTERS]
     except OSError as error:
         raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error
     return {
@@ -156,8 +157,8 @@ def _answered(group: DataGroup, runs: Sequence[Run], others: Sequence[Run]) -> T
             rows.append(TableRow(f"{run.named}: {module}", run.id, cells))
     columns = ("Questions", "Share, %", "Correct", "EM", "F1", *(f"F1 of {other.named}" for other in others))
     note = (
-        "The module that answered the question itself, and how well it did on those questions. None: no module had an "
-        "answer."
+        "The module that answered the question itself, and how well it did on those questions. Guess: what was said "
+        "stands in no passage that was read. None: no module had an answer."
     )
     notes = (note, "Beside it, runs without modules on the same questions.") if others else (note,)
     return Table(f"{group.name}: workload by module", columns, tuple(rows), notes)

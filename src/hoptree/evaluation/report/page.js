@@ -6,7 +6,7 @@
   const PAGE = 100;
   const FOLDED = 4;
   const SOURCES = {
-    internal: "from memory", external: "from documents", fallback: "guessed", synthesis: "put together", none: "no answer",
+    internal: "from memory", external: "from documents", fallback: "guess", synthesis: "put together", none: "no answer",
   };
   // A verdict has a sign, a word and a colour: none of them stands alone.
   const VERDICTS = { supported: ["✓", "Supported"], refuted: ["✗", "Refuted"], unknown: ["?", "Unknown"] };
@@ -264,8 +264,10 @@
     for (const node of nodes) {
       const line = make("div", { kind: "node" }, make("span", { text: `${node.id}. ${node.asked}` }));
       const known = node.state === "answered";
-      const state = known || node.state === "unanswered" ? "" : `not answered (${node.state})`;
-      line.append(" → ", ...struck(node), make("strong", { text: node.answer || state || "?" }));
+      const ended = node.state === "stopped";
+      const state = known || node.state === "unanswered" ? "" : ended ? "not answered" : `not answered (${node.state})`;
+      const said = node.answer && ended ? `so far: ${node.answer}` : node.answer;
+      line.append(" → ", ...struck(node), make("strong", { text: said || state || "?" }));
       const source = node.source && SOURCES[node.source] ? node.source : "none";
       if (node.verdict) line.append(judged(node));
       else if (node.source) line.append(make("span", { kind: `badge ${source}`, text: module(node) }));

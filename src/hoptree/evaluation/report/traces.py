@@ -131,7 +131,7 @@ def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[st
 
 def _reasons(node: TreeNode, record: Event) -> dict[str, Any]:
     """Which module answered, and why: what the model said of its own knowledge, and of the passages."""
-    found: dict[str, Any] = {"why": cut(node.why, 300), "module": cut(record.get("branch", ""), 40)}
+    found: dict[str, Any] = {"why": cut(node.why, 800), "module": cut(node.module, 40)}
     if isinstance(record.get("know"), bool):
         found["knows"] = record["know"]
     judged = record.get("relevance")

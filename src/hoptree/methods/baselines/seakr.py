@@ -105,10 +105,11 @@ class _Sampler:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A step, or an answer, and how far samples of it are apart."""
+    """A step, how far samples of it are apart, and all that the model wrote when asked for it."""
 
     draft: Draft
     spread: float | None
+    whole: str = ""
 
     @property
     def rank(self) -> float:
@@ -146,8 +147,10 @@ class _Steps:
                 spread=step.spread,
                 theta=self.theta,
             )
+            self._propose(step)
             if doubted:
                 step = await self._looked_up(step) or step
+                self._propose(step)
             if not adds(step.draft.text, self.text):
                 why = "no growth"
                 break
@@ -157,6 +160,10 @@ class _Steps:
                 why = "answer" if gives_answer(self.text) else "end" if step.draft.ended else "documents"
                 break
         self.ctx.decide("stop", why, text=self.text)
+
+    def _propose(self, step: _Written) -> None:
+        """Offer the answer that the text would come to if the budget ended here."""
+        self.ctx.propose(read_conclusion(f"{self.text} {step.whole}".strip(), self.question), order=0)
 
     async def answer(self) -> Answer:
         """The surer of two: what the steps lead to, and what the documents say by themselves."""
@@ -184,7 +191,7 @@ class _Steps:
             last_words(self.pen, text, context=context),
             self.sampler.spread(led_to_answer(text), context=context, max_tokens=LAST_TOKENS),
         )
-        return read_conclusion(said), float("inf") if apart is None else apart
+        return read_conclusion(said, self.question), float("inf") if apart is None else apart
 
     async def _step(self, docs: Sequence[Passage]) -> _Written:
         """The next step with these documents in view."""
@@ -193,7 +200,7 @@ class _Steps:
             self.pen.write(self.text, step="draft", max_tokens=_STEP_TOKENS, context=context),
             self.sampler.spread(self.text, context=context, max_tokens=_STEP_TOKENS),
         )
-        return _Written(draft.first_sentence(), apart)
+        return _Written(draft.first_sentence(), apart, draft.text)
 
     async def _looked_up(self, step: _Written) -> _Written | None:
         """The step with the passage that leaves least doubt; None where nothing new is found."""

@@ -12,7 +12,7 @@ from hoptree.models.batching.kv import aligned
 from hoptree.models.batching.signals import entropies, most_attended
 from hoptree.models.model import Signal
 
-__all__ = ["Logprobs", "Row", "fitting", "next_tokens", "note_scores"]
+__all__ = ["OF_TOKENS", "Logprobs", "Row", "fitting", "next_tokens", "note_scores"]
 
 torch: Any = importlib.import_module("torch")
 
@@ -20,6 +20,8 @@ torch: Any = importlib.import_module("torch")
 AHEAD = 128
 # Distributions that are looked at together: each is as long as the vocabulary, and a few copies are made of it.
 TOGETHER = 64
+# Signals that are told of each token; hidden states are of the last one alone.
+OF_TOKENS: frozenset[Signal] = frozenset(("entropy", "attention"))
 # Signals that the pass over the last token tells too.
 _OF_THE_LAST: frozenset[Signal] = frozenset(("attention", "hidden"))
 
@@ -189,7 +191,9 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
             draw = _sampled if numbers is whole else _sampled_of_the_likeliest
             for number, token in zip(numbers, draw(logits, rows, numbers), strict=True):
                 chosen[number] = token
-    if asking := [number for number, row in enumerate(rows) if (row.top or row.signals) and not row.complete]:
+    if asking := [
+        number for number, row in enumerate(rows) if (row.top or row.signals & OF_TOKENS) and not row.complete
+    ]:
         picked = logits if len(asking) == len(rows) else logits[torch.tensor(asking, device=logits.device)]
         note_scores(picked, [rows[number] for number in asking], [chosen[number] for number in asking])
     usable: list[bool] = best.values.isfinite().tolist()

@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import InvalidStateError
 from typing import Any
 
@@ -113,14 +113,16 @@ class Batcher:
         self._make_room_to_write()
         tokens = next_tokens(self._passes.write(self._live).float(), self._live)
         still: list[Row] = []
-        failed: list[Row] = []
+        failed: dict[Row, ModelError] = {}
         for row, token in zip(self._live, tokens, strict=True):
             if token is None:
-                failed.append(row)
-            elif row.add(token, self._end_tokens):
+                failed[row] = _no_numbers()
+            elif not row.add(token, self._end_tokens):
+                still.append(row)
+            elif row.sound:
                 _settle(row)
             else:
-                still.append(row)
+                failed[row] = _unsound()
         self._live = still
         if failed:
             self._give_up(failed)
@@ -135,23 +137,23 @@ class Batcher:
             note_scores(logits, [row] * len(tokens), tokens)
             if not logits.amax(-1).isfinite().all():
                 self._live.remove(row)
-                self._give_up([row])
+                self._give_up({row: _no_numbers()})
                 return False
         self._live.remove(row)
         if not row.sound:
-            self._give_up([row])
+            self._give_up({row: _unsound()})
             return False
         _settle(row)
         return True
 
-    def _give_up(self, rows: list[Row]) -> None:
-        """End rows whose scores are no numbers; the others, which are still live, begin again beside nothing of them.
+    def _give_up(self, failed: Mapping[Row, ModelError]) -> None:
+        """End rows that tell no numbers; the others, which are still live, begin again beside nothing of them.
 
         What is no number stays so even if it counts nothing, and would spread to whoever gets its place in memory.
         """
         self._begin_again()
-        for row in rows:
-            _settle(row, _no_numbers())
+        for row, error in failed.items():
+            _settle(row, error)
 
     def _joining(self) -> list[Row]:
         """Those at the head of the queue for which there is room, if they are enough or have waited long enough."""
@@ -254,6 +256,13 @@ def _no_numbers() -> ModelError:
     return EndpointError(
         "The model's scores for the next token are no numbers.",
         "Its weights are damaged, or its dtype is too small for it: try hf/NAME?dtype=bf16 or fp32.",
+    )
+
+
+def _unsound() -> ModelError:
+    return EndpointError(
+        "What the model tells of its attention or hidden state are no numbers, though its scores are.",
+        "Its dtype may be too small for it: try hf/NAME?dtype=bf16 or fp32.",
     )
 
 

@@ -1,0 +1,161 @@
+"""`hoptree show`: the trees of a trace file, or of the questions of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.ask import print_result
+from hoptree.cli.console import print_json
+from hoptree.cli.options import AsJson
+from hoptree.errors import InputError
+
+if TYPE_CHECKING:
+    from hoptree.evaluation.run_folder import Row
+    from hoptree.runtime.result import Result
+    from hoptree.runtime.trace import Event
+
+__all__ = ["show"]
+
+_NAMED = 5
+"""Ids that an error lists."""
+_GOLDS = 5
+_SCORES = {"em": "EM", "f1": "F1", "judge": "judge"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A question's result with what stands above its tree, and what JSON says of it beyond the trace."""
+
+    result: Result
+    heading: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+def show(
+    trace: Annotated[Path, typer.Argument(metavar="PATH", help="A file written by --trace, or the folder of a run.")],
+    name: Annotated[
+        str, typer.Option("--id", metavar="ID", help="Only the question with this id, or the beginning of it.")
+    ] = "",
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
+    ] = None,
+    golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the trees or texts of a trace or a run again, with evidence and verdicts.
+
+    Of a run, the id of each question, its right answers and its scores stand above its tree.
+
+    An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
+    held against is called one. Where a budget ended, a node tells what it had come to so far.
+
+    Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
+    made it search, what it asked and found, what it wrote instead, and what its memory held.
+
+    \b
+    hoptree show run.jsonl --svg tree.svg
+    hoptree show runs/taikc --id 5a8b57f2
+    """
+    found = _of_run(trace, name) if trace.is_dir() else _of_file(trace, name)
+    if svg:
+        from hoptree.cli.render import draw_svg
+
+        try:
+            svg.write_text(draw_svg([one.result for one in found], [one.heading for one in found]), encoding="utf-8")
+        except OSError as error:
+            cause = f"The picture cannot be written to {svg}: {error.strerror}."
+            raise InputError(cause, "Choose another --svg.") from error
+    if golden or as_json:
+        from hoptree.runtime.golden import golden_tree
+
+        told = [golden_tree(one.result) if golden else {**one.more, **one.result.as_dict()} for one in found]
+        print_json(told if len(told) > 1 else told[0])
+        return
+    for place, one in enumerate(found):
+        if place:
+            typer.echo()
+        print_result(one.result, heading=one.heading)
+
+
+def _of_run(folder: Path, name: str) -> list[_Shown]:
+    """The questions of a run that have an outcome, each as it was asked last."""
+    from hoptree.evaluation.run_folder import RUN, TRACES, read_rows
+    from hoptree.runtime.trace import read_events
+
+    if not (folder / RUN).exists():
+        below = sorted(str(file.parent) for depth in ("*", "*/*") for file in folder.glob(f"{depth}/{RUN}"))
+        remedy = f"Name one of those below it: {_few(below)}." if below else "Make one: hoptree run … --out FOLDER"
+        raise InputError(f"{folder} holds no run.", remedy)
+    rows = {row.id: row for row in read_rows(folder)}
+    if not (folder / TRACES).exists() or not rows:
+        lack = "no outcome yet" if not rows else "no traces"
+        raise InputError(f"The run in {folder} has {lack}.", "Run it: hoptree run … --out FOLDER")
+    wanted = {rows[one].trace: rows[one] for one in _named(rows, name, folder)}
+    events: dict[str, list[Event]] = {trace: [] for trace in wanted}
+    for event in read_events(folder / TRACES):
+        if event["run"] in events:
+            events[event["run"]].append(event)
+    found = [_shown(some, wanted[trace]) for trace, some in events.items() if some]
+    if not found:
+        raise InputError(f"The run in {folder} has no trace of what was asked for.", "Run it into another folder.")
+    return found
+
+
+def _of_file(path: Path, name: str) -> list[_Shown]:
+    """Every question of a trace file, in the order they began."""
+    from hoptree.runtime.trace import read_traces
+
+    traces = list(read_traces(path))
+    if name:
+        ids = dict.fromkeys(map(_id, traces))
+        wanted = _named(ids, name, path)
+        traces = [events for events in traces if _id(events) in wanted]
+    return [_shown(events, heading=_id(events) if name or len(traces) > 1 else "") for events in traces]
+
+
+def _shown(events: list[Event], row: Row | None = None, heading: str = "") -> _Shown:
+    from hoptree.runtime.result import read_result
+
+    result = read_result(events)
+    if row is None:
+        return _Shown(result, heading)
+    more = {"id": row.id, "right_answers": list(row.answers), "scores": row.scores}
+    return _Shown(result, _heading(row), more)
+
+
+def _id(events: list[Event]) -> str:
+    return next((str(event.get("question_id", "")) for event in events if event["event"] == "start"), "")
+
+
+def _heading(row: Row) -> str:
+    answers = ", ".join(row.answers[:_GOLDS]) + (f" and {len(row.answers) - _GOLDS} more" * (len(row.answers) > _GOLDS))
+    right = f"right answer{'s' if len(row.answers) > 1 else ''}: {answers}"
+    scores = [
+        f"{title} {100 * score:.1f}" for key, title in _SCORES.items() if (score := row.scores.get(key)) is not None
+    ]
+    return " · ".join((row.id, right, *scores))
+
+
+def _named(ids: Iterable[str], name: str, path: Path) -> list[str]:
+    """The id that is this name, or begins with it; all of them for no name."""
+    known = list(ids)
+    if not name or name in known:
+        return [name] if name else known
+    found = [one for one in known if one.startswith(name)]
+    if not found:
+        raise InputError(f"No question of {path} has an id that begins with '{name}'.", f"There are {_few(known)}.")
+    if len(found) > 1:
+        raise InputError(
+            f"{len(found):,} questions of {path} have an id that begins with '{name}': {_few(found)}.",
+            "Give more of the id.",
+        )
+    return found
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")

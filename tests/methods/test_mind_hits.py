@@ -1,0 +1,21 @@
+"""MIND's memory is asked for what is in doubt: a date for a date, a place for a place."""
+
+from __future__ import annotations
+
+import pytest
+from tests.methods.mind_asked import FACTS, JEAN, figure
+from tests.methods.stretch_asked import DUKES, Run, Search, sure
+
+from hoptree.models.scripted import Rule
+
+
+@pytest.mark.parametrize(
+    ("said", "spared"), [(f"{JEAN} was born in Lyon.", True), (f"{JEAN} was born in 1709.", False)]
+)
+def test_memory_spares_a_search_only_for_the_sort_of_thing_in_doubt(said: str, spared: bool) -> None:
+    told = Rule(f"{FACTS[0]}\n{JEAN} | place of birth | Paris", step="facts", logprob=-0.05)
+    script = figure(told)
+    hit = said.split()[-1].strip(".")
+    script.insert(0, Rule(said, step="draft", entropy=sure(said, **{hit: 3.0}), attention=0.2, contains="Known facts"))
+    run = Run("mind", script, shelf=Search(*DUKES), filters="none", k=3, retrievals=2)
+    assert bool(run.values("skipped")) is spared
