@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -35,15 +33,8 @@ LONG = (
 )
 
 
-IN_MEMORY = Path("/dev/shm")
-ROOM = 4_000_000_000  # bytes; containers often have 64 MB there, too little for the indexes of all tests
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
-    # Every index waits until the disk has it, several times; waiting is most of what many tests do.
-    if os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > ROOM:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
