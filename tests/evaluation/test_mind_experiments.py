@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
+from tests.evaluation.experiment_files import invoke, write
 
-from hoptree.cli.main import app
 from hoptree.evaluation.plan import read_plan
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "mind"
@@ -32,19 +30,6 @@ REPLIES = [
     {"step": "read", "reply": "Rome"},
 ]
 """The director is in doubt and looked up; the answer follows."""
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def invoke(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
 
 
 @pytest.fixture(scope="module")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from tests.evaluation.experiment_files import invoke, write
 
-from hoptree.cli.main import app
 from hoptree.graph.store.loading import load_graph
 
 pytest.importorskip("pyoxigraph")
@@ -46,19 +44,6 @@ REPLIES = [
     {"reply": "[1][2][3]"},
 ]
 """The director is refuted and rebuilt; where she was born stands in the text alone."""
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def invoke(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments])
-    assert result.exit_code == 0, (result.output, result.exception)
-    return result.output
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,18 @@ def test_a_no_of_one_is_enough() -> None:
     assert (run.result.answer, "decompose" in run.steps) == ("no", False)
 
 
+def test_a_page_that_only_mentions_one_of_them_decides_nothing() -> None:
+    mentions = Passage("p4", "Airports", "Ford Airport is one, and Elko Regional Airport is another.", 2.0)
+    run = asked(ELKO, mentions, script=checks(Elko="Yes", Ford="No"))
+    assert run.steps.count("bear_out") == 1 and "decompose" in run.steps
+
+
+def test_where_no_guess_is_wanted_what_a_page_does_not_say_is_no_no() -> None:
+    script = [*checks(Elko="No", Ford="No"), *rules()]
+    run = Run(script, question=QUESTION, shelf=Shelf(ELKO, FORD), robust=True, continuation=False)
+    assert "bear_out" not in run.steps
+
+
 def test_the_paper_s_form_asks_the_tree() -> None:
     run = Run([*checks(Elko="No", Ford="No"), *rules()], question=QUESTION, shelf=Shelf(ELKO, FORD))
     assert "bear_out" not in run.steps

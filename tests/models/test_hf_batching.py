@@ -113,10 +113,10 @@ def test_a_beginning_is_taken_from_a_row_that_runs(opened: Callable[..., Any]) -
     ready = model._engine.ready()
     older, younger = (ready.text.rows(asking(f"{RULES}{end}", max_tokens=700))[0] for end in ("who wrote", "red"))
     ready.batcher.submit([older])
-    while len(older.output) < 3:
+    while len(older.output) < 3 and not older.future.done():
         time.sleep(0.001)
     ready.batcher.submit([younger])
-    while not younger.output:
+    while not younger.output and not younger.future.done():
         time.sleep(0.001)
     reply = ask(model, request)
     assert not older.future.done() and younger.cached > 64

@@ -136,7 +136,7 @@ class _Careful:
 
     async def answer(self, *, parallel: bool) -> Answer:
         ctx, question = self._ctx, self._question
-        if self._read and (checked := await both_hold(ctx, question, self._search)):
+        if self._guess and self._read and (checked := await both_hold(ctx, question, self._search)):
             return checked
         planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
         plan, own = await both(planning, self._read_own())

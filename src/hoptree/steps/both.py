@@ -27,6 +27,7 @@ async def both_hold(ctx: Context, question: str, search: Search) -> Answer | Non
     """Yes or no to "Are A and B both …?", or None: another question, or what was found of one of them does not tell.
 
     A small model that is asked of both at once says yes to nearly everything, even with a text before it that says no.
+    What a thing's own page does not say of it counts as no.
     """
     comparison = detect(question)
     if comparison is None or comparison.kind != "both":
@@ -61,11 +62,9 @@ async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search
 
 
 def _own(name: str, passages: Sequence[Passage]) -> list[Passage]:
-    """The passages of the thing's own page, else the best one that mentions it."""
+    """The passages of the thing's own page: that another page does not say something of it means nothing."""
     wanted = _folded(name)
-    if titled := [passage for passage in passages if _folded(passage.title) == wanted]:
-        return titled[:_PAGES]
-    return [one for one in passages if f" {wanted} " in f" {_folded(one.title)} {_folded(one.text)} "][:1]
+    return [passage for passage in passages if _folded(passage.title) == wanted][:_PAGES]
 
 
 def _folded(text: str) -> str:
