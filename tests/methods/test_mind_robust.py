@@ -30,14 +30,14 @@ def test_figure_1() -> None:
 
 def test_it_begins_with_what_the_question_itself_finds() -> None:
     run = ask(figure(), k=1)
-    assert run.steps.count("read") == 2
+    assert run.steps.count("read") == 3
     assert DUKES[0].text in run.sent("draft")[0].messages[-1].content
     plain = Run("mind", figure(), shelf=Search(*DUKES), k=1)
     assert "read" not in plain.steps and DUKES[0].text not in plain.sent("draft")[0].messages[-1].content
 
 
 @pytest.mark.parametrize(("read", "final", "answer"), [(-2.0, -0.01, ARMAND), (-0.01, -2.0, "Louis")])
-def test_the_surest_of_three_readings_is_given(read: float, final: float, answer: str) -> None:
+def test_the_surest_of_all_readings_is_given(read: float, final: float, answer: str) -> None:
     script = [Rule("Louis", step="read", logprob=read), Rule(ARMAND, step="final", logprob=final), *figure()]
     run = ask(script)
     assert run.result.answer == answer

@@ -12,16 +12,20 @@ from hoptree.values import Answer, Passage
 
 __all__ = ["glances"]
 
-_NARROW = 3
-"""Passages of a reading that little distracts."""
+_BEST, _FEW = 2, 3
+"""Passages of the readings that little distracts."""
 _WHOLE = 1000
 """The order of an answer to the question itself, which counts more than one to any part of it."""
 
 
 async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
-    """Two readings, of the best few and of all with the question before them too; the surer is proposed for the end."""
+    """Three readings that err in different ways; the surest is proposed for the end.
+
+    They are of the best two, of the best three with the question before them too, and of all with the best one last,
+    next to the question.
+    """
     sure = "logprobs" in ctx.model_for("answer").capabilities
-    shown = ((passages[:_NARROW], "read"), (passages, "read_asked_first"))
+    shown = ((passages[:_BEST], "read"), (passages[:_FEW], "read_asked_first"), (passages[::-1], "read"))
     answers = await together(
         answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure) for some, prompt in shown
     )

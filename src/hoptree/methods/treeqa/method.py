@@ -65,7 +65,7 @@ async def treeqa(
     are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and what it
     mentions is followed before a clue is asked for; a refuted name is replaced in what is below before anything is
     rebuilt, in siblings that name it too, and unverified nodes above are brought in line; comparisons are made in code;
-    and the last word has the surest of three readings. `reason` and `query` have no say in it.
+    and the last word has the surest of four readings. `reason` and `query` have no say in it.
     """
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")

@@ -19,7 +19,7 @@ torch: Any = importlib.import_module("torch")
 # Columns kept for what a row will write; it gets more when it needs them.
 AHEAD = 128
 # Distributions that are looked at together: each is as long as the vocabulary, and a few copies are made of it.
-TOGETHER = 64
+TOGETHER = 256
 # Signals that are told of each token; hidden states are of the last one alone.
 OF_TOKENS: frozenset[Signal] = frozenset(("entropy", "attention"))
 # Signals that the pass over the last token tells too.
@@ -182,7 +182,9 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
     What rows asked to be told of the scores is noted in them.
     """
     best = logits.max(-1)
-    chosen: list[int] = best.indices.tolist()
+    chosen, usable = torch.stack(
+        (best.indices, best.values.isfinite().long())
+    ).tolist()  # the device is waited for once
     sampled = [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]
     whole = [number for number in sampled if not rows[number].cut]
     cut = [number for number in sampled if rows[number].cut]
@@ -196,25 +198,26 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
     ]:
         picked = logits if len(asking) == len(rows) else logits[torch.tensor(asking, device=logits.device)]
         note_scores(picked, [rows[number] for number in asking], [chosen[number] for number in asking])
-    usable: list[bool] = best.values.isfinite().tolist()
     return [token if good else None for token, good in zip(chosen, usable, strict=True)]
 
 
 def _sampled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
     """One draw a row, looked up in its summed probabilities."""
-    summed = _scaled(logits, rows, numbers).softmax(-1).cumsum(-1)
+    scores = logits[torch.tensor(numbers, device=logits.device)]
+    summed = _scaled(scores, rows, numbers).softmax(-1).cumsum(-1)
     tokens: list[int] = _drawn(summed, rows, numbers)[:, 0].tolist()
     return tokens
 
 
 def _sampled_of_the_likeliest(logits: Any, rows: Sequence[Row], numbers: list[int]) -> list[int]:
     """One draw a row from its `top_k` likeliest tokens, and of these the fewest that are `top_p` likely together."""
-    scores = _scaled(logits, rows, numbers)
+    scores = logits[torch.tensor(numbers, device=logits.device)]
     size = scores.shape[1]
     most = [min(rows[number].top_k or size, size) for number in numbers]
     best = scores.topk(max(most)) if max(most) < size else scores.sort(dim=-1, descending=True, stable=True)
     ranks = torch.arange(best.values.shape[1], device=scores.device)
-    chances = best.values.masked_fill(ranks >= _column(most, ranks), float("-inf")).softmax(-1)
+    scaled = _scaled(best.values, rows, numbers)
+    chances = scaled.masked_fill(ranks >= _column(most, ranks), float("-inf")).softmax(-1)
     # The likeliest always stays, and with it all whose betters do not make up top_p yet.
     before = chances.cumsum(-1) - chances
     chances[(before >= _column([rows[number].top_p for number in numbers], chances)) & (ranks > 0)] = 0
@@ -222,8 +225,8 @@ def _sampled_of_the_likeliest(logits: Any, rows: Sequence[Row], numbers: list[in
     return tokens
 
 
-def _scaled(logits: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
-    scores = logits[torch.tensor(numbers, device=logits.device)].double()
+def _scaled(scores: Any, rows: Sequence[Row], numbers: list[int]) -> Any:
+    scores = scores.double()
     scores /= _column([rows[number].temperature for number in numbers], scores)
     return scores
 
@@ -247,15 +250,10 @@ def note_scores(logits: Any, rows: Sequence[Row], chosen: Sequence[int]) -> None
         tokens = torch.tensor(chosen[part], device=logits.device)[:, None]
         best = logprobs.topk(min(max(row.top for row in rows[part]), logprobs.shape[1]))
         asked = any("entropy" in row.signals for row in rows[part])
-        told = entropies(logprobs).tolist() if asked else [None] * len(rows[part])
-        found = zip(
-            rows[part],
-            logprobs.gather(1, tokens)[:, 0].tolist(),
-            best.indices.tolist(),
-            best.values.tolist(),
-            told,
-            strict=True,
-        )
-        for row, logprob, rivals, values, entropy in found:
-            top = tuple(zip(rivals, values, strict=True))[: row.top]
+        numbers = [logprobs.gather(1, tokens), *([entropies(logprobs)[:, None]] if asked else []), best.values]
+        # What is told comes from the device in two parts: each of them has to be waited for.
+        found = zip(rows[part], torch.cat(numbers, 1).tolist(), best.indices.tolist(), strict=True)
+        for row, (logprob, *told), rivals in found:
+            entropy = told.pop(0) if asked else None
+            top = tuple(zip(rivals, told, strict=True))[: row.top]
             row.logprobs.append(Logprobs(logprob, top, entropy if "entropy" in row.signals else None))
