@@ -97,11 +97,11 @@ async def mind(
     there is not searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens`
     count a draft and the whole text. `shots` worked examples are shown; another `draw` than 0 shows others.
 
-    `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three readings
-    of that and one of all that was written and found. What is in doubt is sought and not searched with, names of the
-    question and of the passages read last are never dropped, three names or fewer are not filtered, the query is of the
-    names of the sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a fact,
-    and a sentence is replaced by a surer one only.
+    `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
+    readings of that and one of all that was written and found. What is in doubt is sought and not searched with, names
+    of the question and of the passages read last are never dropped, three names or fewer are not filtered, the query is
+    of the names of the sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a
+    fact, and a sentence is replaced by a surer one only.
     """
     ctx.require_corpus()
     telling = telling_of(ctx, attention=True)

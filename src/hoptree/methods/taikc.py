@@ -76,8 +76,8 @@ async def taikc(
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
     their answers held against them, chains kept word for word, comparisons made in code, what is asked of both of two
-    things checked of each alone, and of four last readings (three of what the question itself finds, one of the chains with
-    all that was cited) the surest one.
+    things checked of each alone, and of four last readings (three of what the question itself finds, one of the chains
+    with all that was cited) the surest one.
     With `continuation` off, it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
     """
     if source != "internal":
