@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
+from pkgutil import iter_modules
 from typing import Any, Literal, Union
 
 from hoptree.errors import ConfigError
@@ -18,17 +19,10 @@ from hoptree.values import Answer
 __all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "method", "read_options"]
 
 Run = Callable[..., Awaitable[Answer]]
-_BUILT_IN = (
-    "hoptree.methods.taikc",
-    "hoptree.methods.ra_isf",
-    "hoptree.methods.treeqa",
-    "hoptree.methods.mind",
-    "hoptree.methods.baselines.direct",
-    "hoptree.methods.baselines.oner",
-    "hoptree.methods.baselines.flare",
-    "hoptree.methods.baselines.dragin",
-    "hoptree.methods.baselines.seakr",
-)
+_OWN = ("hoptree.methods.taikc", "hoptree.methods.ra_isf", "hoptree.methods.treeqa", "hoptree.methods.mind")
+_COMPARED = "hoptree.methods.baselines"
+CHECKPOINT = "checkpoint"
+"""The option that says: the model given is the one that was trained for the method."""
 _registered: dict[str, Method] = {}
 
 
@@ -56,7 +50,8 @@ class Method:
 
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
     `roles` are the parts that can each be played by a model of their own. `signals` are what the paper hears from the
-    model that answers; without one of them a run is `approx`.
+    model that answers; without one of them a run is `approx`. `trained` says that the paper's method is a model trained
+    for it: its option `checkpoint` tells that such a model answers, and without it any model is asked in words.
     """
 
     name: str
@@ -72,11 +67,18 @@ class Method:
     beyond: tuple[str, ...] = ()
     roles: tuple[str, ...] = ("answer",)
     signals: tuple[str, ...] = ()
+    trained: bool = False
 
     def fidelity(self, options: Mapping[str, Any], capabilities: Collection[str]) -> str:
-        """How close to its paper a run is: `approx` with an option that goes beyond it, or without a signal."""
-        beyond = any(options.get(name) for name in self.beyond)
-        return "approx" if beyond or any(signal not in capabilities for signal in self.signals) else "exact"
+        """How close to its paper a run is.
+
+        `approx` with an option that goes beyond it, or without a signal; else `prompted` where the paper trained a model
+        and another one is asked; else `exact`. The first that holds wins: a prompted run that also goes beyond the paper
+        is `approx`.
+        """
+        if any(options.get(name) for name in self.beyond) or any(one not in capabilities for one in self.signals):
+            return "approx"
+        return "prompted" if self.trained and not options.get(CHECKPOINT) else "exact"
 
     @property
     def summary(self) -> str:
@@ -94,6 +96,7 @@ class Method:
             "dynamic": self.dynamic,
             "strategy": self.strategy,
             "query": self.query,
+            "trained": self.trained,
             "roles": list(self.roles),
             "options": [{"name": o.name, "type": o.describe(), "default": o.default} for o in self.options],
         }
@@ -116,7 +119,8 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
 
 def list_methods() -> tuple[Method, ...]:
     """All methods: those of the package, then those that other packages announce as `hoptree.methods`."""
-    for module in _BUILT_IN:
+    compared = sorted(module.name for module in iter_modules(import_module(_COMPARED).__path__))
+    for module in (*_OWN, *(f"{_COMPARED}.{name}" for name in compared)):
         import_module(module)
     for announced in entry_points(group="hoptree.methods"):
         announced.load()
