@@ -88,3 +88,21 @@ def test_no_numbers_among_what_is_drawn_fail_their_row_alone() -> None:
     made = [rows.Row([0], 1, temperature=1.0, top_k=2, top_p=0.9, seed=seed) for seed in range(3)]
     found = rows.next_tokens(logits, made)
     assert found[1] is None and {found[0], found[2]} <= {1, 3}
+
+
+def test_more_rows_than_are_looked_at_together_are_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(7, 11)
+
+    def told() -> list[tuple[list[int], Any]]:
+        made = [rows.Row([1], 4, top=number % 3, temperature=number % 2, seed=number) for number in range(7)]
+        for row in made[::3]:
+            row.signals = frozenset(("entropy",))
+        chosen = rows.next_tokens(logits, made)
+        return [(chosen, row.logprobs) for row in made]
+
+    together = told()
+    monkeypatch.setattr(rows, "TOGETHER", 2)
+    assert told() == together
+    assert [len(found) for _, found in together] == [1, 1, 1, 1, 1, 1, 1]
+    assert [found[0].entropy is not None for _, found in together] == [True, False, False, True, False, False, True]

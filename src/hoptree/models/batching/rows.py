@@ -186,11 +186,11 @@ def next_tokens(logits: Any, rows: Sequence[Row]) -> list[int | None]:
         (best.indices, best.values.isfinite().long())
     ).tolist()  # the device is waited for once
     sampled = [number for number, row in enumerate(rows) if row.temperature > 0 and not row.complete]
-    whole = [number for number in sampled if not rows[number].cut]
-    cut = [number for number in sampled if rows[number].cut]
-    for numbers in (whole, *(cut[start : start + TOGETHER] for start in range(0, len(cut), TOGETHER))):
-        if numbers:
-            draw = _sampled if numbers is whole else _sampled_of_the_likeliest
+    for cut in (False, True):
+        alike = [number for number in sampled if bool(rows[number].cut) is cut]
+        for start in range(0, len(alike), TOGETHER):
+            numbers = alike[start : start + TOGETHER]
+            draw = _sampled_of_the_likeliest if cut else _sampled
             for number, token in zip(numbers, draw(logits, rows, numbers), strict=True):
                 chosen[number] = token
     if asking := [
