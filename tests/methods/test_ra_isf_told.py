@@ -181,7 +181,7 @@ def test_a_question_that_the_budget_ends_tells_what_it_had_and_from_where() -> N
     text = drawn(run)
     assert (
         f"{ROOT}  → so far: Damien Chazelle  [from documents: p1, p2; 0 of 3 passages relevant, but an answer stands "
-        "in what was read; not all that the question names is there; the budget of calls ended it]" in text
+        "in what was read; only relevant passages settle the question; the budget of calls ended it]" in text
     )
     assert "→ so far: Jane Doe  [guess: the documents do not say; " in text
     assert "…\n" not in text.split("Evidence")[0] and "so&#160;far" in draw_svg([run.result])

@@ -8,6 +8,7 @@ from tests.methods.taikc_asked import Run, rules
 
 from hoptree.comparing import detect
 from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
 from hoptree.values import Passage
 
 QUESTION = "Are both Elko Regional Airport and Ford Airport (Grand Rapids) located in Michigan?"
@@ -90,3 +91,57 @@ def test_what_is_claimed_of_both_is_read_off_the_question(question: str, claim: 
     found = detect(question)
     assert found is not None
     assert (found.kind, found.claim) == ("both", claim)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Are Ann Lee and Bob Ray not both singers?",
+        "Aren't Ann Lee and Bob Ray both singers?",
+        "Are Ann Lee and Bob Ray both American or both British?",
+        "Are both Paris, France and Berlin, Germany capitals?",
+    ],
+)
+def test_what_is_not_plainly_said_of_both_is_left_to_the_tree(question: str) -> None:
+    found = detect(question)
+    assert found is None or found.kind != "both"
+
+
+MERCURY = "Are both Mercury (planet) and Venus planets?"
+
+
+def test_a_page_of_another_thing_of_that_name_is_not_its_own() -> None:
+    element = Passage("p1", "Mercury (element)", "Mercury is a metal.", 3.0)
+    venus = Passage("p2", "Venus", "Venus is a planet.", 2.0)
+    run = asked(element, venus, script=checks(Mercury="No", Venus="Yes"), question=MERCURY)
+    assert run.steps.count("bear_out") == 1 and "decompose" in run.steps
+
+
+@pytest.mark.parametrize("title", ["The Black Crowes", "Black Crowes", "Bláck Crowes"])
+def test_articles_and_accents_do_not_hide_its_own_page(title: str) -> None:
+    band = Passage("p1", title, "The band is American.", 3.0)
+    venus = Passage("p2", "Venus", "Venus is a planet.", 2.0)
+    said = {"The band is American.": "Yes", "Venus is a planet.": "No"}
+    script = [Rule(text, step="bear_out", contains=page) for page, text in said.items()]
+    run = asked(band, venus, script=script, question="Are The Black Crowes and Venus both American?")
+    assert (run.steps.count("bear_out"), run.result.answer) == (2, "no")
+
+
+def test_what_a_page_does_not_say_is_told_as_such() -> None:
+    run = asked(ELKO, FORD, script=checks(Elko="No", Ford="Yes"))
+    assert [node.why for node in run.result.tree] == [
+        "its own page does not say so, which counts as no",
+        "its own page says so",
+    ]
+    assert run.result.why.startswith("compared in code: ")
+
+
+def test_a_no_in_hand_is_given_where_the_budget_ends() -> None:
+    script = [*checks(Elko="No", Ford="No"), *rules()]
+    run = Run(script, question=QUESTION, shelf=Shelf(ELKO, FORD), robust=True, budget=Budget(calls=1))
+    assert (run.result.stopped_by, run.result.answer) == ("calls", "no")
+
+
+def test_a_check_that_decided_nothing_is_no_part_of_the_tree() -> None:
+    run = asked(ELKO, OTHER, script=checks(Elko="Yes", Ford="Yes"))
+    assert all("Is it true of" not in node.question for node in run.result.tree)

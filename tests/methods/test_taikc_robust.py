@@ -88,6 +88,13 @@ def test_the_surest_of_the_readings_is_taken(first: float, last: float, answer: 
     assert run.of("decision", kind="surest", when="final")[0]["answers"] == ["Boston", "Boston", "Boston", "Providence"]
 
 
+def test_it_is_told_which_reading_was_taken() -> None:
+    run = Run(two_readings(-0.5, -0.1), robust=True)
+    said = "surest of 4 readings, that of the chains and what they cite: 0.90 against “Boston” 0.61"
+    assert run.result.why.startswith(said)
+    assert run.result.as_dict()["why"] == run.result.why
+
+
 def test_what_the_question_finds_is_read_in_three_ways() -> None:
     shelf = Shelf(FOUND, *(Passage(f"q{n}", "Other", f"Number {n}.") for n in range(6)))
     run = Run(two_readings(-0.5, -0.1), robust=True, shelf=shelf, k=5)

@@ -293,3 +293,22 @@ def test_the_words_that_gave_it_away_are_told() -> None:
 @pytest.mark.parametrize("reply", ["Unknown", "N/A", "Not sure.", "Sorry, no idea.", "Unsure", "Don't know"])
 def test_a_bare_refusal_asks_for_retrieval(reply: str) -> None:
     assert retrieval_trigger(reply) == "soft"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I'm sorry, but I can't assist with that request.",
+        "I’m sorry, I cannot help.",
+        "Sorry, but I am not able to do that.",
+        "I can't help you with this question.",
+        "I am unable to answer.",
+    ],
+)
+def test_who_declines_has_not_answered(reply: str) -> None:
+    assert looks_unanswered(reply)
+
+
+@pytest.mark.parametrize("title", ["I'm Sorry", "I Can't Help Myself", "Can't Help Falling in Love"])
+def test_songs_are_no_refusals(title: str) -> None:
+    assert not looks_unanswered(title)

@@ -127,6 +127,8 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
         console.print(Text.assemble("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}"), soft_wrap=whole_lines)
     console.print()
     console.print(Panel(_answer_text(result), title=_answer_title(result), title_align="left", expand=False))
+    if result.why and result.answer:
+        console.print(Text.assemble(("why: ", "dim"), clean(result.why)), soft_wrap=whole_lines)
     if result.error_message:
         console.print(Text.assemble(("failed: ", "red"), clean(result.error_message)), soft_wrap=whole_lines)
     for warning in result.warnings:

@@ -38,6 +38,7 @@ class Comparison:
 _ASKING = re.compile(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re.IGNORECASE)
 _OPEN = re.compile(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
 _HELPING = re.compile(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
+_NOT_PLAIN = re.compile(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
 _POOL = re.compile(r"^(?:in\s+between|between|out\s+of|among|of|from)\s+", re.IGNORECASE)
 _POOLED = re.compile(r"\b(?:out of|in between|between|among|amongst)\s+(?:the\s+two\s+)?(?=\S)", re.IGNORECASE)
 _TWO_OF = re.compile(r"\s+of\s+(?:the\s+)?(?=[A-Z\"“])")
@@ -230,7 +231,7 @@ def _both(rest: str) -> Comparison | None:
         subject = re.sub(r"\s+been$", "", subject)
     pair = split_pair(subject, "and")
     claim = predicate.strip(" ,")
-    if pair is None or not claim or not is_named(pair):
+    if pair is None or not claim or not is_named(pair) or _NOT_PLAIN.search(rest) or any("," in one for one in pair):
         return None
     return Comparison("both", pair, "both", claim=claim)
 

@@ -99,11 +99,22 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         gold_titles=example.supporting_titles,
         retrieved=tuple(tuple(p["id"] for p in event["passages"]) for event in events if event["event"] == "retrieve"),
         cited=tuple(passage.id for passage in result.evidence),
-        sources=dict(Counter(event["source"] for event in events if event["event"] == "node" and "source" in event)),
+        sources=_sources(events),
         trace=events[0]["run"],
     )
     scores = _scored(example, row, cited_sentences(events), searched=searchable)
     return replace(row, scores=scores | _listed(example, row, events))
+
+
+def _sources(events: Sequence[Event]) -> dict[str, int]:
+    """Where the nodes of the tree have their answers from; a plan of the whole question puts an earlier one aside."""
+    found: Counter[str] = Counter()
+    for event in events:
+        if event["event"] == "plan" and event.get("under") is None:
+            found.clear()
+        elif event["event"] == "node" and "source" in event:
+            found[event["source"]] += 1
+    return dict(found)
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:

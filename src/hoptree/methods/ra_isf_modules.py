@@ -228,7 +228,8 @@ def _judged(relevant: Sequence[Passage], passages: Sequence[Passage], setting: S
 def _stands(relevant: Sequence[Passage], *, holds: bool, lacking: bool) -> str:
     """Whether an answer was read that stands in a passage: those that were called irrelevant are read as well."""
     joined = "and" if holds == bool(relevant) else "but"
-    lacks = "; not all that the question names is there" if lacking else ""
+    missing = "not all that the question names is there" if relevant else "only relevant passages settle the question"
+    lacks = f"; {missing}" if lacking else ""
     return f", {joined} {'an' if holds else 'no'} answer stands in what was read{lacks}"
 
 

@@ -16,7 +16,7 @@ from hoptree.steps.compare import compare_branches
 from hoptree.steps.decompose import decompose_tree
 from hoptree.steps.demonstrations import fixed, nearest
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import glances
+from hoptree.steps.glances import GLANCES, glances
 from hoptree.steps.ground import grounded
 from hoptree.steps.summarise import summarise_chain
 from hoptree.tree import Node, Plan, resolve
@@ -78,7 +78,8 @@ async def taikc(
     their answers held against them, chains kept word for word, comparisons made in code, what is asked of both of two
     things checked of each alone, and of four last readings (three of what the question itself finds, one of the chains
     with all that was cited) the surest one.
-    With `continuation` off, it gives no answer rather than one that rests on a guess. `titles` has no effect on it.
+    With `continuation` off, it gives no answer rather than one that rests on a guess, and so makes neither that check
+    nor those readings. `titles` has no effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
@@ -153,7 +154,7 @@ class _Careful:
             answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
             return answer if answer.known else replace(answer, text="")
         last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        chosen = surest(ctx, [*own, last], when="final")
+        chosen = surest(ctx, [*own, last], when="final", named=(*GLANCES, "the chains and what they cite"))
         return chosen if chosen.known else replace(chosen, text="")
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hoptree.runtime.trace import Event
 
-__all__ = ["GUESS", "Decisions", "SoFar", "module_of", "so_far", "told_why"]
+__all__ = ["GUESS", "Decisions", "SoFar", "module_of", "so_far", "told_why", "why_at_last"]
 
 GUESS = "guess"
 """What an answer is called that stands in nothing that was read, whoever made it."""
@@ -56,6 +56,23 @@ def so_far(node: int, decided: Decisions) -> SoFar | None:
         return SoFar(_short(_chosen(chosen)), source, why="" if source else _UNSETTLED)
     read = [event for event in mine if event["kind"] == "answered" and event["value"] is True and event.get("raw")]
     return SoFar(_short(read[-1]["raw"]), why=_UNSETTLED) if read else None
+
+
+def why_at_last(decisions: Sequence[Event]) -> str:
+    """What decided between the answers to the question itself, by the decisions that belong to no node of its tree."""
+    compared, chosen = _last(decisions, "compared"), _last(decisions, "surest", when="final")
+    if compared and compared["value"]:
+        return f"compared in code: {compared['why']}"
+    undecided = "what was found could not be compared in code" if compared else ""
+    return "; ".join(filter(None, (undecided, _of_readings(chosen) if chosen else "")))
+
+
+def _of_readings(choice: Event) -> str:
+    said = [answer for answer in choice["answers"] if answer]
+    if _agree(choice):
+        return f"all {len(said)} readings agree"
+    of = f", that of {choice['named'][choice['value']]}" if choice.get("named") else ""
+    return f"{'surest' if _told(choice) else 'taken'} of {len(said)} readings{of}: {_weighed(choice, _chosen(choice))}"
 
 
 def _taken(record: Event, decided: Decisions) -> Iterable[str]:
@@ -111,7 +128,7 @@ def _chosen(choice: Event) -> str:
 
 
 def _agree(choice: Event) -> bool:
-    return len({" ".join(str(answer).casefold().split()) for answer in choice["answers"]}) == 1
+    return len({" ".join(str(answer).casefold().split()) for answer in choice["answers"] if answer}) == 1
 
 
 def _told(choice: Event) -> bool:
@@ -124,7 +141,7 @@ def _weighed(choice: Event, answer: str) -> str:
     pairs = list(zip(choice["answers"], choice["confidence"], strict=True))
     text, sure = pairs.pop(choice["value"])
     taken = "" if text == answer and sure is not None else f"“{_short(text, _LETTERS)}”"
-    others = [f"“{_short(other, _LETTERS)}”{_number(least)}" for other, least in pairs]
+    others = [f"“{_short(other, _LETTERS)}”{_number(least)}" for other, least in pairs if other]
     return f"{taken}{_number(sure)}".strip() + f" against {', '.join(others)}"
 
 

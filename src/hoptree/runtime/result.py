@@ -8,7 +8,7 @@ from typing import Any
 
 from hoptree.errors import HoptreeError, TraceError
 from hoptree.runtime.losses import losses
-from hoptree.runtime.reasons import Decisions, SoFar, module_of, so_far, told_why
+from hoptree.runtime.reasons import Decisions, SoFar, module_of, so_far, told_why, why_at_last
 from hoptree.runtime.trace import Event
 from hoptree.runtime.writing import Writing, read_writing
 from hoptree.values import Passage, Usage
@@ -72,7 +72,8 @@ class Result:
     `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
     failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
     `writing` tells how the text came about, of methods that look up what they doubt while they write. `evidence` is
-    what the answer rests on, `cited` what only nodes of the tree name beside it.
+    what the answer rests on, `cited` what only nodes of the tree name beside it. `why` says what decided between the
+    answers that there were to the question itself.
     """
 
     question: str
@@ -93,6 +94,7 @@ class Result:
     failure: HoptreeError | None = None
     writing: Writing | None = None
     cited: tuple[Passage, ...] = ()
+    why: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -100,6 +102,7 @@ class Result:
             "question": self.question,
             "answer": self.answer,
             "abstained": self.abstained,
+            **({"why": self.why} if self.why else {}),
             "method": self.method,
             "options": self.options,
             "fidelity": self.fidelity,
@@ -161,6 +164,7 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         failure=failure,
         writing=read_writing(events),
         cited=tuple(found[name] for name in _cited(tree) if name in found and found[name] not in evidence),
+        why=why_at_last([e for e in events if e["event"] == "decision" and "node" not in e]) if final else "",
     )
 
 

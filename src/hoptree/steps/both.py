@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from hoptree.comparing import detect, read_yes_no
+from hoptree.graph.naming import fold
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
@@ -21,6 +22,14 @@ _PAGES = 2
 """Passages of a thing's own page that are shown."""
 _MAX_TOKENS = 8
 _BRACKETS = re.compile(r"\([^)]*\)")
+_ARTICLE = re.compile(r"^the\s+")
+_WHOLE = 1000
+"""The order of an answer to the question itself."""
+_WHY = {
+    "Yes": "its own page says so",
+    "No": "its own page does not say so, which counts as no",
+    "": "the reply was neither yes nor no",
+}
 
 
 async def both_hold(ctx: Context, question: str, search: Search) -> Answer | None:
@@ -57,15 +66,31 @@ async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search
         ctx.decide("borne_out", holds, node=node, raw=said, passages=[page.id for page in pages])
         if holds is not None:
             answer = Answer("Yes" if holds else "No", said, "answered", "external", tuple(page.id for page in pages))
-    ctx.end_node(node, answer)
+    if answer.text == "No":
+        ctx.propose(Answer("no", answer.raw, source="synthesis", support=answer.support), order=_WHOLE)
+    ctx.end_node(node, answer, why=_WHY[answer.text] if pages else "no page of its own was found")
     return answer
 
 
 def _own(name: str, passages: Sequence[Passage]) -> list[Passage]:
-    """The passages of the thing's own page: that another page does not say something of it means nothing."""
-    wanted = _folded(name)
-    return [passage for passage in passages if _folded(passage.title) == wanted][:_PAGES]
+    """The passages of the thing's own page: that another page does not say something of it means nothing.
+
+    What stands in brackets tells things of one name apart; where only one of name and title has it, it tells nothing.
+    """
+    wanted, meant = _parts(name)
+    fitting = [passage for passage in passages if _fits(_parts(passage.title), wanted, meant)]
+    return [passage for passage in fitting if passage.title == fitting[0].title][:_PAGES]
 
 
-def _folded(text: str) -> str:
-    return " ".join(re.findall(r"\w+", _BRACKETS.sub(" ", text).casefold()))
+def _fits(title: tuple[str, str], name: str, meant: str) -> bool:
+    return title[0] == name and not (title[1] and meant and title[1] != meant)
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """A name without case, accents and article, and what stands in brackets in it."""
+    outside, inside = _BRACKETS.sub(" ", text), " ".join(_BRACKETS.findall(text))
+    return _ARTICLE.sub("", _words(outside)), _words(inside)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", fold(text)))

@@ -10,7 +10,10 @@ from hoptree.steps.answer import answer_from
 from hoptree.steps.choose import surest
 from hoptree.values import Answer, Passage
 
-__all__ = ["glances"]
+__all__ = ["GLANCES", "glances"]
+
+GLANCES = ("the two best passages", "the three best passages", "all passages found")
+"""What each of the readings is of."""
 
 _BEST, _FEW = 2, 3
 """Passages of the readings that little distracts."""
@@ -29,5 +32,5 @@ async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> l
     answers = await together(
         answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure) for some, prompt in shown
     )
-    ctx.propose(surest(ctx, answers, when="own"), order=_WHOLE)
+    ctx.propose(surest(ctx, answers, when="own", named=GLANCES), order=_WHOLE)
     return answers

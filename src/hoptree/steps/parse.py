@@ -126,6 +126,15 @@ _UNKNOWN = frozenset(
 )
 
 
+# What assistants are trained to say; but "I'm Sorry" is a song.
+_DECLINED = re.compile(
+    r"\bsorry,?\s+(?:but\s+)?I\s*(?:can|am|['’]m|do|won)\w*|"
+    r"\bI\s*(?:can(?:no|['’])t|am\s+(?:un|not\s+)able\s+to|['’]m\s+(?:un|not\s+)able\s+to|won['’]t)\s+"
+    r"(?:assist|comply|fulfil|answer|help\s+(?:you\s+)?with)",
+    re.IGNORECASE,
+)
+
+
 def why_unanswered(text: str) -> str:
     """The words by which a reply says that the answer is not there, or "".
 
@@ -137,7 +146,7 @@ def why_unanswered(text: str) -> str:
         return "empty"
     if found := _IDENTIFIER.search(text):
         return found[0]
-    if found := _NO_CONCLUSION.search(text):
+    if found := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
         return found[0]
     text = concluded(text)
     bare = text.strip(" .!\"'“”`*").casefold()

@@ -170,6 +170,7 @@ class _Shelf:
             ],
             "chains": shown.chains,
             "warnings": shown.warnings,
+            "why": shown.why,
             "writing": shown.writing,
         }
         return {name: value for name, value in found.items() if value}

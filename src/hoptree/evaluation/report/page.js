@@ -176,6 +176,7 @@
     const trace = one.trace;
     if (!trace) { box.append(make("p", { kind: "note", text: "Its trace is not on this page." })); return box; }
     for (const warning of trace.warnings || []) box.append(make("p", { kind: "note", text: `Note: ${warning}` }));
+    if (trace.why) box.append(make("p", { kind: "note", text: `Why this answer: ${trace.why}.` }));
     const gold = new Set(question.gold);
     if (trace.tree) box.append(tree(trace.tree, trace, gold));
     const drawn = new Set();

@@ -35,6 +35,7 @@ class Shown:
     searches: list[tuple[str, int | None, list[PassageText]]]
     chains: list[str]
     warnings: list[str]
+    why: str = ""
     writing: dict[str, Any] = field(default_factory=dict)
 
 
@@ -101,6 +102,7 @@ def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Sh
         searches=searches,
         chains=[cut(chain) for chain in result.chains],
         warnings=[cut(warning) for warning in result.warnings],
+        why=cut(result.why, 800) if result.answer else "",
         writing=shown_writing(result.writing) if result.writing else {},
     )
 

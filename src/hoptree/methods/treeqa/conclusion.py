@@ -13,7 +13,7 @@ from hoptree.steps.answer import holding, synthesise
 from hoptree.steps.choose import surest
 from hoptree.steps.compare import compare_pairs
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import glances
+from hoptree.steps.glances import GLANCES, glances
 from hoptree.values import Answer, Passage
 
 __all__ = ["conclude", "read_own"]
@@ -43,7 +43,8 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     documents = [show_passages(ctx, shown, titles=True)] if shown else []
     sure = "logprobs" in ctx.model_for("answer").capabilities
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
-    return surest(ctx, [*own, replace(last, support=holding(last.text, shown) if shown else ())], when="final")
+    last = replace(last, support=holding(last.text, shown) if shown else ())
+    return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
 
 
 def _checked(outcome: Outcome) -> bool:
