@@ -54,7 +54,7 @@ def eval_retrieval(
         typer.Option(help="An index made by hoptree index, 'sample', or elasticsearch://… or milvus://… addresses."),
     ],
     retriever: Annotated[
-        list[str], typer.Option(help="bm25, linked, dense or hybrid; give several to see them side by side.")
+        list[str], typer.Option(help="bm25, linked, dense, hybrid or hippo; give several to see them side by side.")
     ] = ["bm25"],  # noqa: B006 - typer copies it
     rerank: Rerank = "",
     compare: Annotated[

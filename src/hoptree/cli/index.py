@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hoptree.cli.console import clean, print_json, stoppable
+from hoptree.cli.console import clean, print_json, say, stoppable
 from hoptree.cli.index_output import (
     announce,
     announce_change,
@@ -71,6 +71,7 @@ hoptree index docs/ --out docs.idx                 build (text, Markdown, HTML, 
 hoptree index add more/ --out docs.idx             further documents; only what is new is touched
 hoptree index update --out docs.idx                what changed in its sources since
 hoptree index remove ID --out docs.idx             passages, documents or whole sources
+hoptree index facts docs.facts --out docs.idx      what hoptree graph extract found, for --retriever hippo
 hoptree index info --out docs.idx                  what it holds; with --deep, whether all of it is sound
 """,
 )
@@ -246,6 +247,51 @@ def encode(
 
 
 @app.command()
+@stoppable(_goes_on)
+def facts(
+    facts: Annotated[Path, typer.Argument(help="A folder of hoptree graph extract, or its facts.jsonl.")],
+    out: Out,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="What finds facts, and phrases that mean the same: minilm, onnx/FOLDER, …; none for words alone.  "
+            "[default: the one of the index]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give an index the facts that a model read from its passages, for --retriever hippo.
+
+    \b
+    hoptree graph extract docs.idx --out docs.facts -m openai/NAME
+    hoptree index facts docs.facts --out docs.idx
+
+    Given again, only what is new is encoded and compared. The facts of a passage take the place of those it had; facts
+    of a passage that changed in the index do not count until it is extracted again.
+    """
+    from dataclasses import asdict
+
+    from hoptree.indexing import add_facts
+    from hoptree.retrieval.encoders.opening import settled
+
+    spec = None if encoder is None else "" if encoder == "none" else settled(encoder)
+    with shown(as_json) as progress:
+        taken = add_facts(facts, out, encoder=spec, on_progress=progress)
+    if taken.strange:
+        say(f"{passages_of(taken.strange)} of the facts are not in the index; left out.")
+    if not taken.encoder:
+        say("without an encoder facts are found by their words, and phrases are one only if their words are.")
+    if as_json:
+        print_json({"index": str(out), **asdict(taken)})
+        return
+    typer.echo(
+        f"{taken.facts:,} facts of {passages_of(taken.passages)} in {out} ({taken.new:,} new, {taken.gone:,} gone): "
+        f"{taken.phrases:,} phrases, {taken.synonyms:,} pairs of synonyms by {taken.encoder or 'no encoder'}"
+    )
+
+
+@app.command()
 @stoppable(lambda options: "The index is as it was.")
 def info(
     out: Out,
@@ -267,6 +313,7 @@ def info(
     from dataclasses import asdict
 
     from hoptree.indexing import Reading, check_all, check_parts
+    from hoptree.retrieval.hippo.opening import held_facts
     from hoptree.retrieval.index.folder import Index
 
     index = Index(out)
@@ -276,13 +323,19 @@ def info(
             checked = check_all(index, on_progress=progress)
     else:
         check_parts(index)
+    held = held_facts(index)
     if as_json:
-        print_json({"index": str(out), **asdict(manifest), **({"checked": asdict(checked)} if checked else {})})
+        facts_held = {"facts": asdict(held)} if held else {}
+        looked_at = {"checked": asdict(checked)} if checked else {}
+        print_json({"index": str(out), **asdict(manifest), **facts_held, **looked_at})
         return
     settings = manifest.settings
     typer.echo(f"{passages_of(manifest.passages)}, {size_of(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
     typer.echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
+    if held:
+        by = held.encoder or "their words"
+        typer.echo(f"  {held.facts:,} facts of {passages_of(held.passages)}, found by {by}")
     typer.echo(f"  digest {manifest.digest}")
     with closing(index.ledger()) as ledger:
         for source in manifest.sources:

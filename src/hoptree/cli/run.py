@@ -75,7 +75,7 @@ def run(
     ] = None,
     graph: Graph = None,
     retriever: Annotated[
-        str, typer.Option(help="bm25, linked, dense or hybrid.  [default: bm25]", show_default=False)
+        str, typer.Option(help="bm25, linked, dense, hybrid or hippo.  [default: bm25]", show_default=False)
     ] = "",
     rerank: Rerank = "",
     model: Model = "",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Rerank", "RetrieverKind", "open_corpus", "say_without_links", "search"]
 
-RetrieverKind = Annotated[str, typer.Option("--retriever", help="bm25, linked, dense or hybrid.")]
+RetrieverKind = Annotated[str, typer.Option("--retriever", help="bm25, linked, dense, hybrid or hippo.")]
 Rerank = Annotated[
     str,
     typer.Option(

@@ -57,7 +57,7 @@ def tune(
         typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
     ] = None,
     graph: Graph = None,
-    retriever: Annotated[str, typer.Option(help="bm25, linked, dense or hybrid.")] = "bm25",
+    retriever: Annotated[str, typer.Option(help="bm25, linked, dense, hybrid or hippo.")] = "bm25",
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hoptree.indexing.checking import Checked, check_all, check_parts
 from hoptree.indexing.commands import (
+    add_facts,
     add_to_index,
     build_index,
     check_build,
@@ -23,6 +24,7 @@ __all__ = [
     "Outcome",
     "Progress",
     "Reading",
+    "add_facts",
     "add_to_index",
     "build_index",
     "check_all",

@@ -10,6 +10,7 @@ from itertools import islice
 
 from hoptree.errors import CorpusError, IndexUnavailable, MissingExtra
 from hoptree.indexing.outcome import Listener, Progress
+from hoptree.retrieval.hippo.opening import held_facts
 from hoptree.retrieval.index.checksums import check_files, summed_files
 from hoptree.retrieval.index.folder import Index, vectors_damaged
 from hoptree.retrieval.index.ledger import Ledger, content_of, key_of
@@ -48,6 +49,7 @@ def check_parts(index: Index) -> None:
     if index.manifest.settings.encoder:
         with suppress(MissingExtra):  # who cannot search by vectors may still ask what else is there
             index.open_vectors()
+    held_facts(index)
 
 
 def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
@@ -63,6 +65,7 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
+            held_facts(index, deep=True)
             return _Comparison(index, ledger, tell).run(count)
     except (CorpusError, OSError, sqlite3.Error) as error:
         if read_manifest(index.folder).generation != index.manifest.generation:

@@ -7,18 +7,23 @@ from pathlib import Path
 from uuid import uuid4
 
 from hoptree.errors import CorpusError
-from hoptree.indexing.outcome import Listener, Outcome
+from hoptree.indexing.carrying import carry_vectors
+from hoptree.indexing.outcome import Listener, Outcome, Progress
 from hoptree.indexing.reading import Reading
 from hoptree.indexing.run import Run
 from hoptree.indexing.sources import source_name, sources_of
 from hoptree.indexing.waiting import wait_for
 from hoptree.retrieval.encoders import open_encoder
+from hoptree.retrieval.hippo.rows import read_facts
+from hoptree.retrieval.hippo.store import FOLDER
+from hoptree.retrieval.hippo.taking_in import TakenIn, take_in
 from hoptree.retrieval.index.analysis import analyzer_for
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
 from hoptree.values import Passage
 
 __all__ = [
+    "add_facts",
     "add_to_index",
     "build_index",
     "check_build",
@@ -136,7 +141,9 @@ def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
     read_manifest(out)  # there must be an index, though nothing of it is carried over as it is
     with Change(out, intent={"what": "compact"}, afresh=True) as change:
         run = Run(change, _as_before(change), on_progress)
-        run.copy(Index(out))  # opened under the lock: what another writer finished meanwhile is in it
+        index = Index(out)  # opened under the lock: what another writer finished meanwhile is in it
+        run.copy(index)
+        carry_vectors(index.generation / FOLDER, change.part / FOLDER)
         return run.finish()
 
 
@@ -146,6 +153,25 @@ def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None
     wait_for(_try(encoder))
     with beginning as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
+
+
+def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> TakenIn:
+    """Give the passages of an index the facts that were extracted from them; what it knows of others stays.
+
+    Facts and their phrases get vectors by `encoder`: None is the one they have, or that of the index; "" is none, so
+    that facts are found by their words and only phrases of the same words are one.
+    """
+    tell = on_progress or (lambda progress: None)
+    rows = list(read_facts(facts))  # before anything is begun: a damaged file should cost nothing
+    if encoder:
+        wait_for(_try(encoder))
+    intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
+    with Change(out, intent=intent) as change:
+        change.save()  # what is encoded from here on is gone on with
+        heard = lambda stage, done, total: tell(Progress(stage, done, total, done))  # noqa: E731
+        taken = wait_for(take_in(change, rows, encoder, heard))
+        Run(change, _as_before(change), on_progress).finish()
+        return taken
 
 
 def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:

@@ -20,6 +20,7 @@ KINDS = {
     "linked": "BM25, then along the names that passages mention",
     "dense": "nearness in meaning (needs vectors: hoptree index encode)",
     "hybrid": "linked (bm25 where an index has no links) and dense together, four to one",
+    "hippo": "along the facts that passages state (needs facts: hoptree index facts)",
 }
 _HYBRID = (0.8, 0.2)
 """Words and meaning: with a small encoder, more of the latter finds less on every collection that was tried."""
@@ -85,6 +86,10 @@ def _over_index(folder: Path, kind: str) -> Retriever:
         return BM25(index)
     if kind == "linked":
         return Linked(index)
+    if kind == "hippo":
+        from hoptree.retrieval.hippo.opening import open_hippo
+
+        return open_hippo(index, _dense(index) if index.manifest.settings.encoder else BM25(index))
     dense = _dense(index)
     if kind == "dense":
         return dense

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from hoptree.values import Passage
+from hoptree.values import Fact, Passage
 
-__all__ = ["Changing", "Retriever", "lasting"]
+__all__ = ["Changing", "FactGuided", "Retriever", "lasting"]
 
 
 class Retriever(Protocol):
@@ -31,6 +31,19 @@ class Retriever(Protocol):
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]: ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class FactGuided(Protocol):
+    """A retriever that can be told which facts to go out from."""
+
+    async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
+        """The facts nearest to a query, best first, with how near they are as their confidence."""
+        ...
+
+    def guided(self, facts: Sequence[Fact]) -> Retriever:
+        """The same retriever with every search going out from these facts; without any, by its first ranking."""
+        ...
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +13,13 @@ from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import FACTS, KnowledgeGraph
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import FactGuided, Retriever
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.calls import Calls, OnRetry
 from hoptree.runtime.prompts import Filled
 from hoptree.runtime.trace import Event, Trace, events_of
 from hoptree.tree import Node
-from hoptree.values import Answer, Passage
+from hoptree.values import Answer, Fact, Passage
 
 __all__ = ["Context", "Prices"]
 
@@ -172,21 +172,34 @@ class Context:
         return call.reply
 
     async def search(
-        self, query: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
+        self,
+        query: str,
+        *,
+        k: int,
+        where: Mapping[str, str] | None = None,
+        facts: Sequence[Fact] | None = None,
+        node: Node | None = None,
     ) -> tuple[Passage, ...]:
-        """The k best passages of the corpus for a query, among those whose metadata are as `where` says."""
+        """The k best passages of the corpus for a query, among those whose metadata are as `where` says.
+
+        `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query.
+        """
         self.require_corpus()
         assert self._retriever is not None
+        retriever = self._retriever
+        if facts is not None:
+            assert isinstance(retriever, FactGuided)
+            retriever = retriever.guided(facts)
         if k < 1:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
-        call = await self._calls.search(self._retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
+        call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
         self._note_cache()
         passages = call.reply
         self.trace.add(
             "retrieve",
             query=query,
-            kind=self._retriever.kind,
+            kind=retriever.kind,
             k=k,
             **({"where": dict(where)} if where else {}),
             **_where(node),
@@ -196,6 +209,18 @@ class Context:
             seconds=round(call.seconds, 4),
         )
         return passages
+
+    @property
+    def has_facts(self) -> bool:
+        """Whether the corpus is searched by facts, so that `facts_near` can be asked for."""
+        return isinstance(self._retriever, FactGuided)
+
+    async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
+        """The k facts of the corpus nearest to a query, with how near they are as their confidence."""
+        assert isinstance(self._retriever, FactGuided)
+        found = await self._retriever.facts_near(query, k=k)
+        self.decide("facts_near", [[f.subject, f.relation, f.object, f.passage_id] for f in found], query=query)
+        return found
 
     async def facts(
         self, entity: Entity, *, direction: Direction = "both", limit: int = FACTS, node: Node | None = None

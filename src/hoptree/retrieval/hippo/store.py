@@ -1,0 +1,151 @@
+"""The facts of an index on disk: which passage states what, and which phrases mean the same.
+
+    facts/facts.sqlite   facts by passage, pairs of synonyms, and what they rest on
+    facts/facts/         a vector for each fact, if there is an encoder
+    facts/phrases/       a vector for each phrase
+
+A passage stands here with the digest it had when its facts were taken in: facts of one that changed do not count.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.hippo.phrases import fact_key
+from hoptree.values import Fact
+
+__all__ = ["FILE", "FOLDER", "FactStore", "facts_damaged"]
+
+FOLDER, FILE = "facts", "facts.sqlite"
+FORMAT = 1
+_SCHEMA = """
+create table if not exists about (name text primary key, value text) without rowid;
+create table if not exists passages (key integer primary key, id text, content blob);
+create table if not exists facts (
+    key integer, passage integer, subject text, relation text, object text, primary key (key, passage)) without rowid;
+create index if not exists facts_by_passage on facts (passage);
+create table if not exists synonyms (one integer, other integer, cosine real, primary key (one, other)) without rowid;
+create table if not exists compared (phrase integer primary key);
+"""
+
+
+def facts_damaged(index: Path, why: object) -> CorpusError:
+    return CorpusError(
+        f"The facts of the index {index} are damaged: {why}.",
+        f"Take them in again: hoptree index facts FOLDER --out {index}",
+    )
+
+
+class FactStore:
+    """The SQLite file. `index` is named in errors; what is written counts from the next `commit` on."""
+
+    def __init__(self, folder: Path, index: Path, *, writable: bool = False) -> None:
+        self.folder, self._index = folder, index
+        path = folder / FILE
+        if writable:
+            folder.mkdir(exist_ok=True)
+        elif not path.is_file():
+            raise CorpusError(
+                f"The index {index} has no facts.",
+                "Extract them: hoptree graph extract "
+                f"{index} --out FOLDER; then take them in: hoptree index facts FOLDER --out {index}",
+            )
+        try:
+            where = f"{path.resolve().as_uri()}?mode={'rwc' if writable else 'ro'}"
+            self._db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+            if writable:
+                self._db.executescript(f"pragma synchronous=normal; {_SCHEMA}")
+            elif self.about("format") != str(FORMAT):
+                raise facts_damaged(index, f"they are of format {self.about('format') or 'none'}, not {FORMAT}")
+            self._db.execute("begin")
+        except sqlite3.Error as error:
+            raise facts_damaged(index, error) from error
+
+    # What they rest on
+
+    def about(self, name: str) -> str:
+        row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def set_about(self, name: str, value: str) -> None:
+        self._db.execute("insert or replace into about values (?, ?)", (name, value))
+
+    # Facts by passage
+
+    def put(self, key: int, passage_id: str, content: bytes, facts: Sequence[Fact]) -> None:
+        """Give a passage these facts, in the place of those it had."""
+        self.drop([key])
+        self._db.execute("insert into passages values (?, ?, ?)", (key, passage_id, content))
+        rows = ((fact_key(f.subject, f.relation, f.object), key, f.subject, f.relation, f.object) for f in facts)
+        self._db.executemany("insert or ignore into facts values (?, ?, ?, ?, ?)", rows)
+
+    def drop(self, passages: Iterable[int]) -> None:
+        for key in passages:
+            self._db.execute("delete from passages where key = ?", (key,))
+            self._db.execute("delete from facts where passage = ?", (key,))
+
+    def contents(self) -> dict[int, bytes]:
+        """The digest of each passage when its facts were taken in."""
+        return dict(self._all("select key, content from passages"))
+
+    def facts(self) -> Iterator[tuple[int, int, Fact]]:
+        """Key of the fact, key of the passage, and the fact; in a fixed order."""
+        rows = self._all(
+            "select facts.key, passage, subject, relation, object, id from facts "
+            "join passages on passage = passages.key order by passage, facts.key"
+        )
+        for key, passage, subject, relation, object_, name in rows:
+            yield key, passage, Fact(subject, relation, object_, passage_id=name)
+
+    # Synonyms
+
+    def synonyms(self) -> Iterator[tuple[int, int, float]]:
+        return self._all("select one, other, cosine from synonyms order by one, other")
+
+    def compared(self) -> set[int]:
+        """The phrases whose synonyms among all phrases are known."""
+        return {row[0] for row in self._all("select phrase from compared")}
+
+    def add_synonyms(self, phrases: Iterable[int], pairs: Iterable[tuple[int, int, float]]) -> None:
+        """Note the pairs in which any of these phrases is one, and that they have been compared."""
+        self._db.executemany("insert or ignore into synonyms values (?, ?, ?)", pairs)
+        self._db.executemany("insert or ignore into compared values (?)", ((phrase,) for phrase in phrases))
+
+    def forget_phrases(self, phrases: Collection[int]) -> None:
+        for phrase in phrases:
+            self._db.execute("delete from synonyms where one = ?", (phrase,))
+            self._db.execute("delete from compared where phrase = ?", (phrase,))
+        gone = set(phrases)
+        rows = [(one, other) for one, other, _ in self.synonyms() if other in gone] if gone else []
+        self._db.executemany("delete from synonyms where one = ? and other = ?", rows)
+
+    def forget_synonyms(self) -> None:
+        self._db.execute("delete from synonyms")
+        self._db.execute("delete from compared")
+
+    # The file
+
+    def check(self) -> None:
+        """An error if the file is damaged anywhere."""
+        (said,) = next(self._all("pragma integrity_check(1)"))
+        if said != "ok":
+            raise facts_damaged(self._index, said)
+
+    def commit(self) -> None:
+        self._db.execute("commit")
+        self._db.execute("begin")
+
+    def close(self) -> None:
+        if self._db.in_transaction:
+            self._db.execute("rollback")
+        self._db.close()
+
+    def _all(self, query: str) -> Iterator[Any]:
+        try:
+            yield from self._db.execute(query)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise facts_damaged(self._index, error) from error
