@@ -67,6 +67,56 @@ def test_a_registered_method_is_found_and_still_callable(chosen: Method) -> None
     assert chosen.run is sample
 
 
+@pytest.mark.parametrize(
+    ("options", "capabilities", "fidelity"),
+    [
+        ({}, ["prefix"], "prompted"),
+        ({"checkpoint": False}, ["prefix"], "prompted"),
+        ({"checkpoint": True}, ["prefix"], "exact"),
+        ({}, [], "approx"),
+        ({"checkpoint": True}, [], "approx"),
+        ({"robust": True}, ["prefix"], "approx"),
+        ({"robust": True, "checkpoint": True}, ["prefix"], "approx"),
+        ({"robust": False}, ["prefix"], "prompted"),
+    ],
+)
+def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
+    options: dict[str, Any], capabilities: list[str], fidelity: str
+) -> None:
+    trained = Method("m", "M", sample, (), beyond=("robust",), signals=("prefix",), trained=True)
+    assert trained.fidelity(options, capabilities) == fidelity
+
+
+def test_other_methods_are_never_prompted() -> None:
+    assert Method("m", "M", sample, ()).fidelity({}, []) == "exact"
+    assert not Method("m", "M", sample, ()).trained
+
+
+def test_what_was_trained_may_be_something_else_than_the_model() -> None:
+    trained = Method("m", "M", sample, (), trained=True, trained_by=("mode", "slow"))
+    assert [trained.fidelity({"mode": mode}, []) for mode in ("fast", "slow")] == ["prompted", "exact"]
+    assert trained.fidelity({"checkpoint": True}, []) == "prompted"
+
+
+def test_what_a_paper_trained_can_be_chosen_and_is_not_the_default() -> None:
+    for known in list_methods():
+        name, value = known.trained_by
+        option = {option.name: option for option in known.options}.get(name)
+        assert (option is not None) == known.trained, f"{known.name}: trained=True goes with an option {name}"
+        if option is not None:
+            assert option.default != value and read_options(known, {name: value}) == {name: value}
+
+
+def test_the_order_does_not_depend_on_what_was_imported_first(chosen: Method) -> None:
+    names = [known.name for known in list_methods()]
+    registered = dict(registry._registered)
+    registry._registered.clear()
+    registry._registered.update(reversed(list(registered.items())))
+    assert [known.name for known in list_methods()] == names
+    assert names[:4] == ["taikc", "ra_isf", "treeqa", "mind"] and names[-1] == "sample"
+    assert names[4:-1] == sorted(names[4:-1])
+
+
 def test_the_built_in_methods_are_there() -> None:
     names = [known.name for known in list_methods()]
     assert {"taikc", "direct", "oner"} <= set(names)

@@ -21,12 +21,13 @@ from hoptree.steps.candidates import (
     names_in,
 )
 from hoptree.steps.choose import surest
+from hoptree.steps.conclusion import conclude
 from hoptree.steps.doubts import Disagreeing, Unsure
 from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import glances
+from hoptree.steps.glances import GLANCES, glances
 from hoptree.steps.learning import learn
 from hoptree.steps.memory import FactMemory, Held, relation_key
-from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, conclude, write_with_help
+from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, write_with_help
 from hoptree.steps.stretch import Draft, Pen, Telling, show_context, telling_of
 from hoptree.steps.sub_query import sought_words, sub_query
 from hoptree.steps.worked import draw_worked
@@ -121,7 +122,8 @@ async def mind(
     written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, retrievals))
     answer = await conclude(ctx, pen, written, context=search.context())
     if robust:
-        return surest(ctx, [*own, await search.read_all(answer.raw)], when="final")
+        last = await search.read_all(answer.raw)
+        return surest(ctx, [*own, last], when="final", named=(*GLANCES, "the text and what it found"))
     return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
 
 

@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -21,8 +22,6 @@ __all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "met
 Run = Callable[..., Awaitable[Answer]]
 _OWN = ("hoptree.methods.taikc", "hoptree.methods.ra_isf", "hoptree.methods.treeqa", "hoptree.methods.mind")
 _COMPARED = "hoptree.methods.baselines"
-CHECKPOINT = "checkpoint"
-"""The option that says: the model given is the one that was trained for the method."""
 _registered: dict[str, Method] = {}
 
 
@@ -50,8 +49,8 @@ class Method:
 
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
     `roles` are the parts that can each be played by a model of their own. `signals` are what the paper hears from the
-    model that answers; without one of them a run is `approx`. `trained` says that the paper's method is a model trained
-    for it: its option `checkpoint` tells that such a model answers, and without it any model is asked in words.
+    model that answers; without one of them a run is `approx`. `trained` says that the paper trained something for the
+    method, and `trained_by` which value of which option uses that; with another one any model is asked in words.
     """
 
     name: str
@@ -68,17 +67,19 @@ class Method:
     roles: tuple[str, ...] = ("answer",)
     signals: tuple[str, ...] = ()
     trained: bool = False
+    trained_by: tuple[str, Any] = ("checkpoint", True)
 
     def fidelity(self, options: Mapping[str, Any], capabilities: Collection[str]) -> str:
         """How close to its paper a run is.
 
-        `approx` with an option that goes beyond it, or without a signal; else `prompted` where the paper trained a model
-        and another one is asked; else `exact`. The first that holds wins: a prompted run that also goes beyond the paper
-        is `approx`.
+        `approx` with an option that goes beyond it, or without a signal; else `prompted` where the paper trained a
+        model and another one is asked; else `exact`. The first that holds wins: a prompted run that also goes beyond
+        the paper is `approx`.
         """
         if any(options.get(name) for name in self.beyond) or any(one not in capabilities for one in self.signals):
             return "approx"
-        return "prompted" if self.trained and not options.get(CHECKPOINT) else "exact"
+        name, value = self.trained_by
+        return "prompted" if self.trained and options.get(name) != value else "exact"
 
     @property
     def summary(self) -> str:
@@ -118,13 +119,25 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
 
 
 def list_methods() -> tuple[Method, ...]:
-    """All methods: those of the package, then those that other packages announce as `hoptree.methods`."""
+    """All methods: the four of their own papers, those they are compared with by name, then those of other packages."""
+    _load()
+    return tuple(sorted(_registered.values(), key=lambda one: (_place(one.run.__module__), one.name)))
+
+
+@cache
+def _load() -> None:
+    """Import all modules with methods; other packages announce theirs as `hoptree.methods`."""
     compared = sorted(module.name for module in iter_modules(import_module(_COMPARED).__path__))
     for module in (*_OWN, *(f"{_COMPARED}.{name}" for name in compared)):
         import_module(module)
     for announced in entry_points(group="hoptree.methods"):
         announced.load()
-    return tuple(_registered.values())
+
+
+def _place(module: str) -> int:
+    """Where the methods of a module stand in the list, whatever was imported first."""
+    own = [place for place, name in enumerate(_OWN) if module == name or module.startswith(f"{name}.")]
+    return own[0] if own else len(_OWN) + (not module.startswith(f"{_COMPARED}."))
 
 
 def check_role(chosen: Method, role: str) -> None:

@@ -10,6 +10,7 @@ from hoptree.graph.facts import Entity, Fact, Neighbourhood
 from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.edges import edges_in
 from hoptree.steps.parse import question_key, read_numbers
 from hoptree.tree import Node
 
@@ -33,9 +34,6 @@ _RELATIONS = 60
 """Relations that one prompt shows."""
 _VALUES = 20
 """Facts of one relation that are kept: a list may be what was asked for, but not a whole census."""
-_SAMPLE = 3
-_LONG = 200
-"""Characters of values in one line."""
 _LONGEST = 400
 """Characters of an entity in one line."""
 _QUOTED = re.compile(r"[\"“«]([^\"“”«»]{2,80})[\"”»]")
@@ -144,25 +142,14 @@ async def choose_facts(
     ctx: Context, query: str, found: Sequence[Neighbourhood], *, keep: int, node: Node | None = None
 ) -> tuple[Fact, ...]:
     """The facts whose relations the model calls relevant, `keep` relations at most; all where there are no more."""
-    groups: dict[tuple[str, str, bool], list[Fact]] = {}
-    for around in found:
-        for fact in around.facts:
-            outward = fact.subject.id == around.entity.id
-            groups.setdefault((around.entity.label, fact.relation.text, outward), []).append(fact)
-    shown = list(groups.items())[:_RELATIONS]
+    edges = edges_in(found)
+    shown = edges[:_RELATIONS]
     places: Sequence[int] = range(len(shown))
     if len(shown) > keep:
-        places = await _chosen(ctx, "relations", query, [_line(*name, group) for name, group in shown], keep, node)
+        places = await _chosen(ctx, "relations", query, [edge.line for edge in shown], keep, node)
     kept = [shown[place] for place in places]
-    ctx.decide("relations", [[*name[:2]] for name, _ in kept], node=node, candidates=len(groups))
-    return tuple(dict.fromkeys(fact for _, group in kept for fact in group[:_VALUES]))
-
-
-def _line(entity: str, relation: str, outward: bool, group: Sequence[Fact]) -> str:
-    """A relation of an entity in one line, whatever the number of its values."""
-    values = ", ".join((fact.object if outward else fact.subject).text for fact in group[:_SAMPLE])
-    values = values[:_LONG] + (f", and {len(group) - _SAMPLE} more" if len(group) > _SAMPLE else "")
-    return f"{entity} | {relation} | {values}" if outward else f"{values} | {relation} | {entity}"
+    ctx.decide("relations", [[edge.entity.label, edge.relation] for edge in kept], node=node, candidates=len(edges))
+    return tuple(dict.fromkeys(fact for edge in kept for fact in edge.facts[:_VALUES]))
 
 
 async def _chosen(
@@ -173,6 +160,8 @@ async def _chosen(
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=MAX_TOKENS, node=node)).text
     numbers = read_numbers(reply, len(lines))[:keep]
-    if not numbers and not _NONE.match(reply):
+    read = bool(numbers or _NONE.match(reply))
+    ctx.trace.add("parse", step=step, ok=read, repairs=[], error="" if read else "no number of the list")
+    if not read:
         return tuple(range(min(keep, len(lines))))
     return tuple(number - 1 for number in numbers)

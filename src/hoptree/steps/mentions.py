@@ -31,6 +31,7 @@ __all__ = [
     "Titles",
     "extract_mentions",
     "find_entities",
+    "graph_names",
     "keep_entities",
     "read_mentions",
     "united",
@@ -95,6 +96,11 @@ class Titles:
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
         found = await together(self.of_mention(name) for name in names_in(text))
         return _exact([one.entity for some in found for one in some][:limit])
+
+
+def graph_names(ctx: Context) -> Callable[[Context, Node | None], Candidates]:
+    """How the names of the graph at hand are looked up: by its index of them, if it has one."""
+    return IndexedNames if ctx.names_indexed else GraphNames
 
 
 def _exact(entities: Iterable[Entity]) -> tuple[Candidate, ...]:
@@ -190,6 +196,8 @@ async def extract_mentions(ctx: Context, query: str, *, node: Node | None = None
     prompt = prompt_for(ctx.method, "mentions").fill(query=query)
     reply = await ctx.generate("mentions", prompt, role="link", max_tokens=_EXTRACT_TOKENS, node=node)
     mentions = read_mentions(reply.text)
+    read = bool(mentions or read_json(reply.text).ok or _NONE.match(reply.text))
+    ctx.trace.add("parse", step="mentions", ok=read, repairs=[], error="" if read else "no name")
     ctx.decide("mentions", list(mentions), node=node)
     return mentions
 

@@ -13,6 +13,7 @@ from hoptree.runtime.schedule import together
 from hoptree.sentences import sentence_spans
 from hoptree.steps.evidence import show_passages
 from hoptree.steps.worked import Worked
+from hoptree.tree import Node
 from hoptree.uncertainty import Span, token_spans, word_spans
 from hoptree.uncertainty.outside import entropy_of
 from hoptree.values import Passage
@@ -99,10 +100,17 @@ class Pen:
     """
 
     def __init__(
-        self, ctx: Context, question: str, shots: Sequence[Worked], *, telling: Telling | None, attention: bool = False
+        self,
+        ctx: Context,
+        question: str,
+        shots: Sequence[Worked],
+        *,
+        telling: Telling | None,
+        attention: bool = False,
+        node: Node | None = None,
     ) -> None:
         can = ctx.model_for("answer").capabilities
-        self._ctx, self.question, self._shots = ctx, question, shots
+        self._ctx, self.question, self._shots, self._node = ctx, question, shots, node
         self._prefix = "prefix" in can
         told: set[Signal] = {"entropy"} if telling == "entropy" else set()
         if attention and told and "attention" in can:
@@ -116,9 +124,18 @@ class Pen:
         reply = await self._ask(text, asked)
         return _read(reply.choices[0], self._shown(text), reply.usage.completion)
 
+    async def drafts(
+        self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
+    ) -> tuple[Draft, ...]:
+        """Whole replies, drawn at a temperature in one call; several of them from models that give several at once."""
+        top = self._top
+        asked = _Asked(step, max_tokens, context, n=count, temperature=temperature, seed=seed, top_logprobs=top)
+        reply = await self._ask("", asked)
+        return tuple(_read(choice, "", reply.usage.completion) for choice in reply.choices)
+
     async def sample(self, text: str, count: int, *, step: str, max_tokens: int, context: str = "") -> tuple[str, ...]:
         """The next words, chosen by chance several times."""
-        replies = await self._draw(text, count, _Asked(step, max_tokens, context))
+        replies = await self._draw(text, count, _Asked(step, max_tokens, context, temperature=1.0))
         return tuple(_read(choice, self._shown(text), 0).text for reply in replies for choice in reply.choices)
 
     async def states(
@@ -135,7 +152,7 @@ class Pen:
         """Samples that say something, each with the state of the model behind its last token, where it tells."""
         can = self._ctx.model_for("answer").capabilities
         signals: frozenset[Signal] = frozenset(("hidden",) if "hidden_states" in can else ())
-        asked = _Asked(step, max_tokens, context, top_p=top_p, top_k=top_k, signals=signals)
+        asked = _Asked(step, max_tokens, context, temperature=1.0, top_p=top_p, top_k=top_k, signals=signals)
         replies = await self._draw(text, count, asked)
         choices = (choice for reply in replies for choice in reply.choices)
         return tuple(
@@ -147,12 +164,16 @@ class Pen:
         if not self._prefix or "attention" not in self._signals:
             return None
         reply = await self._ctx.generate(
-            "look_back", self._prompt(text, context), max_tokens=0, prefix=text, attention_of=tuple(spans)
+            "look_back",
+            self._prompt(text, context),
+            max_tokens=0,
+            prefix=text,
+            attention_of=tuple(spans),
+            node=self._node,
         )
         return reply.choices[0].attended
 
     async def _draw(self, text: str, count: int, asked: _Asked) -> list[Reply]:
-        asked = replace(asked, temperature=1.0)
         if "n_samples" in self._ctx.model_for("answer").capabilities:
             return [await self._ask(text, replace(asked, n=count))]
         return await together(self._ask(text, replace(asked, seed=seed)) for seed in range(count))
@@ -172,6 +193,7 @@ class Pen:
             top_k=asked.top_k,
             seed=asked.seed,
             part=True,
+            node=self._node,
         )
 
     def _shown(self, text: str) -> str:
@@ -205,9 +227,7 @@ def _read(choice: Choice, before: str, size: int) -> Draft:
     """
     said = " ".join(plain(choice.text).split())
     said = said.removeprefix(before).strip()
-    tokens = tuple(
-        token if token.entropy is not None else replace(token, entropy=entropy_of(token)) for token in choice.tokens
-    )
+    tokens = tuple(map(_with_entropy, choice.tokens))
     draft = Draft(said, tokens, choice.finish != "length", size=size)
     if choice.finish != "length" or said.endswith(_ENDS):
         return draft
@@ -215,3 +235,9 @@ def _read(choice: Choice, before: str, size: int) -> Draft:
     if len(sentences) > 1:
         return draft.until(sentences[-2][1])
     return replace(draft.until(words[-1][0]) if len(words) > 1 else draft, cut=True)
+
+
+def _with_entropy(token: Token) -> Token:
+    """A token with the entropy of its likeliest rivals, where the model tells these and not the entropy itself."""
+    told = entropy_of(token) if token.entropy is None else None
+    return token if told is None else replace(token, entropy=told)

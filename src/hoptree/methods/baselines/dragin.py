@@ -8,8 +8,9 @@ from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answer import holding
 from hoptree.steps.attended import words_behind
+from hoptree.steps.conclusion import conclude
 from hoptree.steps.doubts import Disagreeing, Unsure
-from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, conclude, write_with_help
+from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, write_with_help
 from hoptree.steps.stretch import Draft, Pen, show_context, telling_of
 from hoptree.steps.worked import draw_worked
 from hoptree.uncertainty import Fixed, Tagger, open_tagger

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answer import holding
+from hoptree.steps.conclusion import conclude
 from hoptree.steps.doubts import Improbable
-from hoptree.steps.rewriting import Doubt, Help, Limits, conclude, write_with_help
+from hoptree.steps.rewriting import Doubt, Help, Limits, write_with_help
 from hoptree.steps.stretch import Draft, Pen, note_fidelity, show_context
 from hoptree.steps.worked import draw_worked
 from hoptree.uncertainty import masked_query

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from hoptree.graph.facts import Entity, Fact
-from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.evidence_box import EvidenceBox
 from hoptree.steps.link import Linker, choose_facts
-from hoptree.steps.mentions import GraphNames, IndexedNames, MentionLinker, Titles
+from hoptree.steps.mentions import MentionLinker, Titles, graph_names
+from hoptree.steps.own_pages import own_page
+from hoptree.steps.sources import Kinds, require_sources
 from hoptree.steps.verify import Verdict
 from hoptree.tree import Node
 from hoptree.values import Passage
 
 __all__ = ["PRESETS", "SEARCHED", "Ahead", "Kept", "Kinds", "Sources", "Wanted"]
 
-Kinds = Literal["hybrid", "graph", "text"]
 Wanted = Callable[[], bool]
 """Whether what is being looked for is still of use."""
 SEARCHED = 5
@@ -63,7 +62,7 @@ class Sources:
 
     def __init__(self, ctx: Context, kinds: Kinds, kept: Kept, *, linker: Linker | None = None) -> None:
         self._ctx, self._kinds, self._kept = ctx, kinds, kept
-        names = Titles if kinds == "text" else IndexedNames if ctx.names_indexed else GraphNames
+        names = Titles if kinds == "text" else graph_names(ctx)
         self._linker: Linker = linker or MentionLinker(names)
         self._linker_ahead: Linker = linker or MentionLinker(names, ahead=True)
         self._once = Once()
@@ -72,10 +71,7 @@ class Sources:
 
     def require(self) -> None:
         """Refuse to start without a source that is to be asked."""
-        if self._kinds != "text":
-            self._ctx.require_graph(instead="--set evidence=text" if self._kinds == "hybrid" else "")
-        if self._kinds != "graph":
-            self._ctx.require_corpus(instead="--set evidence=graph" if self._kinds == "hybrid" else "")
+        require_sources(self._ctx, self._kinds)
 
     async def look_up(self, query: str, node: Node, wanted: Wanted) -> EvidenceBox:
         """What there is about the entities of a query. Nothing further is asked once it is not wanted any more."""
@@ -118,15 +114,10 @@ class Sources:
         """The best passages of the entities' own pages; of the whole corpus where it has no such page."""
         if self._kinds == "graph":
             return ()
-        pages = await together(self._page(query, entity, node) for entity in entities)
+        pages = await together(
+            own_page(self._ctx, entity, query, k=self._kept.passages, node=node) for entity in entities
+        )
         found = tuple({passage.id: passage for page in pages for passage in page}.values())
         if found or not wanted():
             return found or None
         return await self._ctx.search(query, k=SEARCHED, node=node)
-
-    async def _page(self, query: str, entity: Entity, node: Node) -> tuple[Passage, ...]:
-        for title in dict.fromkeys(filter(None, (entity.page, entity.label))):
-            found = await self._ctx.search(query, k=self._kept.passages, where={TITLE: title}, node=node)
-            if found:
-                return found
-        return ()

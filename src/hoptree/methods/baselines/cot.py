@@ -1,0 +1,21 @@
+"""Chain of thought."""
+
+from __future__ import annotations
+
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.steps.thinking import think
+from hoptree.values import Answer, Question
+
+__all__ = ["cot"]
+
+
+@method("cot", title="Chain of thought", paper="CoT")
+async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0, max_tokens: int = 256) -> Answer:
+    """Reason step by step from memory, and answer at the end.
+
+    `shots` worked examples are shown (none: only the instruction to go step by step); another `draw` than 0 shows
+    others. A text without an answer is given "So the answer is" to go on from, for 20 tokens.
+    """
+    (answer,) = await think(ctx, question.text, shots=shots, draw=draw, max_tokens=max_tokens)
+    return answer

@@ -1,0 +1,51 @@
+"""Self-consistency: several chains of thought, and what most of them conclude."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.steps.choose import majority
+from hoptree.steps.thinking import think
+from hoptree.values import Answer, Question
+
+__all__ = ["cot_sc"]
+
+
+@method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC")
+async def cot_sc(
+    question: Question,
+    ctx: Context,
+    *,
+    samples: int = 10,
+    temperature: float = 0.7,
+    share_of: Literal["all", "answered"] = "all",
+    shots: int = 6,
+    draw: int = 0,
+    max_tokens: int = 256,
+) -> Answer:
+    """Sample several chains of thought, and take the answer that most of them come to.
+
+    Answers are counted in their normal form; of equals the one with the likeliest chain is taken, else the first. The
+    answer's confidence is its share of all chains, or with `share_of=answered` of those that came to an answer: ToG-2
+    divides by the one, CoK by the other. Where no chain comes to an answer, the greedy one is asked.
+    """
+    chains = await think(
+        ctx,
+        question.text,
+        shots=shots,
+        draw=draw,
+        samples=samples,
+        temperature=temperature,
+        max_tokens=max_tokens,
+    )
+    answer, share = majority(ctx, chains, when="chains")
+    if not answer.known:
+        (answer,) = await think(ctx, question.text, shots=shots, draw=draw, max_tokens=max_tokens)
+        return answer
+    if share_of == "answered":
+        share *= len(chains) / sum(chain.known for chain in chains)
+    ctx.decide("share", round(share, 4), of=share_of)
+    return replace(answer, confidence=share)

@@ -1,0 +1,55 @@
+"""Least-to-most prompting: simpler questions first, each with the answers before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.runtime.growing import grow, plant
+from hoptree.steps.answer import direct_answer
+from hoptree.steps.combine import combine_answers
+from hoptree.steps.parse import question_key
+from hoptree.steps.split import drop_asked, split_question
+from hoptree.steps.thinking import think
+from hoptree.tree import Node
+from hoptree.values import Answer, Question
+
+__all__ = ["least_to_most"]
+
+
+@method(
+    "least_to_most",
+    title="Least-to-most prompting",
+    paper="Least-to-most",
+    roles=("decompose", "answer"),
+)
+async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:
+    """List simpler questions, answer them from memory in turn, and the question itself last.
+
+    Each is answered with all questions before it and their answers in view. A question that is not split is answered
+    step by step, with `shots` worked examples; another `draw` than 0 shows others.
+    """
+    root = plant(ctx, question.text)
+    ctx.begin_node(root, question.text)
+    listed = await split_question(ctx, question.text, node=root)
+    parts = grow(ctx, root, drop_asked(ctx, listed, {question_key(question.text)}, node=root))
+    if not parts:
+        (answer,) = await think(ctx, question.text, shots=shots, draw=draw)
+        ctx.end_node(root, answer, why="no simpler question; answered step by step")
+        return answer
+    pairs: list[tuple[str, Answer]] = []
+    for part in parts:
+        ctx.begin_node(part, part.question)
+        answer = await _answer(ctx, part, pairs)
+        ctx.end_node(part, answer)
+        pairs.append((part.question, answer))
+    answer = await _answer(ctx, root, pairs)
+    ctx.end_node(root, answer, why=f"from {len(pairs)} simpler question{'s' if len(pairs) > 1 else ''}")
+    return answer if answer.known else replace(answer, text="")
+
+
+async def _answer(ctx: Context, node: Node, before: list[tuple[str, Answer]]) -> Answer:
+    if not before:
+        return await direct_answer(ctx, node.question, node=node)
+    return await combine_answers(ctx, node.question, before, node=node)

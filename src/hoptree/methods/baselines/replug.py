@@ -1,0 +1,68 @@
+"""REPLUG: every document is read alone, and counts as much as the search thought of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hoptree.errors import ConfigError
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.steps.alone import answer_each
+from hoptree.steps.choose import answer_key
+from hoptree.values import Answer, Passage, Question
+
+__all__ = ["replug"]
+
+
+@method(
+    "replug",
+    title="Answers of documents read alone",
+    paper="REPLUG",
+    needs=("corpus", "logprobs"),
+    query="The question itself",
+)
+async def replug(
+    question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False
+) -> Answer:
+    """Read each of the k documents alone, and give the answer that most of their weight speaks for.
+
+    A document weighs what its retrieval score is worth by softmax over all of them; its answer counts that much times
+    the geometric mean of its tokens' probabilities, and answers that say the same are added up. So the released script
+    answers questions with models behind an endpoint, but that it adds up only what is spelled the same. The paper's
+    other form, which mixes the documents' probabilities token by token, is not done, nor is the retriever trained. A
+    document in which the model finds no answer does not vote. Scores are divided by `temperature`: those of BM25 lie so
+    far apart that at the paper's 1 the first document often decides alone.
+    """
+    ctx.require_corpus()
+    ctx.require("logprobs")
+    if temperature <= 0:
+        raise ConfigError(f"Scores cannot be divided by {temperature}.", "Set temperature above 0.")
+    passages = await ctx.search(question.text, k=k)
+    answers = await answer_each(ctx, question.text, passages, titles=titles)
+    return _heaviest(ctx, answers, _weights(passages, temperature))
+
+
+def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
+    """The softmax of the retrieval scores, which sums to 1."""
+    best = max((passage.score for passage in passages), default=0.0)
+    weights = [math.exp((passage.score - best) / temperature) for passage in passages]
+    return [weight / sum(weights) for weight in weights]
+
+
+def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float]) -> Answer:
+    """The answer with the greatest sum of weight times likelihood, as its heaviest document spells it."""
+    scores: dict[str, float] = {}
+    voters: dict[str, list[tuple[float, Answer]]] = {}
+    for answer, weight in zip(answers, weights, strict=True):
+        if answer.known:
+            key, score = answer_key(answer.text), weight * (answer.confidence or 0.0)
+            scores[key] = scores.get(key, 0.0) + score
+            voters.setdefault(key, []).append((score, answer))
+    if not scores:
+        return Answer("", answers[0].raw if answers else "", "unknown", "external")
+    key = max(scores, key=lambda key: scores[key])
+    taken = max(voters[key], key=lambda voter: voter[0])[1]
+    ctx.decide("heaviest", taken.text, scores=scores, weights=[round(weight, 4) for weight in weights])
+    support = tuple(passage for _, voter in voters[key] for passage in voter.support)
+    return Answer(taken.text, taken.raw, "answered", "external", support, confidence=scores[key])

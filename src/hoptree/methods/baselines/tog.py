@@ -1,0 +1,81 @@
+"""Think-on-Graph: a beam search over a knowledge graph, led by the model."""
+
+from __future__ import annotations
+
+from hoptree.graph.facts import Fact
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import together
+from hoptree.steps.answer import synthesise
+from hoptree.steps.enough import judge_enough
+from hoptree.steps.evidence_box import EvidenceBox
+from hoptree.steps.exploring import go_along, hops_from
+from hoptree.steps.mentions import MentionLinker, graph_names
+from hoptree.steps.thinking import think
+from hoptree.values import Answer, Question
+
+__all__ = ["tog"]
+
+
+@method(
+    "tog",
+    title="Think on graph",
+    paper="ToG",
+    needs=("graph",),
+    iterative=True,
+    dynamic=True,
+    strategy="Paths that are not enough to answer",
+    query="Relations and entities of a graph that the model scores",
+    roles=("link", "verify", "answer"),
+)
+async def tog(
+    question: Question,
+    ctx: Context,
+    *,
+    width: int = 3,
+    depth: int = 3,
+    temperature: float = 0.4,
+    sampled: int = 5,
+    shots: int = 6,
+    draw: int = 0,
+) -> Answer:
+    """Follow the relations and entities that the model scores highest, until it can answer from the paths.
+
+    `width` relations of each entity are followed, and as many paths kept, to a `depth`; of an edge with 20 ends or more
+    `sampled` are drawn. Scores are given at `temperature`, judgements and answers without any. Where a path leads on to
+    nothing, the answer is concluded from what was found; where the depth is reached and it is still not enough, the
+    model reasons without paths. In the released runs the entities to start from come with the data set; here they are
+    linked, by the names in the question and by the model.
+    """
+    ctx.require_graph()
+    asked = question.text
+    entities = list(await MentionLinker(graph_names(ctx)).link(ctx, asked, keep=width))
+    paths: tuple[Fact, ...] = ()
+    for level in range(1, depth + 1):
+        found = await together(
+            hops_from(ctx, asked, entity, known=paths, keep=width, draw=sampled, temperature=temperature)
+            for entity in entities
+        )
+        hops, entities = go_along(ctx, [hop for some in found for hop in some], width=width, level=level)
+        if not hops:
+            ctx.decide("ended", "no paths" if not paths else "no candidates", level=level)
+            break
+        paths = tuple(dict.fromkeys((*paths, *(hop.fact for hop in hops))))
+        said = await judge_enough(ctx, asked, EvidenceBox(facts=paths))
+        if said.enough:
+            ctx.decide("ended", "enough", level=level)
+            return (
+                Answer(said.answer, said.answer, source="synthesis") if said.answer else await _told(ctx, asked, paths)
+            )
+    else:
+        ctx.decide("ended", "depth", level=depth)
+        paths = ()
+    if paths:
+        return await _told(ctx, asked, paths)
+    (answer,) = await think(ctx, asked, shots=shots, draw=draw)
+    return answer
+
+
+async def _told(ctx: Context, question: str, paths: tuple[Fact, ...]) -> Answer:
+    """The answer that the paths so far give, with what the model knows."""
+    return await synthesise(ctx, question, [EvidenceBox(facts=paths).shown(ctx)[1]], prompt="final")

@@ -1,0 +1,160 @@
+"""CompAct: segments of five, a summary that grows, and a verdict that ends it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.asked import Shelf
+from tests.methods.stretch_asked import Run
+
+from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
+from hoptree.steps.compaction import Compacted, read_compacted
+from hoptree.values import Passage
+
+ASKED = "Where was the painter of the Red Barn born?"
+MISSING = "Summary: Ada Moor painted the Red Barn.\nEvaluation: [INCOMPLETE] Where Ada Moor was born is lacking."
+ENOUGH = "Summary: Ada Moor, born in Lund, painted the Red Barn.\nEvaluation: [COMPLETE] Lund is named."
+
+
+def run(script: list[Rule], *, count: int = 40, budget: Budget | None = None, **options: Any) -> Run:
+    shelf = Shelf(*(Passage(f"p{n}", f"Page {n}", f"Text number {n}.") for n in range(1, count + 1)))
+    return Run("compact", script, question=ASKED, shelf=shelf, budget=budget, **options)
+
+
+def compressed(done: Run) -> list[str]:
+    return [request.messages[-1].content for request in done.sent("compress")]
+
+
+def test_segments_of_five_until_the_summary_is_complete() -> None:
+    done = run([Rule([MISSING, ENOUGH], step="compress"), Rule("Lund", step="final")])
+    assert done.shelf.asked == [(ASKED, 30)]
+    assert done.steps == ["compress", "compress", "final"] and done.result.answer == "Lund"
+    first, second = compressed(done)
+    assert [f"number {n}." in first for n in (1, 5, 6)] == [True, True, False]
+    assert [f"number {n}." in second for n in (5, 6, 10, 11)] == [False, True, True, False]
+    assert done.values("stop") == ["complete"] and done.values("compacted") == [False, True]
+
+
+def test_the_evaluation_is_shown_without_its_tag_and_the_first_turn_sees_neither() -> None:
+    for checkpoint in (False, True):
+        script = [Rule([MISSING, ENOUGH], step="compress"), Rule("Lund")]
+        first, second = compressed(run(script, checkpoint=checkpoint))
+        assert "Ada Moor painted the Red Barn." in second and "Ada Moor" not in first
+        asked = second.partition(ASKED)[2]
+        assert "Where Ada Moor was born is lacking." in asked and "INCOMPLETE" not in asked
+
+
+def test_the_reader_sees_the_last_summary_alone() -> None:
+    done = run([Rule([MISSING, ENOUGH], step="compress"), Rule("Lund", step="final")])
+    (request,) = done.sent("final")
+    shown = request.messages[-1].content
+    assert "Ada Moor, born in Lund, painted the Red Barn." in shown
+    assert "number" not in shown and "Lund is named" not in shown
+
+
+def test_six_segments_at_most() -> None:
+    done = run([Rule(MISSING, step="compress"), Rule("Lund", step="final")])
+    assert done.steps == ["compress"] * 6 + ["final"] and done.values("stop") == ["documents"]
+    assert len(run([Rule(MISSING, step="compress"), Rule("L")], count=7).sent("compress")) == 2
+    assert len(run([Rule(MISSING, step="compress"), Rule("L")], segment=2, segments=3).sent("compress")) == 3
+
+
+def test_a_reply_without_an_evaluation_is_incomplete() -> None:
+    done = run([Rule(["Ada Moor painted it.", ENOUGH], step="compress"), Rule("Lund")])
+    assert len(done.sent("compress")) == 2
+    assert [event["ok"] for event in done.of("parse", step="compress")] == [False, True]
+    assert "Ada Moor painted it." in compressed(done)[1]
+
+
+def test_an_empty_summary_leaves_the_last_one() -> None:
+    done = run([Rule([MISSING, "", "Evaluation: [COMPLETE] yes.", ENOUGH], step="compress"), Rule("Lund")])
+    assert len(done.sent("compress")) == 4
+    assert all("Ada Moor painted the Red Barn." in text for text in compressed(done)[1:])
+
+
+def test_without_any_summary_the_first_segment_is_read() -> None:
+    done = run([Rule("", step="compress"), Rule("Lund", step="read")], count=7)
+    assert done.steps == ["compress", "compress", "read"] and done.result.answer == "Lund"
+    assert "number 5." in done.sent("read")[0].messages[-1].content
+
+
+def test_nothing_found_is_no_answer() -> None:
+    done = run([Rule("Lund")], count=0)
+    assert (done.result.answer, done.steps, done.result.error) == ("", [], "")
+
+
+def test_the_checkpoint_is_asked_in_one_turn_with_its_sections() -> None:
+    done = run([Rule([MISSING.removeprefix("Summary: "), ENOUGH], step="compress"), Rule("Lund")], checkpoint=True)
+    first, second = done.sent("compress")
+    assert [len(request.messages) for request in (first, second)] == [1, 1]
+    assert first.max_tokens == 900
+    assert "Source documents: Page 1: Text number 1.\nPage 2" in first.messages[0].content
+    assert first.messages[0].content.endswith("\n\nSummary:")
+    assert "Previous summary: Ada Moor painted the Red Barn.\n\nEvaluation of previous summary: Where Ada" in (
+        second.messages[0].content
+    )
+    assert done.result.answer == "Lund"
+
+
+def test_fidelity_says_which_form_ran() -> None:
+    for checkpoint, fidelity in ((False, "prompted"), (True, "exact")):
+        done = run([Rule(ENOUGH, step="compress"), Rule("Lund")], checkpoint=checkpoint)
+        assert done.of("start")[0]["fidelity"] == fidelity
+
+
+def test_a_budget_of_one_call_ends_it() -> None:
+    done = run([Rule(MISSING)], budget=Budget(calls=1))
+    assert (done.result.answer, done.result.stopped_by) == ("", "calls")
+
+
+@pytest.mark.parametrize(
+    ("said", "complete"),
+    [
+        ("Summary: A.\nEvaluation: [COMPLETE] B.", True),
+        ("summary: A.\nevaluation: [complete]", True),
+        ("**Summary:** A.\n\n**Evaluation:** [COMPLETE]", True),
+        ("1. Summary: A.\n2. Evaluation: [COMPLETE]", True),
+        ("A. Evaluation: COMPLETE. All is there.", True),
+        ("A.\n[COMPLETE] All is there.", True),
+        ("A.\nEvaluation: [INCOMPLETE] To be [COMPLETE], a date is lacking.", False),
+        ("A.\nEvaluation: INCOMPLETE", False),
+        ("A.\nEvaluation: [NOT COMPLETE]", False),
+        ("A.\nEvaluation: It does not give complete details.", False),
+        ("A.\nEvaluation: complete details are lacking.", False),
+        ("A.\nEvaluation: [INCOMPLETE]\nSummary: B.\nEvaluation: [COMPLETE]", False),
+        ("A complete list of works.", False),
+        ("Evaluation: [COMPLETE]", False),
+        ("", False),
+    ],
+)
+def test_verdicts(said: str, complete: bool) -> None:
+    assert read_compacted(said)[0].complete is complete
+
+
+def test_what_is_read_of_a_whole_dialogue() -> None:
+    whole = f"{MISSING}\n\nQuestion: {ASKED}\nDocuments: more\n{ENOUGH}"
+    assert read_compacted(whole)[0] == Compacted(
+        "Ada Moor painted the Red Barn.", "Where Ada Moor was born is lacking.", False
+    )
+    assert read_compacted("A.\n[INCOMPLETE] B is lacking.")[0] == Compacted("A.", "B is lacking.", False)
+
+
+def test_long_runs_are_read_in_no_time() -> None:
+    begun = time.perf_counter()
+    for run_of in ("\n", "#", "\n#", "1. ", "Summary", "Evaluation: ", "[ "):
+        read_compacted("A." + run_of * 50_000)
+    assert time.perf_counter() - begun < 5
+
+
+@given(
+    st.text() | st.lists(st.sampled_from(["Summary:", "Evaluation:", "[COMPLETE]", "[IN", "\n", "A b."])).map("".join)
+)
+def test_any_text_can_be_read(text: str) -> None:
+    compacted, lacking = read_compacted(text)
+    assert not (compacted.complete and ("summary" in lacking or "tag" in lacking))
+    assert "[COMPLETE]" not in compacted.evaluation

@@ -1,0 +1,208 @@
+"""GenGround: what the model answers by itself is corrected by the passages that it cites."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.methods.stretch_asked import DUKES, Run, Search
+
+from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
+from hoptree.steps.citing import Cited, cited_passage, read_cited
+from hoptree.steps.deducing import read_deduced
+from hoptree.steps.dialogue import Said
+from hoptree.values import Passage
+
+FATHER = "Who is the father of Charles Bretagne?"
+BORN = "Where was Jean Bretagne born?"
+DEDUCED = [f"Thought 1: {FATHER}\nAnswer 1: Louis", f"Thought 2: {BORN}\nAnswer 2: Thouars", "FINISH[Paris]"]
+ONE_TURN = [DEDUCED[0], "FINISH[x]"]
+JEAN = '{"answer": "Jean Bretagne", "citation": "Charles Bretagne Marie was the son of Jean Bretagne Charles."}'
+PARIS = '{"answer": "Paris", "citation": "Jean Bretagne Charles de La Trémoille was born in Paris"}'
+REVISED = [Rule(JEAN, step="revise", contains=FATHER), Rule(PARIS, step="revise")]
+NINE = tuple(Passage(f"n{number}", f"Page {number}", f"word{number} stands here.") for number in range(1, 10))
+
+
+def cite(number: int) -> Rule:
+    """What a reader of the batch that begins with a page says: the second page of it."""
+    said = f"Answer: x\nCitation: word{number + 1} stands here."
+    return Rule(said, step="cite", contains=f"Documents:\npassage: word{number} ")
+
+
+def test_each_guess_is_revised_by_documents_and_goes_on_as_revised() -> None:
+    run = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED])
+    assert (run.result.answer, run.queries) == ("Paris", [FATHER, BORN])
+    assert [k for _, k in run.shelf.asked] == [9, 9]
+    shown = [request.messages[-1].content for request in run.sent("deduce")]
+    assert "Steps so far:\nnone\nNext:" in shown[0]
+    assert shown[2].endswith(f"Answer 1: Jean Bretagne\nThought 2: {BORN}\nAnswer 2: Paris\nNext:")
+    assert "Answer from memory: Louis" in run.sent("revise")[0].messages[-1].content
+    assert [(node.answer, node.evidence) for node in run.result.tree[0].children] == [
+        ("Jean Bretagne", ("p1",)),
+        ("Paris", ("p2",)),
+    ]
+    assert run.result.tree[0].answer == "Paris"
+
+
+def test_of_nine_passages_in_batches_of_three_the_cited_ones_are_left() -> None:
+    script = [Rule(ONE_TURN, step="deduce"), cite(1), cite(4), cite(7), *REVISED]
+    run = Run("genground", script, shelf=Search(*NINE))
+    assert [event["value"] for event in run.of("decision", kind="cited")] == ["n2", "n5", "n8"]
+    (revised,) = run.sent("revise")
+    assert [f"word{number}" in revised.messages[-1].content for number in range(1, 10)] == [
+        number in (2, 5, 8) for number in range(1, 10)
+    ]
+
+
+def test_batches_that_hold_nothing_are_dropped_and_the_last_is_not_read_before() -> None:
+    rules = [Rule(ONE_TURN, step="deduce"), Rule("Insufficient information", step="cite"), *REVISED]
+    run = Run("genground", rules, shelf=Search(*NINE))
+    assert len(run.sent("cite")) == 2
+    assert "word7" in run.sent("revise")[0].messages[-1].content
+    assert all(event["ok"] for event in run.of("parse", step="cite"))
+
+
+def test_what_is_cited_is_read_again_while_there_is_more_than_a_batch() -> None:
+    script = [Rule(ONE_TURN, step="deduce"), cite(1), cite(3), cite(5), cite(7), cite(9), cite(4)]
+    run = Run("genground", [*script, cite(8), *REVISED], shelf=Search(*NINE), batch=2)
+    of = [event["of"] for event in run.of("decision", kind="cited")]
+    assert of == [
+        ["n1", "n2"],
+        ["n3", "n4"],
+        ["n5", "n6"],
+        ["n7", "n8"],
+        ["n9", "n2"],
+        ["n4", "n6"],
+        ["n8", "n9"],
+    ]
+    assert "word4 stands here.\npassage: word9" in run.sent("revise")[0].messages[-1].content
+
+
+def test_a_batch_of_one_would_never_end() -> None:
+    run = Run("genground", [Rule("x")], batch=1)
+    assert run.result.error == "ConfigError" and "batch" in run.result.error_message
+
+
+def test_a_revision_is_asked_for_three_times_and_then_the_guess_stands() -> None:
+    long = '{"answer": "' + "word " * 21 + '", "citation": ""}'
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(["", "{]", long, JEAN], step="revise")])
+    assert [event["ok"] for event in run.of("parse", step="revise")] == [False] * 3
+    assert run.result.tree[0].children[0].answer == "Louis"
+    assert run.sent("revise")[1].messages[-1].content.startswith("That cannot be used: there is no answer in it.")
+    assert "21 words" in run.of("parse", step="revise")[2]["error"]
+
+
+def test_a_second_try_counts() -> None:
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(["…", JEAN], step="revise")])
+    assert run.result.tree[0].children[0].answer == "Jean Bretagne" and len(run.sent("revise")) == 2
+
+
+@pytest.mark.parametrize(
+    "unsure", ["Insufficient information", '{"answer": "unknown"}', '{"answer": "Not mentioned."}']
+)
+def test_documents_that_say_nothing_leave_the_guess(unsure: str) -> None:
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(unsure, step="revise")])
+    assert run.result.tree[0].children[0].answer == "Louis" and len(run.sent("revise")) == 1
+
+
+def test_a_guess_that_comes_back_with_a_citation_that_is_made_up_stays_a_guess() -> None:
+    echo = '{"answer": "louis", "citation": "the sentence of the documents, word for word"}'
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(echo, step="revise")])
+    (node,) = run.result.tree[0].children
+    assert (node.answer, node.source, node.evidence) == ("Louis", "internal", ())
+    assert [event["grounded"] for event in run.of("decision", kind="revised")] == [False]
+
+
+def test_nothing_found_leaves_the_guess() -> None:
+    run = Run("genground", [Rule(DEDUCED, step="deduce")], shelf=Search())
+    assert run.steps == ["deduce"] * 3 and [node.answer for node in run.result.tree[0].children] == ["Louis", "Thouars"]
+
+
+def test_seven_turns_without_finish_are_put_together() -> None:
+    several = [f"Thought {number}: Who is number {number}?\nAnswer {number}: Ada" for number in range(1, 20)]
+    run = Run("genground", [Rule(several, step="deduce"), *REVISED, Rule("Armand", step="final")])
+    assert len(run.sent("deduce")) == 7 and run.result.answer == "Armand"
+    assert "Who is number 7? Paris" in run.sent("final")[0].messages[-1].content
+
+
+@pytest.mark.parametrize("bad", ["", "garbage", "Thought 2:", f"Thought 2: {FATHER.upper()}\nAnswer 2: x", "FINISH[]"])
+def test_a_turn_that_is_none_ends_the_loop(bad: str) -> None:
+    run = Run("genground", [Rule([DEDUCED[0], bad], step="deduce"), *REVISED, Rule("Armand", step="final")])
+    assert (run.result.answer, run.queries) == ("Armand", [FATHER])
+    assert [event["ok"] for event in run.of("parse", step="deduce")] == [True, False]
+
+
+def test_without_any_turn_the_question_is_answered_from_memory() -> None:
+    run = Run("genground", [Rule("", step="deduce"), Rule("Armand", step="direct")])
+    assert (run.result.answer, run.steps) == ("Armand", ["deduce", "direct"])
+
+
+def test_the_whole_dialogue_in_one_go_counts_up_to_its_first_answer() -> None:
+    whole = "\n".join(
+        ["Thought 1: " + FATHER, "Answer 1: Louis", "Thought 2: Who is Louis?", "Answer 2: x", "FINISH[Henri]"]
+    )
+    run = Run("genground", [Rule([whole, *DEDUCED[1:]], step="deduce"), *REVISED])
+    assert (run.result.answer, run.queries) == ("Paris", [FATHER, BORN])
+    spent = Run("genground", [Rule(whole, step="deduce")], budget=Budget(calls=1))
+    assert (spent.result.answer, spent.result.stopped_by) == ("Henri", "calls")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("FINISH[Paris].", Said(final="Paris")),
+        ('finish["Paris (Texas)"]', Said(final="Paris (Texas)")),
+        ("FINISH[Smile [album]] and more", Said(final="Smile [album]")),
+        ("Final answer: Paris", Said(final="Paris")),
+        ("Thought 3: I know enough now.\nFINISH[no]", Said(open="I know enough now.", final="no")),
+        ("thought: Who? answer: Ada", Said((("Who?", "Ada"),))),
+        ("**Thought 1:** Who?\n**Answer 1:** Ada", Said((("Who?", "Ada"),))),
+        ("Thought 1: Who?", Said(open="Who?")),
+        ("Thought 1: Which was at the finish line first?", Said(open="Which was at the finish line first?")),
+    ],
+)
+def test_deductions_are_read_in_every_form(text: str, said: Said) -> None:
+    assert read_deduced(text) == said
+
+
+def test_enough_is_known_without_a_further_question() -> None:
+    run = Run("genground", [Rule([DEDUCED[0], "Thought 2: That is all.\nFINISH[no]"], step="deduce"), *REVISED])
+    assert (run.result.answer, run.queries) == ("no", [FATHER])
+
+
+@pytest.mark.parametrize(
+    ("text", "cited"),
+    [
+        ("Answer: Ada\nCitation: Ada wrote it.", Cited("Ada", "Ada wrote it.")),
+        ("answer: Ada citation: Ada wrote it.", Cited("Ada", "Ada wrote it.")),
+        ('```json\n{"Answer": "Ada", "citation": null}\n```', Cited("Ada", "", repairs=("fence", "balanced"))),
+        ('{"answer": true, "citation": ["a", 1]}', Cited("yes", "a, 1")),
+        ("Ada", Cited("Ada", repairs=("bare",))),
+        ("There is insufficient information.", Cited(insufficient=True)),
+        ("Answer: Insufficient information\nCitation: none", Cited(insufficient=True)),
+        ("", Cited(error="there is no answer in it", repairs=("bare",))),
+        ("…", Cited(error="there is no answer in it", repairs=("bare",))),
+        ("{}", Cited(error="there is no answer in it")),
+        ("Citation: only this.", Cited(error="there is no answer in it")),
+    ],
+)
+def test_citations_are_read_in_every_form(text: str, cited: Cited) -> None:
+    assert read_cited(text) == cited
+
+
+def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
+    assert cited_passage(Cited("x", "Quite otherwise"), DUKES) is None
+    assert cited_passage(Cited("x", "a town in western France"), DUKES) == DUKES[2]
+    assert cited_passage(Cited("Thouars"), DUKES) == DUKES[2]
+
+
+PARTS = ("Thought 1: ", "Answer: ", "Citation:", "FINISH[", "]", "\n", "Who?", '{"answer":', '"', "}", "**", " ")
+
+
+@given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=12))
+def test_any_reply_can_be_read(parts: list[str]) -> None:
+    text = "".join(parts)
+    said, cited = read_deduced(text), read_cited(text)
+    assert all(question and answer for question, answer in said.pairs)
+    assert bool(cited.answer) + cited.insufficient + bool(cited.error) == 1

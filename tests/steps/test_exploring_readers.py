@@ -1,0 +1,37 @@
+"""The readers of ToG's and CoK's replies take any text, in a time that grows with its length."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from tests.steps.broken_texts import LONG
+
+from hoptree.steps.enough import read_enough
+from hoptree.steps.rationales import read_mended, read_rationales
+from hoptree.steps.scoring import read_scores
+
+NAMES = [(f"Somebody | relation {number} | ?", f"relation {number}") for number in range(60)]
+READERS: dict[str, Callable[[str], object]] = {
+    "read_scores": lambda text: read_scores(text, NAMES),
+    "read_enough": read_enough,
+    "read_rationales": read_rationales,
+    "read_mended": lambda text: read_mended(text, "It is so."),
+}
+FURTHER = {
+    "scores": "(Score: 0.5) " * 8_000,
+    "line breaks": "Score:" + "\n" * 99_000 + "x",
+    "verdicts": "Enough: " * 12_000,
+    "digits": "1" * 99_000 + "x",
+    "marks": "First, " * 14_000,
+}
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("reader", READERS)
+def test_long_replies_are_read_in_time(reader: str) -> None:
+    for name, text in (LONG | FURTHER).items():
+        began = time.process_time()
+        READERS[reader](text)
+        assert time.process_time() - began < 2, name

@@ -1,0 +1,70 @@
+"""Thinking step by step: one answer a sample, with the rationale behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.runtime.calls import open_calls
+from hoptree.runtime.context import Context
+from hoptree.runtime.trace import Trace
+from hoptree.steps.thinking import think
+from hoptree.tree import Node
+from hoptree.values import Answer, Passage
+
+ASKED = "Where was the author of Emma born?"
+CHAIN = "Emma was written by Jane Austen. She was born in Steventon. So the answer is: Steventon."
+AUSTEN = Passage("a", "Jane Austen", "Jane Austen was born in Steventon.")
+OTHER = Passage("b", "Bath", "Bath is a city.")
+
+
+def thought(*rules: Rule, **options: Any) -> tuple[list[Answer], Context]:
+    ctx = Context(method="cot", model=ScriptedModel(rules=list(rules)), calls=open_calls(None), trace=Trace("run", ()))
+    return asyncio.run(think(ctx, ASKED, **options)), ctx
+
+
+def test_a_rationale_and_what_it_concludes() -> None:
+    (answer,), ctx = thought(Rule(CHAIN, logprob=-0.5))
+    assert (answer.text, answer.raw, answer.source, answer.support) == ("Steventon", CHAIN, "internal", ())
+    assert answer.confidence == pytest.approx(0.6065, abs=1e-4)
+    assert ctx.best is not None and ctx.best.text == "Steventon"
+
+
+def test_passages_stand_before_the_question_and_behind_the_answer() -> None:
+    (answer,), ctx = thought(Rule(CHAIN), passages=[AUSTEN, OTHER], titles=True)
+    assert (answer.source, answer.support) == ("external", ("a",))
+    (_, asked), *_ = ctx.model.requests  # type: ignore[attr-defined]
+    assert asked.startswith("Context:\n[1] Jane Austen: Jane Austen was born in Steventon.\n[2] Bath: ")
+    assert asked.endswith(f"Question: {ASKED}")
+
+
+def test_what_is_thought_for_a_node_is_told_of_it_and_no_answer_to_the_question() -> None:
+    _, ctx = thought(Rule("Hm.", step="think"), Rule("Bath", step="conclude"), node=Node(3, ASKED))
+    assert [event["node"] for event in ctx.trace.events if event["event"] in ("llm", "decision")] == [3, 3, 3]
+    assert ctx.best is None
+
+
+def test_each_sample_is_an_answer_and_asked_for_its_own_conclusion() -> None:
+    answers, ctx = thought(Rule("Hm.", step="think"), Rule("Bath", step="conclude"), samples=3, temperature=0.7)
+    assert [(answer.text, answer.raw) for answer in answers] == [("Bath", "Hm. So the answer is Bath")] * 3
+    assert [event["ok"] for event in ctx.trace.events if event["event"] == "parse"] == [True] * 3
+
+
+def test_what_says_nothing_keeps_what_was_thought() -> None:
+    (answer,), ctx = thought(Rule("Hm.", step="think"), Rule("", step="conclude"))
+    assert (answer.text, answer.status, answer.raw) == ("", "unknown", "Hm.")
+    assert [event["error"] for event in ctx.trace.events if event["event"] == "parse"] == ["no answer"]
+
+
+@given(
+    st.text(max_size=80) | st.lists(st.sampled_from(["So the ", "answer is", ": ", "{", "X.", "\n", "no"])).map("".join)
+)
+@settings(deadline=None, max_examples=60)
+def test_any_text_is_read(said: str) -> None:
+    (answer,), _ = thought(Rule(said))
+    assert answer.known is bool(answer.text)
