@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib
 import json
@@ -137,7 +138,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
         options["gguf_file"] = source.file.name
     else:
         where = str(source.folder or source.name)
-    with _quiet(transformers), _loading(source.name):
+    with _quiet(transformers), _loading(source.name), _read_once() if source.file else contextlib.nullcontext():
         config = transformers.AutoConfig.from_pretrained(where, **options)
         tokenizer = transformers.AutoTokenizer.from_pretrained(where, **options)
         if not (tokenizer.chat_template or config.is_encoder_decoder):
@@ -154,6 +155,21 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
             model = _adapted(model, adapter, merge=dtype == "float32")
         model = model.to(device).eval()
     return Loaded(tokenizer, model, _context(model.config.get_text_config()))
+
+
+@contextlib.contextmanager
+def _read_once() -> Iterator[None]:
+    """Have a GGUF file read once: transformers does it anew for configuration, tokenizer and weights.
+
+    To read what a file says of 150,000 words takes most of the time that a small model is loaded in.
+    """
+    gguf: Any = importlib.import_module("gguf")
+    plain = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(plain)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = plain
 
 
 def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:

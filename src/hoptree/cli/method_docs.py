@@ -1,0 +1,122 @@
+"""docs/methods.md, made from the methods themselves: docstrings, signatures, code, and measured costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoptree.cli.method_costs import read_costs
+from hoptree.cli.method_facts import Told, default_of, how_to_meet, notes_of, paragraphs, prompts_of, tell
+from hoptree.methods.registry import list_methods
+
+__all__ = ["as_markdown"]
+
+_HEAD = """# Methods
+
+Made by `hoptree methods docs --out docs/methods.md` from docstrings, signatures and code; edit those, not this file.
+`hoptree methods` prints the table with the fidelity for your model, and `hoptree methods show NAME` one of them.
+"""
+_FIDELITY = """## How close to their papers
+
+`fidelity` says how close to its paper a run is: `exact`; `approx` without a signal that the paper hears
+from the model, or with an option that goes beyond the paper; `prompted` where the paper trained a model for the method
+and another one is asked in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it
+is `approx`.
+"""
+
+
+def as_markdown() -> str:
+    """The methods of this package; those of other packages describe themselves."""
+    costs = read_costs()
+    told = [tell(one, {}, costs) for one in list_methods() if one.run.__module__.startswith("hoptree.")]
+    parts = [_HEAD, _overview(told), _needs(told), _FIDELITY, _costs(told), *(_section(one) for one in told)]
+    return "\n".join(part for part in parts if part)
+
+
+def _overview(told: Sequence[Told]) -> str:
+    """What TAIKC's Table 11 tells of methods, with what they need."""
+    rows = [
+        (
+            f"[`{one.method.name}`](#{_anchor(one.method.name)})",
+            one.method.title,
+            one.method.paper or "–",
+            ", ".join(one.method.needs) or "–",
+            "yes" if one.method.iterative else "no",
+            "yes" if one.method.dynamic else "no",
+            one.method.strategy or "–",
+            one.method.query or "–",
+        )
+        for one in told
+    ]
+    return _table(("method", "title", "paper", "needs", "iterative", "dynamic", "strategy", "query"), rows)
+
+
+def _needs(told: Sequence[Told]) -> str:
+    needs = dict.fromkeys(need for one in told for need in one.method.needs)
+    rows = [(need, how_to_meet(need)) for need in needs]
+    return f"## What they need\n\n{_table(('need', 'how to meet it'), rows)}"
+
+
+def _costs(told: Sequence[Told]) -> str:
+    rows = []
+    for one in told:
+        cost = one.cost
+        if cost is None:
+            rows.append((f"`{one.method.name}`", "not measured", "", "", "", ""))
+            continue
+        asked = f"{cost.questions}" + (f", {cost.failed} failed" if cost.failed else "")
+        asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
+        rows.append(
+            (
+                f"`{one.method.name}`",
+                f"{cost.calls:.1f}",
+                f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}",
+                f"{cost.retrievals:.1f}",
+                asked,
+                f"`{cost.command}`",
+            )
+        )
+    heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
+    return f"## What a question costs\n\nMeans on the packaged sample with default options.\n\n{_table(heads, rows)}"
+
+
+def _section(told: Told) -> str:
+    method = told.method
+    paper = f" ({method.paper})" if method.paper else ""
+    lines = [f"## {method.name}", "", f"**{method.title}**{paper}", ""]
+    for part in paragraphs(method):
+        lines += [part, ""]
+    for note in notes_of(method):
+        lines.append(f"- Fidelity: {note}.")
+    lines.append(f"- Needs: {', '.join(method.needs) or 'nothing but a model'}.")
+    if len(method.roles) > 1:
+        lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
+    if own := prompts_of(method):
+        lines.append(f"- Prompts of its own: {', '.join(f'`{name}`' for name in own)}.")
+    lines += ["", "Steps, in the order its code names them:", "", *_steps(told), ""]
+    if method.options:
+        rows = [(f"`{one.name}`", f"`{default_of(one)}`", one.describe()) for one in method.options]
+        lines += [_table(("option", "default", "takes"), rows)]
+    return "\n".join(lines)
+
+
+def _steps(told: Told) -> list[str]:
+    lines = []
+    for number, step in enumerate(told.steps, start=1):
+        asks = f" ({', '.join(step.asks)})" if step.asks else ""
+        only = f" with `{step.only}=on`" if step.only else ""
+        lines.append(f"{number}. `{step.name}`{asks}{only}: {step.about}")
+    return lines
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(_cell(cell) for cell in row) + " |" for row in (heads, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(heads), *lines[1:], ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _anchor(name: str) -> str:
+    """How a heading is linked to: letters, digits, underscores and hyphens stay."""
+    return "".join(letter for letter in name.casefold() if letter.isalnum() or letter in "_-")

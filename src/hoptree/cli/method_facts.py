@@ -1,0 +1,125 @@
+"""What `hoptree methods` tells of a method, gathered in one place for the terminal, for machines and for the docs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from hoptree.cli.method_costs import Cost
+from hoptree.cli.method_models import UNKNOWN, fidelity_with, is_signal
+from hoptree.cli.method_steps import Step, steps_of
+from hoptree.methods.registry import Method, Option
+from hoptree.sample import sample_questions
+
+__all__ = ["Told", "default_of", "example_of", "how_to_meet", "notes_of", "paragraphs", "prompts_of", "tell"]
+
+_HOW = {
+    "corpus": "hoptree index FOLDER --out DIR, then --corpus DIR (or --corpus sample, --corpus wikipedia)",
+    "graph": "hoptree graph load FILE --out DIR or hoptree graph extract, then --graph DIR (or --graph wikidata)",
+}
+_MODELS_WITH = {
+    "logprobs": "every kind of model, unless its endpoint keeps them back",
+    "prefix": "local/NAME or hf/NAME",
+    "entropy": "hf/NAME",
+    "attention": "hf/NAME, of models that read and write in one sequence",
+    "hidden_states": "hf/NAME, of models that read and write in one sequence",
+    "n_samples": "every kind of model",
+    "json_schema": "local/NAME, or openai/NAME where the endpoint knows it",
+    "top_p": "every kind of model",
+    "top_k": "local/NAME or hf/NAME",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A method with its fidelity by model and its measured cost."""
+
+    method: Method
+    fidelity: Mapping[str, str]
+    cost: Cost | None
+
+    def as_dict(self) -> dict[str, Any]:
+        cost = {**self.cost.as_dict(), "changed_since": not self.cost.is_of(self.method)} if self.cost else None
+        fidelity = {model: None if told == UNKNOWN else told for model, told in self.fidelity.items()}
+        return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost}
+
+    def explained(self) -> dict[str, Any]:
+        """All of it, for one method."""
+        method = self.method
+        return {
+            **self.as_dict(),
+            "about": inspect.getdoc(method.run) or "",
+            "steps": [
+                {"name": step.name, "about": step.about, "asks": list(step.asks), "only": step.only or None}
+                for step in self.steps
+            ],
+            "prompts": list(prompts_of(method)),
+            "how": {need: how_to_meet(need) for need in method.needs},
+            "notes": list(notes_of(method)),
+            "example": example_of(method),
+        }
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return steps_of(self.method)
+
+
+def tell(method: Method, models: Mapping[str, frozenset[str] | None], costs: Mapping[str, Cost]) -> Told:
+    fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
+    return Told(method, fidelity, costs.get(method.name))
+
+
+def paragraphs(method: Method) -> list[str]:
+    """The docstring, each paragraph in one line."""
+    return [" ".join(part.split()) for part in (inspect.getdoc(method.run) or "").split("\n\n") if part.strip()]
+
+
+def default_of(option: Option) -> str:
+    if isinstance(option.default, bool):
+        return "on" if option.default else "off"
+    return "none" if option.default is None else str(option.default)
+
+
+def how_to_meet(need: str) -> str:
+    """What to do so that a method has what it needs."""
+    if need in _HOW:
+        return _HOW[need]
+    return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
+
+
+def notes_of(method: Method) -> tuple[str, ...]:
+    """What its fidelity depends on."""
+    notes = []
+    if method.signals:
+        who = "; ".join(f"{signal} ({_MODELS_WITH.get(signal, 'see its description')})" for signal in method.signals)
+        notes.append(f"approx unless the model that answers gives {who}")
+    if method.beyond:
+        notes.append(f"approx with {', '.join(f'{name}=on' for name in method.beyond)}, which goes beyond the paper")
+    if method.trained:
+        name, value = method.trained_by
+        said = "on" if value is True else value
+        notes.append(f"prompted with any model; what the paper trained is used with {name}={said}")
+    return tuple(notes)
+
+
+def prompts_of(method: Method) -> tuple[str, ...]:
+    """The files under prompts/ that are this method's own; other prompts are shared by all."""
+    folder = files("hoptree") / "prompts" / method.name
+    if not folder.is_dir():
+        return ()
+    return tuple(sorted(f"{method.name}/{file.name}" for file in folder.iterdir() if file.name.endswith(".txt")))
+
+
+def example_of(method: Method) -> str:
+    """A command that asks the sample's first question."""
+    parts = [f'hoptree ask "{sample_questions()[0]["question"]}"', f"--method {method.name}"]
+    if "corpus" in method.needs:
+        parts.append("--corpus sample")
+    if "graph" in method.needs:
+        parts.append("--graph wikidata")
+    if any(signal in ("entropy", "attention", "hidden_states") for signal in (*method.signals, *method.needs)):
+        parts.append("--model hf/NAME")
+    return " ".join(parts)

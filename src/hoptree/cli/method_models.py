@@ -1,0 +1,49 @@
+"""How close to its paper a method is with a model, without loading the model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from typing import get_args
+
+from hoptree.errors import MissingExtra, MissingModel
+from hoptree.methods.registry import Method
+from hoptree.models import open_model
+from hoptree.models.model import Capability
+
+__all__ = ["NOT_POSSIBLE", "UNKNOWN", "capabilities_of", "fidelity_with", "is_signal"]
+
+UNKNOWN = "?"
+"""Where a model is not here to say what it tells of itself."""
+NOT_POSSIBLE = "not possible"
+
+
+def capabilities_of(spec: str) -> frozenset[str] | None:
+    """What a model tells beside its text; None where it is not on this machine, and an error where there is none."""
+    if spec.startswith("openai/") and len(spec) > len("openai/"):
+        from hoptree.models.openai import OpenAIModel
+
+        return frozenset(OpenAIModel.capabilities)  # without the key that a call would need
+    try:
+        model = open_model(spec)
+    except (MissingModel, MissingExtra):
+        return None
+    try:
+        return frozenset(model.capabilities)
+    finally:
+        asyncio.run(model.aclose())
+
+
+def is_signal(need: str) -> bool:
+    """Whether a need of a method is for the model to meet."""
+    return need in get_args(Capability)
+
+
+def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
+    """The fidelity of a method's default options, as far as it can be told."""
+    wanted = [need for need in method.needs if is_signal(need)]
+    if capabilities is None:
+        return UNKNOWN if method.signals or wanted else method.fidelity({}, ())
+    if any(need not in capabilities for need in wanted):
+        return NOT_POSSIBLE
+    return method.fidelity({}, capabilities)

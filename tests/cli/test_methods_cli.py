@@ -1,0 +1,320 @@
+"""`hoptree methods`: the table, one method, what it costs, and the page of the docs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.command_line import call
+from tests.methods.another import registered
+
+from hoptree.cli.method_costs import Cost, made_from, read_costs
+from hoptree.cli.method_facts import _MODELS_WITH, how_to_meet, tell
+from hoptree.cli.method_models import fidelity_with
+from hoptree.cli.methods_output import _fitting, show_one
+from hoptree.errors import InputError
+from hoptree.methods.registry import Method, find_method, list_methods
+from hoptree.models.local import LocalModel
+from hoptree.models.openai import OpenAIModel
+from hoptree.runtime.context import Context
+from hoptree.sample import sample_questions
+from hoptree.steps.answer import answer_from, direct_answer
+from hoptree.values import Answer, Question
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "script.json").write_text(json.dumps({"replies": REPLIES}), encoding="utf-8")
+    return tmp_path
+
+
+def hoptree(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "HOPTREE_"))}
+    own = {"HOPTREE_CACHE": str(home / "replies.sqlite"), "HOPTREE_MODELS": str(home / "models"), "NO_COLOR": "1"}
+    return call("methods", *arguments, folder=home, environment=kept | own | environment)
+
+
+def said(home: Path, *arguments: str, **environment: str) -> str:
+    done = hoptree(home, *arguments, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def unwrapped(home: Path, *arguments: str) -> str:
+    return " ".join(said(home, *arguments).split())
+
+
+def rows(home: Path, *arguments: str, **environment: str) -> dict[str, dict[str, Any]]:
+    return {row["name"]: row for row in json.loads(said(home, *arguments, "--json", **environment))}
+
+
+async def needy(question: Question, ctx: Context, *, careful: bool = False) -> Answer:
+    """Ask and ask again.
+
+    Much of it [bold]twice[/bold].
+    """
+    if careful:
+        return await answer_from(ctx, question.text, await ctx.search(question.text, k=1))
+    return await direct_answer(ctx, question.text)
+
+
+@pytest.fixture
+def strange() -> Iterator[Method]:
+    facts: dict[str, Any] = {"needs": ("corpus", "moonlight", "logprobs"), "signals": ("entropy",), "trained": False}
+    with registered(needy, paper="P [red]", **facts) as made:
+        yield made
+
+
+def test_all_methods_are_in_the_table(home: Path) -> None:
+    table = said(home)
+    lines = [line.split("  ")[0] for line in table.splitlines()]
+    assert [name for name in lines if name in {method.name for method in list_methods()}] == [
+        method.name for method in list_methods()
+    ]
+    for title in ("title", "paper", "needs", "iterative", "dynamic", "strategy", "query", "fidelity", "calls"):
+        assert title in table.splitlines()[0]
+    assert "hoptree methods show NAME" in table
+
+
+def test_columns_go_into_as_many_tables_as_it_takes() -> None:
+    class Wide:
+        def __init__(self, width: int) -> None:
+            self.width = width
+
+    def split(widths: list[int], width: int) -> list[list[int]]:
+        return [[one.width for one in table] for table in _fitting([Wide(one) for one in widths], width)]  # type: ignore[misc]
+
+    assert split([5, 5, 5], 15) == [[5, 5, 5]]
+    assert split([5, 5, 5], 14) == [[5, 5], [5]]
+    assert split([50, 5], 10) == [[50], [5]], "what does not fit anywhere has a table to itself"
+
+
+def test_fidelity_is_told_for_each_model_without_loading_it(home: Path, strange: Method) -> None:
+    models = ("-m", "openai/x", "-m", "scripted/script.json")
+    told = rows(home, *models)
+    assert told["oner"]["fidelity"] == {"openai/x": "exact", "scripted/script.json": "exact"}
+    assert told["flare"]["fidelity"] == {"openai/x": "approx", "scripted/script.json": "exact"}, "openai has no prefix"
+    assert told["needy"]["fidelity"]["scripted/script.json"] == "approx"
+    table = said(home, *models)
+    assert "fidelity 1: with openai/x" in table and "fidelity 2: with scripted/script.json" in table
+
+
+def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) -> None:
+    told = rows(home)
+    model = "local/qwen2.5-coder-1.5b-instruct"
+    assert told["oner"]["fidelity"] == {model: "exact"} and told["flare"]["fidelity"] == {model: None}
+    assert f"{model} is not on this machine" in said(home)
+    assert f"fidelity: ? with {model}, which is not on this machine" in unwrapped(home, "show", "flare")
+
+
+def test_the_model_of_the_environment_is_the_one_told_of(home: Path) -> None:
+    (home / "of mine.json").write_text((home / "script.json").read_text("utf-8"), encoding="utf-8")
+    told = rows(home, HOPTREE_MODEL="scripted/of mine.json")
+    assert told["flare"]["fidelity"] == {"scripted/of mine.json": "exact"}
+
+
+def test_a_model_without_what_a_method_needs_cannot_be_asked(strange: Method) -> None:
+    assert fidelity_with(strange, {"entropy"}) == "not possible"
+    assert fidelity_with(strange, {"entropy", "logprobs"}) == "exact"
+    assert fidelity_with(strange, None) == "?"
+
+
+@pytest.mark.parametrize("arguments", [("show", "needy"), ("needy",), ("--model", "openai/x", "needy")])
+def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...]) -> None:
+    shown = unwrapped(home, *arguments)
+    for part in (
+        "needy: Needy (P [red])",
+        "Much of it [bold]twice[/bold].",
+        "1. answer.direct_answer [model]",
+        "with careful=on also:",
+        "3. answer.answer_from [model]",
+        "--set careful=off on|off",
+        "corpus: hoptree index FOLDER",
+        "moonlight: see its description",
+        "logprobs: a model that gives it",
+        "approx unless the model that answers gives entropy (hf/NAME)",
+        "a question costs: not measured",
+        "--method needy --corpus sample",
+    ):
+        assert part in shown
+
+
+def test_one_as_json(home: Path) -> None:
+    told = json.loads(said(home, "show", "taikc", "--json"))
+    assert told["steps"][0]["name"] == "decompose.decompose_tree" and told["steps"][0]["asks"] == ["model"]
+    assert {"name": "k", "type": "int", "default": 5} in told["options"]
+    assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
+    assert told["about"].startswith(told["summary"])
+    assert json.loads(said(home, "--json", "taikc")) == told
+
+
+@pytest.mark.parametrize("method", list_methods(), ids=lambda method: method.name)
+def test_every_method_can_be_explained(method: Method, capsys: pytest.CaptureFixture[str]) -> None:
+    show_one(tell(method, {}, {}))
+    assert f"--method {method.name}" in capsys.readouterr().out
+    for need in method.needs:
+        assert how_to_meet(need) != "see its description", f"say in method_facts how {need} is met"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("taikk",), ("taikc",)),
+        (("show", "onr"), ("oner",)),
+        (("show", "zzzz"), ("There are:", "taikc")),
+        (("-m", "opnai/x"), ("names no model", "openai/")),
+        (("show", "oner", "-m", "scripted/none.json"), ("none.json",)),
+        (("--costs", "none.json"), ("none.json", "hoptree methods measure")),
+        (("--costs", "script.json"), ("script.json", "cannot be read")),
+        (("measure", "taikk"), ("taikc",)),
+        (("measure", "direct", "--from", "nowhere"), ("nowhere",)),
+        (("measure", "direct", "--from", "."), ("no run on the sample",)),
+        (
+            ("measure", "direct", "-m", "scripted/script.json", "--limit", "1", "--out", "no/file"),
+            ("cannot be written",),
+        ),
+        (("docs", "--check"), ("--out",)),
+        (("docs", "--out", "no/file.md"), ("cannot be written",)),
+    ],
+)
+def test_bad_input_is_one_sentence_with_a_remedy(
+    home: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    done = hoptree(home, *arguments)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def test_costs_are_measured_and_shown(home: Path) -> None:
+    measure = ("measure", "direct", "oner", "-m", "scripted/script.json", "--limit", "3", "--out", "costs.json")
+    assert "oner: 1.0 calls" in said(home, *measure)
+    cost = read_costs(home / "costs.json")["oner"]
+    assert (cost.questions, cost.failed, cost.calls, cost.completion_tokens, cost.retrievals) == (3, 0, 1.0, 3.0, 1.0)
+    assert cost.model == "scripted/script.json" and "--limit 3" in cost.command and cost.steps == {"read": 1.0}
+    assert cost.made_from == made_from(find_method("oner"))
+    told = rows(home, "--costs", "costs.json")
+    assert told["direct"]["cost"]["completion_tokens"] == 2.0 and not told["direct"]["cost"]["changed_since"]
+    assert told["oner"]["cost"]["retrievals"] == 1.0 and told["taikc"]["cost"] is None
+    table = said(home, "--costs", "costs.json")
+    assert cost.command in table and "not measured" in table
+    assert "calls by step: read 1" in unwrapped(home, "show", "oner", "--costs", "costs.json")
+
+
+def test_what_cannot_be_measured_is_said_and_left_out(home: Path) -> None:
+    measure = ("measure", "-m", "scripted/script.json", "--limit", "1", "--out", "costs.json")
+    done = hoptree(home, *measure, "taikc", "oner")
+    assert done.returncode == 0 and "taikc could not be measured: The script has no reply" in done.stderr
+    assert set(read_costs(home / "costs.json")) == {"oner"}
+    assert hoptree(home, *measure, "taikc").returncode == 1, "nothing could be"
+    assert set(read_costs(home / "costs.json")) == {"oner"}, "what was there stays"
+
+
+def test_failed_questions_count_as_failed_and_not_as_cheap(home: Path) -> None:
+    first = sample_questions()[0]["question"]
+    (home / "script.json").write_text(
+        json.dumps({"replies": [{"contains": first, "fault": "401"}, {"reply": "a b"}]}), encoding="utf-8"
+    )
+    said(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "3", "--out", "costs.json")
+    cost = read_costs(home / "costs.json")["direct"]
+    assert (cost.questions, cost.failed, cost.calls, cost.completion_tokens, cost.steps) == (
+        3,
+        1,
+        1.0,
+        2.0,
+        {"direct": 1.0},
+    )
+    assert "1 of which failed" in unwrapped(home, "show", "direct", "--costs", "costs.json")
+
+
+def test_costs_of_a_method_that_changed_since_are_marked(home: Path) -> None:
+    said(home, "measure", "direct", "-m", "scripted/script.json", "--limit", "1", "--out", "costs.json")
+    data = json.loads((home / "costs.json").read_text("utf-8"))
+    data["methods"]["direct"]["made_from"] = "another"
+    (home / "costs.json").write_text(json.dumps(data), encoding="utf-8")
+    table = said(home, "--costs", "costs.json")
+    assert "1.0*" in table and "before the method's code or prompts changed" in table
+    assert "before the method's code or prompts changed" in unwrapped(home, "show", "direct", "--costs", "costs.json")
+    assert rows(home, "--costs", "costs.json")["direct"]["cost"]["changed_since"]
+
+
+def test_costs_are_taken_from_runs_of_the_sample(home: Path) -> None:
+    asked = [row for row in sample_questions() if row["answerable"]][:4]
+    (home / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in asked), encoding="utf-8")
+    (home / "others.jsonl").write_text(json.dumps({"id": "x", "question": "Why?", "answers": ["y"]}), encoding="utf-8")
+
+    def run(out: str, *arguments: str, data: str = "data.jsonl") -> None:
+        usual = ("run", "--data", data, "--corpus", "sample", "-m", f"scripted/{home / 'script.json'}")
+        done = call(*usual, *arguments, "--out", f"runs/{out}", folder=home, environment=dict(os.environ))
+        assert done.returncode == 0, done.stderr
+
+    run("oner", "--method", "oner")
+    run("oner3", "--method", "oner", "--set", "k=3")
+    run("direct", "--method", "direct", "--budget", "calls=9")
+    run("others", "--method", "direct", data="others.jsonl")
+    said(home, "measure", "--from", "runs", "--out", "costs.json")
+    costs = read_costs(home / "costs.json")
+    assert set(costs) == {"oner", "direct"}
+    assert (costs["oner"].questions, costs["oner"].calls, costs["oner"].steps) == (4, 1.0, {"read": 1.0})
+    assert costs["oner"].command == "hoptree run --corpus sample --model scripted/script.json", "not where it lies"
+    assert costs["direct"].command.endswith("--budget calls=9")
+    assert costs["oner"].is_of(find_method("oner"))
+    run("again", "--method", "oner")
+    twice = hoptree(home, "measure", "--from", "runs", "--out", "costs.json")
+    assert twice.returncode == 2 and "both runs of oner" in twice.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"format": 2, "methods": {}}', '{"format": 1, "methods": {"a": {}}}', '{"format": 1}', "\0"],
+)
+def test_a_damaged_file_of_costs_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "costs.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_costs(tmp_path / "costs.json")
+
+
+def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
+    costs = read_costs()
+    assert set(costs) <= {method.name for method in list_methods()}
+    for name, cost in costs.items():
+        assert isinstance(cost, Cost) and cost.model and "hoptree" in cost.command, name
+        assert cost.questions > cost.failed >= 0 and cost.calls > 0 and cost.steps, name
+        assert sum(cost.steps.values()) == pytest.approx(cost.calls, abs=0.05 * len(cost.steps)), name
+
+
+def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:
+    done = hoptree(home, "docs", "--out", str(DOCS), "--check")
+    assert done.returncode == 0, "write it anew: hoptree methods docs --out docs/methods.md"
+
+
+def test_the_page_of_the_docs_is_written_and_checked(home: Path, strange: Method) -> None:
+    missing = hoptree(home, "docs", "--out", "methods.md", "--check")
+    assert missing.returncode == 1 and "not up to date" in missing.stderr
+    said(home, "docs", "--out", "methods.md")
+    text = (home / "methods.md").read_text("utf-8")
+    assert said(home, "docs") == text
+    assert "needy" not in text, "methods of other packages describe themselves"
+    for method in list_methods()[:-1]:
+        assert f"\n## {method.name}\n" in text and method.summary in text
+    assert r"unified\|internal" in text
+    said(home, "docs", "--out", "methods.md", "--check")
+    (home / "methods.md").write_text(f"{text}\n", encoding="utf-8")
+    assert hoptree(home, "docs", "--out", "methods.md", "--check").returncode == 1
+
+
+def test_who_gives_a_signal_is_told_right() -> None:
+    endpoint = OpenAIModel.capabilities
+    embedded = LocalModel.capabilities.fget(None)  # type: ignore[attr-defined]
+    for signal, models in _MODELS_WITH.items():
+        every = models.startswith("every kind of model")
+        assert (signal in endpoint) == (every or "openai/" in models), signal
+        assert (signal in embedded) == (every or "local/" in models), signal
