@@ -46,7 +46,8 @@ Graph = Annotated[
     ),
 ]
 Settings = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods lists them.")
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method; hoptree methods NAME lists them."),
 ]
 Roles = Annotated[
     list[str],
