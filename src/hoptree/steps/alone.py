@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from hoptree.models.model import Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
+from hoptree.steps.answer import mean_probability
 from hoptree.steps.evidence import show_passages
 from hoptree.steps.parse import clean_answer, why_unanswered
 from hoptree.values import Answer, Passage
 
-__all__ = ["answer_each", "mean_probability"]
+__all__ = ["answer_each"]
 
 MAX_TOKENS = 64
 
@@ -44,8 +43,3 @@ async def _read(ctx: Context, question: str, passage: Passage, *, titles: bool, 
     )
     ctx.propose(answer, order=order)
     return answer
-
-
-def mean_probability(tokens: Sequence[Token]) -> float | None:
-    """The geometric mean of the tokens' probabilities, where a model tells them."""
-    return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else None

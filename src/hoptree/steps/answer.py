@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from hoptree.models.model import Reply
+from hoptree.models.model import Reply, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.evidence import show_passages
@@ -16,7 +16,15 @@ from hoptree.steps.parse import clean_answer, concluded, retrieval_trigger, why_
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
-__all__ = ["answer_from", "confident_answer", "direct_answer", "holding", "least_probability", "synthesise"]
+__all__ = [
+    "answer_from",
+    "confident_answer",
+    "direct_answer",
+    "holding",
+    "least_probability",
+    "mean_probability",
+    "synthesise",
+]
 
 MAX_TOKENS = 64
 REASONED_TOKENS = 128
@@ -119,6 +127,11 @@ def least_probability(reply: Reply) -> float | None:
     """How sure a model was of what it said: the probability of its least likely token, where it tells."""
     tokens = [token for token in reply.choices[0].tokens if token.text.strip()]
     return math.exp(min(token.logprob for token in tokens)) if tokens else None
+
+
+def mean_probability(tokens: Sequence[Token]) -> float | None:
+    """The geometric mean of the tokens' probabilities, where a model tells them."""
+    return math.exp(sum(token.logprob for token in tokens) / len(tokens)) if tokens else None
 
 
 def holding(answer: str, passages: Sequence[Passage]) -> tuple[str, ...]:

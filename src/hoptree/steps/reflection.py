@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hoptree.models.model import Choice, Token
-from hoptree.steps.alone import mean_probability
+from hoptree.steps.answer import mean_probability
 
 __all__ = ["Critique", "needs_retrieval", "read_critique", "without_tokens"]
 

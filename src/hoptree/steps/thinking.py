@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.errors import ConfigError
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import together
-from hoptree.steps.answer import holding
+from hoptree.steps.answer import holding, mean_probability
 from hoptree.steps.choose import votes
 from hoptree.steps.conclusion import gives_answer, last_words, led_to_answer, read_conclusion, to_answer
 from hoptree.steps.stretch import Draft, Pen, show_context
@@ -93,14 +92,9 @@ class _Thinker:
             answer,
             source="external" if self.passages else "internal",
             support=holding(answer.text, self.passages) if answer.known else (),
-            confidence=_mean_probability(draft),
+            confidence=mean_probability([token for token in draft.tokens if token.text.strip()]),
         )
 
     def _propose(self, answers: Sequence[Answer]) -> None:
         if self.node is None and (best := votes(answers)):
             self.ctx.propose(best[0][0], order=0)
-
-
-def _mean_probability(draft: Draft) -> float | None:
-    told = [token.logprob for token in draft.tokens if token.text.strip()]
-    return math.exp(sum(told) / len(told)) if told else None
