@@ -150,6 +150,20 @@ def test_an_experiment_file_names_its_own_runs(here: Path) -> None:
     assert isinstance(refused.exception, InputError) and "Leave out --name" in str(refused.exception)
 
 
+def test_only_an_experiment_file_has_runs_to_choose_from(here: Path) -> None:
+    one = ["run", "--data", str(here / "data.jsonl"), "--only", "direct", "--out", str(here / "o")]
+    refused = CliRunner().invoke(app, one)
+    assert isinstance(refused.exception, InputError) and "leave out --only" in str(refused.exception)
+
+
+def test_some_runs_of_a_file_are_made_alone(here: Path) -> None:
+    (here / "plan.yaml").write_text(
+        "data: {d: {questions: data.jsonl}}\nruns: {a: {method: direct}, b: {method: direct}}\n"
+    )
+    run(here, here / "plan.yaml", "--limit", 2, "--only", "b")
+    assert [folder.name for folder in (here / "out" / "d").iterdir()] == ["b"]
+
+
 def test_what_is_suspicious_is_said(here: Path) -> None:
     rows = [{"id": f"q{n}", "question": f"Who is {n}?", "answers": ["x"], "supporting_ids": ["gold"]} for n in range(5)]
     data = here / "gold.jsonl"

@@ -10,7 +10,7 @@ import pytest
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.plan import Planned, read_plan
+from hoptree.evaluation.plan import Planned, chosen, read_plan
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
 
@@ -170,3 +170,21 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_plan(tmp_path / "none.yaml", tmp_path)
     assert issubclass(ConfigError, InputError)
+
+
+def test_some_of_a_files_runs_are_chosen_by_data_set_and_by_name(tmp_path: Path) -> None:
+    found = plan(tmp_path, DATA + TWO_RUNS)
+
+    def folders(*wanted: str) -> list[str]:
+        return [str(one.folder) for one in chosen(found, wanted)]
+
+    assert folders("two") == ["two/direct", "two/wide"]
+    assert folders("wide") == ["one/wide", "two/wide"]
+    assert folders("two", "wide") == ["two/wide"]
+    assert folders("one", "two", "direct", "wide") == [str(one.folder) for one in found]
+
+
+def test_a_name_that_chooses_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no run and no data set 'wid'") as refused:
+        chosen(plan(tmp_path, DATA + TWO_RUNS), ["one", "wid"])
+    assert refused.value.remedy == "Did you mean 'wide'?"

@@ -73,6 +73,14 @@ def run(
             show_default=False,
         ),
     ] = None,
+    only: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="Of an experiment file, only this data set or this run; several times for several.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     graph: Graph = None,
     retriever: Annotated[
         str, typer.Option(help="bm25, linked, dense, hybrid or hippo.  [default: bm25]", show_default=False)
@@ -150,8 +158,10 @@ def run(
     \b
     hoptree run --data dev.jsonl --corpus docs.idx --method taikc --limit 100 --out runs/taikc
     hoptree run experiments/taikc/table2.yaml --data DATA --model openai/NAME --out runs/table2
+    hoptree run experiments/taikc/table2.yaml --data DATA --only hotpotqa --only taikc --out runs/table2
     hoptree compare runs/oner runs/taikc
     """
+    from hoptree.evaluation.plan import chosen
     from hoptree.evaluation.running import Ways
     from hoptree.runtime.budget import Budget
 
@@ -177,7 +187,11 @@ def run(
     }
     if max_cost is not None and at_once > 1:
         raise InputError("A limit of money is kept by runs one after another.", "Leave out --at-once.")
+    if only and experiment is None:
+        raise InputError("There is no experiment file to choose runs from.", "Give one, or leave out --only.")
     planned = _planned(experiment, data, corpus, name, given)
+    if only:
+        planned = chosen(planned, only)
     ways = Ways(
         anyway=anyway,
         retry_failed=retry_failed,

@@ -19,7 +19,7 @@ folder, a URL, or wikidata.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
 
-__all__ = ["Planned", "read_plan"]
+__all__ = ["Planned", "chosen", "read_plan"]
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
@@ -88,6 +88,18 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             )
             planned.append(Planned(str(data_name), run_name, corpora, experiment))
     return planned
+
+
+def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
+    """The runs of the data sets and of the names that are given; all data sets, or all runs, where none is."""
+    data, runs = {one.data_name for one in planned}, {one.run_name for one in planned}
+    for name in names:
+        if name not in data | runs:
+            close = difflib.get_close_matches(name, data | runs, 1)
+            hint = f"Did you mean '{close[0]}'?" if close else f"There are {', '.join(sorted(data | runs))}."
+            raise ConfigError(f"The file has no run and no data set '{name}'.", hint)
+    wanted_data, wanted_runs = data & set(names) or data, runs & set(names) or runs
+    return [one for one in planned if one.data_name in wanted_data and one.run_name in wanted_runs]
 
 
 def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
