@@ -69,6 +69,15 @@ CASES = [
     "So the answer is: Paris.",
     "no capitals here. none at all",
     "   Space before.|   And behind.   ",
+    "Adm. Nelson won.| Brig. Gen. Lee lost.| Rear Adm. Byrd flew.",
+    "Msgr. Rossi met Supt. Jones and Atty. Gen. Barr.| They talked.",
+    "Wm. Jones, Thos. Smith, Chas. Brown and Geo. Green met.| They ate.",
+    "Pvt. Ryan, Insp. Morse and Amb. Stevens came.",
+    "He lives at 5 Main St.| He likes it.",
+    "He lives at 5 Main St. near St. Mary's.| The St. Louis Arch is far.",
+    "The band is Godspeed You! Black Emperor.| It is Canadian.",
+    "He appeared on Jeopardy!| He won.",
+    "It was the World Cup!| The team won it.",
 ]
 
 

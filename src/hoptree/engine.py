@@ -19,7 +19,7 @@ from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.methods.registry import check_role, find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
-from hoptree.retrieval.retriever import Retriever
+from hoptree.retrieval.retriever import Retriever, told_by
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.cache import Store
 from hoptree.runtime.calls import open_calls
@@ -104,8 +104,9 @@ class Engine:
 
     @property
     def fidelity(self) -> str:
-        """How close to the method's paper the answers are, with these options and the model that answers."""
-        return self.method.fidelity(self.options, self.roles.get("answer", self.model).capabilities)
+        """How close to the method's paper the answers are, with these options, this corpus and model."""
+        can = self.roles.get("answer", self.model).capabilities
+        return self.method.fidelity(self.options, can | told_by(self.retriever))
 
     async def __aenter__(self) -> Engine:
         return self

@@ -16,18 +16,21 @@ _END = re.compile(
 _LINE = 3
 """The group of a match that is a line break."""
 _TITLE = re.compile(
-    r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|gen|maj|col|cmdr|capt|lt|sgt|cpl|gov|sen|rep|hon|pres"
-    r"|st|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
+    r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|msgr|mons|bp|abp|gen|brig|maj|col|adm|cmdr|comdr|cdr"
+    r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
+    r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
     re.IGNORECASE,
 )
 """Abbreviations that always have something behind them."""
 _SHORTENED = re.compile(
     r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
-    r"|dept|univ|assn|ave|blvd"
+    r"|dept|univ|assn|st|ave|blvd"
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
 )
 """Abbreviations that may end a sentence: they do where the next word is one that a name does not begin with."""
+_TITLED = re.compile(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
+"""A name of several words, which may go on behind its mark: prose that exclaims nothing has them in names."""
 _BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
 _REACH = 24
@@ -69,9 +72,11 @@ def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
         return True
     if following.islower():
         return False
+    before = text[max(begin, end.start() - _REACH) : end.start()]
+    if end[0].rstrip() == "!" and _TITLED.search(before):
+        return _BEGINS.match(text, end.end()) is not None
     if end[0].rstrip() != ".":  # a question mark, an ellipsis, a closing quote
         return True
-    before = text[max(begin, end.start() - _REACH) : end.start()]
     if _TITLE.search(before) or _NUMBERED.fullmatch(before):
         return False
     shortened = _SHORTENED.search(before) is not None

@@ -112,6 +112,32 @@ def test_facts_of_any_endpoint() -> None:
     assert sorted(one.label for one in properties) == ["knows well", "size"]
 
 
+PLANET = """
+@prefix wd: <http://www.wikidata.org/entity/> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
+@prefix schema: <http://schema.org/> .
+wd:Q308 rdfs:label "Mercury"@en .
+<https://en.wikipedia.org/wiki/Mercury_(planet)> schema:about wd:Q308 ; schema:isPartOf <https://en.wikipedia.org/> ;
+  schema:name "Mercury (planet)"@en .
+<https://en.wikiquote.org/wiki/Mercury> schema:about wd:Q308 ; schema:isPartOf <https://en.wikiquote.org/> ;
+  schema:name "Sayings about Mercury"@en .
+<https://de.wikipedia.org/wiki/Merkur_(Planet)> schema:about wd:Q308 ; schema:isPartOf <https://de.wikipedia.org/> ;
+  schema:name "Merkur (Planet)"@de .
+wd:Q925 rdfs:label "Mercury"@en .
+"""
+
+
+def test_an_entity_of_wikidata_has_the_title_of_its_page() -> None:
+    with sparql_server(serving(PLANET)) as seen:
+        found = asked(seen, lambda graph: graph.entities("Mercury"))
+        one = asked(seen, lambda graph: graph.entity("Q925"))
+        planet = asked(seen, lambda graph: graph.entity("Q308"))
+    assert [(entity.id, entity.page, entity.aliases) for entity in found] == [
+        ("Q308", "Mercury (planet)", ()),
+        ("Q925", "", ()),
+    ]
+    assert one and not one.page and planet and planet.page == "Mercury (planet)"
+
+
 def test_names_labels_properties_and_counts() -> None:
     with sparql_server(serving(WIKIDATA)) as seen:
         entities = asked(seen, lambda graph: graph.entities("neil  Alden Armstrong".replace("neil", "Neil")))

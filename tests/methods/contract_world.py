@@ -142,6 +142,8 @@ LIKELY = (*_ANYWHERE, *dict.fromkeys(reply for replies in SUITED.values() for re
 class Library(Pages):
     """The passages, which can also be searched for by what they state."""
 
+    tells = frozenset(("facts", "synonyms"))
+
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         ids = [passage.id for passage in self.passages]
         return tuple(Fact(*triple, passage_id=place) for triple, place in zip(TRIPLES, ids, strict=False))[:k]

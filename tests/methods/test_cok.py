@@ -99,6 +99,16 @@ def test_bad_replies_leave_a_rationale_as_it_is(said: str, kept: str) -> None:
     assert bool(run.unread("mend")) is (said in ("", "So the answer is: Providence."))
 
 
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [("and more words of no use " * 99, "stop"), ("It is so. " * 9, "stop"), ("Whiplash is", "length")],
+)
+def test_a_reply_that_does_not_end_leaves_a_rationale_as_it_is(said: str, finish: str) -> None:
+    run = asked(Rule(said, step="mend", contains=f"Sentence: {WRONG}", finish=finish))
+    assert run.sent("go_on")[0].prefix == WRONG
+    assert (run.unread("mend"), run.result.answer) == (["no rationale"], "Providence")
+
+
 def test_a_model_that_goes_round_in_circles_is_stopped() -> None:
     run = asked(Rule(MENDED, step="go_on"))
     assert run.steps.count("go_on") == 1 and run.result.answer == "Providence"

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
@@ -102,7 +102,7 @@ def test_the_checkpoint_is_asked_in_one_turn_with_its_sections() -> None:
 
 
 def test_fidelity_says_which_form_ran() -> None:
-    for checkpoint, fidelity in ((False, "prompted"), (True, "exact")):
+    for checkpoint, fidelity in ((False, "prompted"), (True, "approx")):
         done = run([Rule(ENOUGH, step="compress"), Rule("Lund")], checkpoint=checkpoint)
         assert done.of("start")[0]["fidelity"] == fidelity
 
@@ -121,6 +121,17 @@ def test_a_budget_of_one_call_ends_it() -> None:
         ("1. Summary: A.\n2. Evaluation: [COMPLETE]", True),
         ("A. Evaluation: COMPLETE. All is there.", True),
         ("A.\n[COMPLETE] All is there.", True),
+        ("### Summary\nA.\n\n### Evaluation\nCOMPLETE", True),
+        ('{"Summary": "A.", "Evaluation": "[COMPLETE] All is there."}', True),
+        ("A.\nEvaluation: (COMPLETE) All is there.", True),
+        ("A.\nEvaluation: The summary is COMPLETE.", True),
+        ("A.\nEvaluation: The summary is complete, it names the town.", True),
+        ("A.\nEvaluation: The summary is INCOMPLETE; to be COMPLETE it lacks a date.", False),
+        ("A.\nEvaluation: The summary is not complete.", False),
+        ("A.\nEvaluation: The summary is not COMPLETE.", False),
+        ("A.\nEvaluation: The summary is incomplete.", False),
+        ("A.\nEvaluation: [COMPLETE] or [INCOMPLETE]", False),
+        ("A.\nEvaluation: [COMPLETE]/[INCOMPLETE]", False),
         ("A.\nEvaluation: [INCOMPLETE] To be [COMPLETE], a date is lacking.", False),
         ("A.\nEvaluation: INCOMPLETE", False),
         ("A.\nEvaluation: [NOT COMPLETE]", False),
@@ -134,6 +145,21 @@ def test_a_budget_of_one_call_ends_it() -> None:
 )
 def test_verdicts(said: str, complete: bool) -> None:
     assert read_compacted(said)[0].complete is complete
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Sure! Here is what you asked for.\n\nSummary: A b.\nEvaluation: [COMPLETE] C.",
+        "## Summary\n\nA b.\n\n## Evaluation\n\n[COMPLETE] C.",
+        "**Summary**: A b.\n\n**Evaluation** [COMPLETE]: C.",
+        "Part 1 - Summary:\nA b.\n\nPart 2 - Evaluation:\n[COMPLETE] C.",
+        '{"Summary": "A b.", "Evaluation": "[COMPLETE] C."}',
+        '```json\n{\n  "summary": "A b.",\n  "evaluation": "[COMPLETE] C."\n}\n```',
+    ],
+)
+def test_the_two_parts_however_they_are_headed(said: str) -> None:
+    assert read_compacted(said) == (Compacted("A b.", "C.", True), ())
 
 
 def test_what_is_read_of_a_whole_dialogue() -> None:
@@ -151,6 +177,7 @@ def test_long_runs_are_read_in_no_time() -> None:
     assert time.perf_counter() - begun < 5
 
 
+@settings(deadline=None)
 @given(
     st.text() | st.lists(st.sampled_from(["Summary:", "Evaluation:", "[COMPLETE]", "[IN", "\n", "A b."])).map("".join)
 )

@@ -182,3 +182,20 @@ def test_a_model_that_repeats_itself_ends_it() -> None:
     script = [Rule(SURE, step="draft", entropy=0.1, finish="length"), Rule(": nobody.", step="conclude", entropy=0.1)]
     run = Run("dragin", script)
     assert run.values("stop") == ["no growth"] and run.result.chains == (f"{SURE} So the answer is : nobody.",)
+
+
+def test_a_doubt_of_the_words_that_announce_the_answer_is_none() -> None:
+    """How unsure the word "answer" is tells whether to come to the end now, which no document says."""
+    run = Run("dragin", [Rule(LAST, step="draft", entropy=sure(LAST, answer=5.0), attention=0.2)])
+    assert run.queries == [] and run.sentences(True) == [] and run.steps == ["draft"]
+    assert run.result.answer == "Charles Armand"
+    (event,) = run.of("decision", kind="sentence")
+    assert event["highest"] <= event["theta"], "it is shown as sure"
+
+
+def test_behind_the_words_that_announce_it_the_answer_may_be_in_doubt() -> None:
+    entropy = sure(LAST, answer=5.0, Armand=5.0)
+    again = Rule(LAST, step="rewrite", entropy=0.1, attention=0.2)
+    run = Run("dragin", [Rule(LAST, step="draft", entropy=entropy, attention=0.2), again, *rules()])
+    assert run.sentences(True) == [LAST]
+    assert [[request.prefix[a:b] for a, b in request.attention_of] for request in run.sent("look_back")] == [["Armand"]]

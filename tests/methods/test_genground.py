@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import DUKES, Run, Search
+from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
@@ -21,6 +24,10 @@ ONE_TURN = [DEDUCED[0], "FINISH[x]"]
 JEAN = '{"answer": "Jean Bretagne", "citation": "Charles Bretagne Marie was the son of Jean Bretagne Charles."}'
 PARIS = '{"answer": "Paris", "citation": "Jean Bretagne Charles de La Trémoille was born in Paris"}'
 REVISED = [Rule(JEAN, step="revise", contains=FATHER), Rule(PARIS, step="revise")]
+NOT_SAID = "None of the documents that were given mention who wrote it, when that was, or where it was done."
+PROSE = (
+    "Ada Lovelace wrote it. The first of the documents says that she did so in the year 1843, when she lived in London."
+)
 NINE = tuple(Passage(f"n{number}", f"Page {number}", f"word{number} stands here.") for number in range(1, 10))
 
 
@@ -93,6 +100,28 @@ def test_a_revision_is_asked_for_three_times_and_then_the_guess_stands() -> None
     assert "21 words" in run.of("parse", step="revise")[2]["error"]
 
 
+def test_what_is_told_in_prose_is_found_but_is_no_revision() -> None:
+    told = (
+        "The father of Charles Bretagne Marie was Jean Bretagne Charles de La Trémoille, of whom he was the only son."
+    )
+    prose = f"{told} So it was Jean Bretagne."
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(prose, step="cite"), Rule(JEAN)], batch=2)
+    assert [event["value"] for event in run.of("decision", kind="cited")] == ["p1"]
+    assert [(event["ok"], event["repairs"]) for event in run.of("parse", step="cite")] == [(True, ["prose"])]
+    idle = Rule("and then some more words of no use " * 9, step="cite")
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), idle, Rule(JEAN)], batch=2)
+    assert [event["ok"] for event in run.of("parse", step="cite")] == [False]
+    run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule([prose, JEAN], step="revise")])
+    assert [event["ok"] for event in run.of("parse", step="revise")] == [False, True]
+
+
+def test_a_guess_of_nothing_that_stays_nothing_is_no_answer() -> None:
+    empty = '{"answer": "none", "citation": ""}'
+    run = Run("genground", [Rule([f"Thought 1: {FATHER}", "FINISH[x]"], step="deduce"), Rule(empty, step="revise")])
+    assert "Answer from memory: none" in run.sent("revise")[0].messages[-1].content
+    assert run.result.tree[0].children[0].answer == ""
+
+
 def test_a_second_try_counts() -> None:
     run = Run("genground", [Rule(ONE_TURN, step="deduce"), Rule(["…", JEAN], step="revise")])
     assert run.result.tree[0].children[0].answer == "Jean Bretagne" and len(run.sent("revise")) == 2
@@ -126,11 +155,26 @@ def test_seven_turns_without_finish_are_put_together() -> None:
     assert "Who is number 7? Paris" in run.sent("final")[0].messages[-1].content
 
 
-@pytest.mark.parametrize("bad", ["", "garbage", "Thought 2:", f"Thought 2: {FATHER.upper()}\nAnswer 2: x", "FINISH[]"])
+@pytest.mark.parametrize("bad", ["", "garbage", "Thought 2:", "FINISH[]"])
 def test_a_turn_that_is_none_ends_the_loop(bad: str) -> None:
     run = Run("genground", [Rule([DEDUCED[0], bad], step="deduce"), *REVISED, Rule("Armand", step="final")])
     assert (run.result.answer, run.queries) == ("Armand", [FATHER])
     assert [event["ok"] for event in run.of("parse", step="deduce")] == [True, False]
+
+
+def test_a_thought_that_comes_again_ends_the_loop_but_could_be_read() -> None:
+    again = f"Thought 2: {FATHER.upper()}\nAnswer 2: x"
+    run = Run("genground", [Rule([DEDUCED[0], again], step="deduce"), *REVISED, Rule("Armand", step="final")])
+    assert (run.result.answer, run.queries) == ("Armand", [FATHER])
+    assert [event["ok"] for event in run.of("parse", step="deduce")] == [True, True]
+    assert [event["value"] for event in run.of("decision", kind="nothing_new")] == [FATHER.upper()]
+
+
+def test_turns_that_come_to_nothing_are_no_answer() -> None:
+    run = Run("genground", [Rule(ONE_TURN[:1], step="deduce"), *REVISED, Rule("Not mentioned.", step="final")])
+    assert (run.result.answer, run.result.abstained) == ("", True)
+    run = Run("genground", [Rule("", step="deduce"), Rule("unknown", step="direct")])
+    assert (run.result.answer, run.result.abstained) == ("", True)
 
 
 def test_without_any_turn_the_question_is_answered_from_memory() -> None:
@@ -159,6 +203,16 @@ def test_the_whole_dialogue_in_one_go_counts_up_to_its_first_answer() -> None:
         ("thought: Who? answer: Ada", Said((("Who?", "Ada"),))),
         ("**Thought 1:** Who?\n**Answer 1:** Ada", Said((("Who?", "Ada"),))),
         ("Thought 1: Who?", Said(open="Who?")),
+        ("Thought 1. Who?\nAnswer 1. Ada", Said((("Who?", "Ada"),))),
+        ("Step 2: Who?\nAnswer: Ada", Said((("Who?", "Ada"),))),
+        ("Question 2: Who?\nAnswer 2: Ada", Said((("Who?", "Ada"),))),
+        ("Who is it?\nAnswer 1: Ada", Said((("Who is it?", "Ada"),))),
+        ("Who is it?", Said(open="Who is it?")),
+        ("Question: Who is it?", Said()),
+        ("FINISH Paris", Said(final="Paris")),
+        ("FINISH{Paris}", Said(final="Paris")),
+        ("**FINISH**[Paris]", Said(final="Paris")),
+        ("FINISH", Said()),
         ("Thought 1: Which was at the finish line first?", Said(open="Which was at the finish line first?")),
     ],
 )
@@ -185,16 +239,48 @@ def test_enough_is_known_without_a_further_question() -> None:
         ("…", Cited(error="there is no answer in it", repairs=("bare",))),
         ("{}", Cited(error="there is no answer in it")),
         ("Citation: only this.", Cited(error="there is no answer in it")),
+        ('{"citation": "only this"}', Cited(error="there is no answer in it")),
+        ('{"answer": "", "citation": ""}', Cited(insufficient=True)),
+        ('{"answer": null, "citation": ""}', Cited(insufficient=True)),
+        ('{"answer": "none", "citation": ""}', Cited(insufficient=True)),
+        ('{"answer": "None", "citation": "None of them came."}', Cited("None", "None of them came.")),
+        ("Answer: None\nCitation:", Cited(insufficient=True)),
+        ('[{"answer": "Ada", "citation": "She."}]', Cited("Ada", "She.")),
+        (f"{NOT_SAID} So I would say that these documents do not help.", Cited(insufficient=True)),
+        (PROSE, Cited("Ada Lovelace wrote it", PROSE, repairs=("prose",))),
     ],
 )
 def test_citations_are_read_in_every_form(text: str, cited: Cited) -> None:
     assert read_cited(text) == cited
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{\n"answer": "Ada",\n"citation": "She wrote "X" alone."\n}',
+        '{"answer": "Ada", "citation": "She wrote "X" alone."}',
+        '"answer": "Ada", "citation": "She wrote "X" alone."',
+    ],
+)
+def test_quotation_marks_in_quotation_marks_are_read(text: str) -> None:
+    cited = read_cited(text)
+    assert (cited.answer, cited.citation, cited.error) == ("Ada", 'She wrote "X" alone.', "")
+
+
 def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
     assert cited_passage(Cited("x", "Quite otherwise"), DUKES) is None
     assert cited_passage(Cited("x", "a town in western France"), DUKES) == DUKES[2]
     assert cited_passage(Cited("Thouars"), DUKES) == DUKES[2]
+
+
+@pytest.mark.timeout(15)
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
+    began = time.process_time()
+    read_deduced(text)
+    read_cited(text)
+    read_cited(f'{{"answer": "{text}')
+    assert time.process_time() - began < 4.0
 
 
 PARTS = ("Thought 1: ", "Answer: ", "Citation:", "FINISH[", "]", "\n", "Who?", '{"answer":', '"', "}", "**", " ")

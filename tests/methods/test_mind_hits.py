@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.methods.mind_asked import FACTS, JEAN, figure
+from tests.methods.mind_asked import ARMAND, FACTS, JEAN, LAST, figure
 from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.models.scripted import Rule
@@ -19,3 +19,9 @@ def test_memory_spares_a_search_only_for_the_sort_of_thing_in_doubt(said: str, s
     script.insert(0, Rule(said, step="draft", entropy=sure(said, **{hit: 3.0}), attention=0.2, contains="Known facts"))
     run = Run("mind", script, shelf=Search(*DUKES), filters="none", k=3, retrievals=2)
     assert bool(run.values("skipped")) is spared
+
+
+def test_a_doubt_of_the_words_that_announce_the_answer_is_none() -> None:
+    first = Rule(LAST, step="draft", entropy=sure(LAST, answer=9.0), attention=0.2)
+    run = Run("mind", [first, *figure()], shelf=Search(*DUKES))
+    assert run.queries == [] and run.steps == ["extract", "draft"] and run.result.answer == ARMAND

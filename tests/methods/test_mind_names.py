@@ -113,3 +113,11 @@ def test_the_worked_examples_have_the_form_of_the_real_turn() -> None:
 
 def test_where_an_answer_is_given_is_not_sought() -> None:
     assert sought_words("Jean was the father, so the answer is Louis.", (), open_tagger()) == ("father",)
+
+
+def test_a_word_that_begins_a_sentence_is_no_name_of_the_question_or_of_the_reasoning() -> None:
+    assert extracted("Released in 1999, is Hamlet a film?", "Hamlet") == [["Hamlet", "e"]]
+    text = "Died in 1709. Actors loved Jean. The father of Jean is Louis."
+    script = [Rule([text, LAST], step="draft", entropy=sure(text, Louis=9.0), attention=0.2), *figure()]
+    event = Run("mind", script, shelf=Search(*DUKES), filters="none").of("decision", kind="filtered")[0]
+    assert [name for name, _, origin, *_ in event["candidates"] if origin == "reasoning"] == ["Jean", "Louis"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
+from hoptree.uncertainty.triggers import CEILING
 from hoptree.values import Passage
 
 MANY = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
@@ -133,3 +135,56 @@ def test_a_fact_enters_only_if_one_sentence_states_it() -> None:
         for run in [Run("mind", figure(Rule(FACTS[0], step="facts")), shelf=Search(apart), robust=robust)]
     ]
     assert outcomes == ["added", "not stated"]
+
+
+def test_a_name_in_doubt_that_would_be_searched_with_alone_gives_way_to_the_question() -> None:
+    """Behind "So the answer is" no word says what is sought of the name."""
+    said = f"His grandfather is {ARMAND}. {LAST}"
+    entropy = [0.1] * len(said.split())
+    entropy[-4] = 9.0
+    run = ask([Rule(said, step="draft", entropy=entropy, attention=0.2), *figure()])
+    assert run.sentences(True)[0] == LAST
+    assert run.queries[1] == f"{CHARLES} paternal grandfather"
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_every_search_counts(most: int) -> None:
+    run = ask([*figure(), Rule(": Louis.", step="conclude")], k=1, retrievals=most)
+    assert len(run.queries) == most and run.result.answer == ARMAND
+    assert run.values("stop") == ["answer" if most == 3 else "retrievals"]
+
+
+class Once(Search):
+    """Finds something new only with the name that was dropped."""
+
+    async def search(self, query: str, **how: Any) -> tuple[Passage, ...]:
+        await super().search(query, **how)
+        return self.passages[1:2] if "Thouars" in query else self.passages[:1]
+
+
+def dropped(**options: Any) -> Run:
+    """A first search finds what the question found already, and the name that was dropped finds more."""
+    text = f"The father of {CHARLES} at Thouars is Louis."
+    many = json.dumps({"entities": [CHARLES, "Ann", "Ben"], "relations": []})
+    draft = Rule([text, LAST], step="draft", entropy=sure(text, Louis=3.0), attention=0.2)
+    return ask([Rule(many, step="extract"), draft, *figure()], top_k=0, filters="confidence", **options)
+
+
+def test_facts_are_read_of_the_names_that_were_searched_with() -> None:
+    run = dropped(shelf=Once(*DUKES))
+    assert [("Thouars" in query, CHARLES in query) for query in run.queries[1:3]] == [(False, True), (True, False)]
+    assert "Thouars" in run.sent("facts")[0].messages[-1].content.rpartition("Names:")[2]
+
+
+def test_dropped_names_are_not_tried_where_no_search_is_left() -> None:
+    assert len(dropped(shelf=Once(*DUKES), retrievals=2).queries) == 2
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_a_sentence_that_is_unsure_everywhere_is_looked_up(robust: bool) -> None:
+    """The paper's threshold rises with the sentence and is never reached."""
+    draft = Rule(DOUBTED, step="draft", entropy=5.0, attention=0.2)
+    script = [draft, *figure(), Rule(": Louis.", step="conclude")]
+    run = Run("mind", script, shelf=Search(*DUKES), robust=robust, retrievals=2)
+    first, *_ = run.of("decision", kind="sentence")
+    assert first["value"] is robust and (first["theta"] == CEILING) is robust

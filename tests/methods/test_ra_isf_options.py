@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
 
 import pytest
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, knows, listed, rules
@@ -54,10 +53,11 @@ def test_without_decomposition_it_is_unknown_where_no_passage_is_relevant() -> N
     assert (run.result.answer, Counter(run.steps)) == ("", {"know": 1, "relevance": 3})
 
 
-@pytest.mark.parametrize("options", [{"no_relevance": True, "unfiltered": True}, {"k": 0}])
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
-    failure = Run(rules(), **options).result.failure
+def test_options_that_make_no_sense_are_refused() -> None:
+    failure = Run(rules(), no_relevance=True, unfiltered=True).result.failure
     assert isinstance(failure, ConfigError) and failure.exit_code == 2
+    with pytest.raises(ConfigError, match="k=0 is not possible"):
+        Run(rules(), k=0)
 
 
 def test_linked_siblings_see_the_answers_before_them() -> None:

@@ -87,6 +87,21 @@ def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
     assert trained.fidelity(options, capabilities) == fidelity
 
 
+@pytest.mark.parametrize(
+    ("options", "fidelity"), [({}, "approx"), ({"mode": "fast"}, "approx"), ({"mode": "slow"}, "exact")]
+)
+def test_a_value_that_goes_beyond_the_paper_counts_also_where_it_is_the_default(
+    options: dict[str, Any], fidelity: str
+) -> None:
+    mode = Option("mode", Literal["fast", "slow"], "fast")
+    assert Method("m", "M", sample, (mode,), beyond=("mode=fast",)).fidelity(options, []) == fidelity
+
+
+def test_what_was_trained_is_approximate_where_it_is_asked_in_other_words() -> None:
+    reworded = Method("m", "M", sample, (Option("checkpoint", bool, False),), trained=True, reworded=True)
+    assert [reworded.fidelity({"checkpoint": on}, ()) for on in (False, True)] == ["prompted", "approx"]
+
+
 def test_other_methods_are_never_prompted() -> None:
     assert Method("m", "M", sample, ()).fidelity({}, []) == "exact"
     assert not Method("m", "M", sample, ()).trained
@@ -208,6 +223,60 @@ def test_a_value_of_the_wrong_kind_is_refused_with_what_is_possible(chosen: Meth
     with pytest.raises(ConfigError, match=f"sample: {name}=") as caught:
         read_options(chosen, given)
     assert f"{name} takes" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "values", "bounds"),
+    [
+        ("mind", "alpha", ("-1", "nan", "inf", "many"), "alpha takes float, 0 or more (--set alpha=1.5)."),
+        ("mind", "top_k", ("-3",), "top_k takes int, 0 or more (--set top_k=5)."),
+        ("mind", "shots", ("-1", 10**10), "shots takes int, 0 or more (--set shots=6)."),
+        ("mind", "cut", ("-0.1",), "cut takes float | None, 0 or more (--set cut=none)."),
+        ("mind", "k", ("0", 0), "k takes int, 1 or more (--set k=3)."),
+        ("mind", "words", ("0",), "words takes int, 1 or more (--set words=25)."),
+        ("mind", "stretch", ("0",), "stretch takes int, 1 or more (--set stretch=64)."),
+        ("dragin", "max_tokens", ("0",), "max_tokens takes int, 1 or more (--set max_tokens=128)."),
+        ("dragin", "disagree", ("5", "-0.1"), "disagree takes float, from 0 to 1 (--set disagree=0.5)."),
+        ("mind", "admit", ("2",), "admit takes float, from 0 to 1 (--set admit=0.5)."),
+        ("flare", "theta", ("1.5", "-1"), "theta takes float, from 0 to 1 (--set theta=0.8)."),
+        ("flare", "beta", ("2",), "beta takes float, from 0 to 1 (--set beta=0.4)."),
+        ("flare", "look_ahead", ("0",), "look_ahead takes int, 1 or more (--set look_ahead=64)."),
+        ("seakr", "samples", ("0", "1"), "samples takes int, 2 or more (--set samples=20)."),
+        ("seakr", "doubt", ("1.1",), "doubt takes float, from 0 to 1 (--set doubt=0.1)."),
+        ("seakr", "theta", ("low",), "theta takes float (--set theta=-6.0)."),
+    ],
+)
+def test_a_number_out_of_range_is_refused_with_its_bounds(
+    method: str, name: str, values: tuple[Any, ...], bounds: str
+) -> None:
+    for value in values:
+        with pytest.raises(ConfigError, match=f"{method}: {name}={value} is not possible") as caught:
+            read_options(find_method(method), {name: value})
+        assert caught.value.remedy == bounds
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("mind", {"alpha": 0, "top_k": 0, "shots": 0, "cut": 0.0, "admit": 1, "disagree": 0, "k": 1, "theta": 9.0}),
+        ("flare", {"theta": 1, "beta": 0, "look_ahead": 1}),
+        ("seakr", {"theta": -20, "samples": 2}),
+        ("dragin", {"theta": 1.5}),
+    ],
+)
+def test_the_bounds_themselves_are_possible(method: str, given: dict[str, Any]) -> None:
+    assert read_options(find_method(method), given) == given
+
+
+def test_every_default_is_within_its_bounds() -> None:
+    for known in list_methods():
+        defaults = {option.name: option.default for option in known.options}
+        assert read_options(known, defaults) == defaults, known.name
+
+
+def test_a_method_is_registered_with_bounds_of_options_that_it_has() -> None:
+    for known in list_methods():
+        assert known.bounds.keys() <= {option.name for option in known.options}, known.name
 
 
 def test_dashes_are_as_good_as_underscores() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.methods.asked import Shelf
-from tests.methods.stretch_asked import Run
+from tests.methods.stretch_asked import Run, Scripted
 
+from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 from hoptree.values import Passage
@@ -99,6 +102,23 @@ def test_a_spent_budget_still_gives_the_best_document_answer() -> None:
 def test_a_model_without_probabilities_is_refused() -> None:
     refused = Run("replug", [Rule("Ada")], without=frozenset({"logprobs"}))
     assert refused.result.error == "ConfigError" and "needs logprobs" in refused.result.error_message
+
+
+def test_where_an_endpoint_keeps_probabilities_back_the_weights_decide_and_the_answer_says_so() -> None:
+    class Silent(Scripted):
+        async def generate(self, request: Request, *, step: str) -> Reply:
+            return await super().generate(replace(request, top_logprobs=0), step=step)
+
+    class Told(Run):
+        def __init__(self) -> None:
+            self.events = []
+            self.method, self.shelf = "replug", passages(1.0, 0.9, 0.8)
+            self.model = self.scripted = Silent([said(1, "Bea"), said(2, "Ada"), said(3, "ada")], frozenset())
+            self.result = asyncio.run(self._ask(WROTE, None, None, {}))
+
+    done = Told()
+    assert done.result.answer == "Ada"
+    assert [event["kind"] for event in done.of("warning")] == ["no_logprobs"]
 
 
 def test_titles_are_shown_on_demand() -> None:

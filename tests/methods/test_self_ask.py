@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import DUKES, Run, Search
+from tests.methods.stretch_asked import GRANDFATHER as DUKE
+from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
@@ -62,19 +66,55 @@ def test_a_model_that_cannot_continue_is_shown_the_dialogue_and_may_say_it_again
     assert all(request.prefix == "" for request in run.sent("follow_up"))
 
 
-@pytest.mark.parametrize("bad", ["", "  \n", "Yes.", "I cannot say.", f"Follow up: {FATHER}?", "Follow up: None"])
-def test_without_a_new_follow_up_the_final_answer_is_asked_for(bad: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "read"),
+    [
+        ("", False),
+        ("  \n", False),
+        ("Yes.", False),
+        ("I cannot say.", False),
+        ("Follow up:", False),
+        (f"Follow up: {FATHER}?", True),
+        ("Follow up: None", True),
+        ("No.", True),
+    ],
+)
+def test_without_a_new_follow_up_the_final_answer_is_asked_for(bad: str, read: bool) -> None:
     run = Run("self_ask", [Rule([ASKED[0], bad], step="follow_up"), Rule(" Armand.", step="final"), *READ])
     assert (run.result.answer, run.queries) == ("Armand", [FATHER])
     (final,) = run.sent("final")
     assert final.prefix.endswith("Intermediate answer: Jean Bretagne\nSo the final answer is:")
     assert final.max_tokens == 20
-    assert [event["ok"] for event in run.of("parse", step="follow_up")] == [True, False]
+    assert [event["ok"] for event in run.of("parse", step="follow_up")] == [True, read]
+    assert len(run.of("decision", kind="nothing_new")) == read
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (" Armand.\nFollow up: Who is Armand?", "Armand"),
+        (" **Armand** Follow up: Who is Armand?", "Armand"),
+        ("So the final answer is: Armand", "Armand"),
+        ("Follow up: Who is Armand?", ""),
+        ("Follow up: Who is Armand?\nIntermediate answer: a duke", ""),
+        ("", ""),
+    ],
+)
+def test_a_follow_up_is_no_final_answer(said: str, answer: str) -> None:
+    run = Run("self_ask", [Rule("Yes.", step="follow_up"), Rule(said, step="final")])
+    assert (run.result.answer, run.result.abstained) == (answer, not answer)
+    assert [event["ok"] for event in run.of("parse", step="final")] == [bool(answer)]
 
 
 def test_a_model_that_needs_no_follow_up() -> None:
     run = Run("self_ask", [Rule(" No.\nSo the final answer is: Armand.", step="follow_up")])
     assert (run.result.answer, run.queries, run.steps) == ("Armand", [], ["follow_up"])
+
+
+def test_a_model_that_asks_the_question_itself_has_it_looked_up_once() -> None:
+    run = Run("self_ask", [Rule(f"Yes.\nFollow up: {DUKE}", step="follow_up"), *READ, Rule("Armand", step="final")])
+    assert (run.result.answer, run.queries) == ("Armand", [DUKE])
+    assert [event["value"] for event in run.of("decision", kind="nothing_new")] == [DUKE]
 
 
 def test_five_follow_ups_at_most() -> None:
@@ -129,10 +169,23 @@ def test_a_spent_budget_leaves_the_models_own_final_answer_or_the_last_intermedi
         ("Follow up: Who?\nIntermediate answer:\nAda\nThe final answer: Bob", Said((("Who?", "Ada"),), "", "Bob")),
         ("Therefore, the answer is: Bob.\nFollow up: Who?", Said(final="Bob")),
         ("So the final answer is:", Said()),
+        ("Follow up questions:\n1. Who is it?\n2. When?", Said(open="Who is it?")),
+        ("Follow up: 1984 is by whom?", Said(open="1984 is by whom?")),
+        ("Yes.\nWho is the **father** of Ada?\nI ask this first.", Said(open="Who is the **father** of Ada?")),
+        ("Question: Who is it?", Said()),
+        ("I wonder.", Said()),
     ],
 )
 def test_dialogues_are_read_in_every_form(text: str, said: Said) -> None:
     assert read_dialogue(text, LABELS) == said
+
+
+@pytest.mark.timeout(15)
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG)
+def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
+    began = time.process_time()
+    run = Run("self_ask", [Rule(f"{text} x", step="follow_up"), Rule("Armand")], max_follow_ups=1)
+    assert not run.result.error and time.process_time() - began < 4.0
 
 
 PARTS = ("Follow up: ", "follow-up 2:", "Intermediate answer: ", "So the final answer is: ", "\n", "Who?", "**", " ")

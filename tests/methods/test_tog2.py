@@ -109,12 +109,14 @@ def test_a_dead_end_is_read_and_not_thrown_away(dead: dict[str, Any]) -> None:
     assert (run.result.answer, run.steps[-1]) == ("Providence", "final")
     assert "born in the city of Providence" in run.texts("final")[0] and "| director |" in run.texts("final")[0]
     assert [one.id for one in run.result.evidence][:1] == ["d"]
+    assert run.result.fidelity == "approx"  # the released code throws it away
 
 
 def test_as_released_a_dead_end_asks_the_model_alone() -> None:
     run = asked(Rule(NO, step="enough"), Rule(so("Lyon"), step="think"), fall_back="model", depth=1)
     assert (run.result.answer, run.steps[-1], run.of("final")[0]["support"]) == ("Lyon", "think", [])
     assert run.texts("think")[-1] == f"Question: {BORN}" and run.sent("think")[-1].temperature == 0.0
+    assert run.result.fidelity == "exact"
 
 
 def test_where_nothing_was_found_most_chains_have_the_last_word() -> None:

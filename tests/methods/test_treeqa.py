@@ -35,7 +35,7 @@ def test_supported_hypotheses_stay_and_children_are_validated_after_them() -> No
         (1, "supported", ()),
         (2, "supported", ()),
     ]
-    assert (landing.answer, landing.evidence) == ("Apollo 8, in December 1968", ("Apollo 14_0_0",))
+    assert (landing.answer, landing.evidence) == ("Apollo 8, in December 1968", ("Apollo 8_0_0",))
     assert landing.facts == (("Moon", "third landing", "Apollo 14"),)
     assert run.node(0)["fixes"] == 0 and run.result.answer == "Richard Nixon"
 
@@ -51,7 +51,9 @@ def test_a_rebuilt_node_is_not_validated_again_and_its_new_children_are() -> Non
         ("Apollo 8, in December 1968",),
         "refuted",
     )
-    assert landing.evidence == ("Apollo 14_0_0",), "what refuted it is what the correction rests on"
+    shown = run.node(1)["attempts"][0]["passages"]
+    assert shown[:2] == ["Apollo 8_0_0", "Apollo 14_0_0"], "the page that the query names, and what is searched for"
+    assert landing.evidence == ("Apollo 8_0_0",), "what refuted it is what the correction rests on"
     (president,) = landing.children
     assert (president.id, president.question, president.verdict) == (101, PRESIDENT, "supported")
     record = run.node(1)

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from tests.methods.treeqa_asked import (
     LANDING,
+    WRONG_PRESIDENT,
     Run,
     refutes,
     rules,
+    shape,
     verdict,
 )
 from tests.methods.treeqa_fickle import Fickle, Generous, asked
 
+from hoptree.errors import EndpointError
 from hoptree.methods.treeqa import careful
 from hoptree.methods.treeqa import walk as treeqa_walk
 from hoptree.methods.treeqa.evidence import Ahead, Wanted
@@ -194,3 +197,46 @@ def test_nothing_is_foreseen_where_nothing_is_done_ahead(traversal: str) -> None
 def test_a_process_that_tells_nothing_is_only_slower() -> None:
     process, walk = walked(RIGHT, tells=False)
     assert "Who flew on Apollo 14?" not in process.begun_before_rebuilt and walk.tops[0].claim == RIGHT
+
+
+@pytest.mark.parametrize("step", ["validate", "mentions"])
+def test_a_failure_in_what_is_given_up_fails_nothing(step: str) -> None:
+    """The child of a refuted node is never come to in the walk."""
+    fails = Rule(step=step, contains=WRONG_PRESIDENT, fault="401")
+    runs = {how: Run(rules(refutes(LANDING), fails), traversal=how) for how in ("serial", "speculative")}
+    serial, speculative = runs["serial"].result, runs["speculative"].result
+    assert (speculative.answer, speculative.error) == (serial.answer, serial.error) == ("Richard Nixon", "")
+    assert shape(runs["speculative"].tops) == shape(runs["serial"].tops)
+
+
+def test_a_failure_ahead_is_raised_where_the_walk_comes_to_it() -> None:
+    fails = Rule(step="validate", contains=f"Question: {WRONG_PRESIDENT}", fault="401")
+    run = Run([fails, *rules()], traversal="speculative")
+    assert run.result.error == "EndpointError" and run.node(1)["verdict"] == "supported"
+
+
+class Failing:
+    """Fails the first time at the node below, and supports all others."""
+
+    max_attempts = 1
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        self.begun.append(branch.node.id)
+        if branch.node.id == 2 and self.begun.count(2) == 1:
+            raise EndpointError("It is down.", "Try again.")
+        await asyncio.sleep(0)
+        if branch.node.id == 1 and isinstance(wanted, Ahead):
+            wanted.refuted(Verdict("refuted"))  # and then it is not refuted after all: a cap was in the way
+        return Outcome((Attempt("", Verdict("supported"), EvidenceBox()),))
+
+
+def test_what_failed_when_it_was_given_up_is_done_again_if_it_is_needed_after_all() -> None:
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
+    process = Failing()
+    tops = hang([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
+    walk = Walk(ctx, process, tops)
+    asyncio.run(walk.go("speculative"))
+    assert walk.outcomes[2].label == "supported"

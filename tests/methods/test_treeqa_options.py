@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from hoptree.engine import Engine
 from hoptree.errors import ConfigError, CorpusError
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Entity
+from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.values import Passage
 
@@ -75,22 +77,73 @@ def test_the_hypothesis_is_searched_for_too_unless_the_question_alone_is_wanted(
     build = tree(node("Who was it?", "Richard Nixon"))
     dual = Run(rules(build=build))
     assert dual.node(1)["attempts"][0]["query"] == "Who was it? Richard Nixon"
-    assert dual.shelf.asked == [("Who was it? Richard Nixon", "Richard Nixon")]
+    assert dual.shelf.asked[-1] == ("Who was it? Richard Nixon", "Richard Nixon")
     alone = Run(rules(build=build), query="question")
     assert alone.shelf.asked == [("Who was it?", "")]
 
 
 def test_pages_of_the_entities_come_first_and_the_whole_corpus_only_without_them() -> None:
     run = Run(rules(build=tree(node("Who was Richard Nixon?", "a President"))))
-    assert [title for _, title in run.shelf.asked] == ["Richard Nixon"]
+    assert "" not in {title for _, title in run.shelf.asked}
+    assert run.shelf.asked[-1] == ("Who was Richard Nixon? a President", "Richard Nixon")
     run = Run(rules(build=tree(node("What is the Moon?", "a rock"))))
-    assert [title for _, title in run.shelf.asked] == ["Moon", ""]
+    assert {title for _, title in run.shelf.asked[:-1]} >= {"Moon"}
+    assert run.shelf.asked[-1] == ("What is the Moon? a rock", "")
 
 
 def test_the_page_of_an_entity_may_have_another_title_than_its_label() -> None:
     graph = SmallGraph(names=[Entity("_x", "Nixon", aliases=("Tricky Dick",), page="Richard Nixon")])
     run = Run(rules(build=tree(node("Who was Tricky Dick?", "a President"))), graph=graph)
-    assert [title for _, title in run.shelf.asked] == ["Richard Nixon"]
+    assert run.node(1)["attempts"][0]["passages"][0] == "Richard Nixon_0_0"
+
+
+FILMS = (
+    Passage("hs", "The Hourglass Sanatorium", "The Hourglass Sanatorium is a film by Wojciech Jerzy Has."),
+    Passage("aw", "Andrzej Wajda", "Andrzej Wajda directed Ashes and Diamonds."),
+    Passage("kk", "Kanal", "Kanal is a film about Warsaw."),
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Who directed The Hourglass Sanatorium?", "Who directed Kanal?", "Who directed a film about Warsaw?"],
+)
+@pytest.mark.parametrize("preset", ["paper", "code"])
+def test_hybrid_shows_all_that_text_shows_even_where_the_graph_knows_only_some_names(
+    question: str, preset: str
+) -> None:
+    graph = SmallGraph(("Andrzej Wajda", "occupation", "director"))
+    script = rules(build=tree(node(question, "Andrzej Wajda")))
+    shown = {}
+    for evidence in ("text", "hybrid"):
+        run = Run(script, graph=graph, pages=Pages(*FILMS), evidence=evidence, preset=preset)
+        shown[evidence] = run.node(1)["attempts"][0]["passages"]
+    assert set(shown["text"]) <= set(shown["hybrid"]) and "aw" in shown["hybrid"], shown
+    assert len(shown["hybrid"]) <= {"paper": 9, "code": 5}[preset]
+
+
+def test_where_no_name_is_a_title_the_corpus_is_searched_beside_the_pages_that_the_graph_leads_to() -> None:
+    graph = SmallGraph(names=[Entity("_w", "Wajda", page="Andrzej Wajda")])
+    script = rules(build=tree(node("Which films were made about Warsaw?", "Wajda")))
+    shown = {}
+    for evidence in ("text", "hybrid"):
+        run = Run(script, graph=graph, pages=Pages(*FILMS), evidence=evidence)
+        shown[evidence] = run.node(1)["attempts"][0]["passages"]
+    assert "kk" in shown["text"] and shown["hybrid"][0] == "aw" and set(shown["text"]) <= set(shown["hybrid"])
+
+
+def test_many_titles_ask_nothing_of_the_model_and_each_page_is_shown() -> None:
+    names = [f"Film {letter}" for letter in "ABCDEF"]
+    pages = Pages(*(Passage(f"{name}{part}", name, f"It is {name}.") for name in names for part in range(3)))
+    build = tree(node(f"Which of {', '.join(names)} is it?", "none"))
+    run = Run(rules(build=build), graph=SmallGraph(("Film A", "colour", "red")), pages=pages)
+    shown = run.node(1)["attempts"][0]["passages"]
+    assert len(shown) == 9 and {one[:-1] for one in shown} == set(names) and "entities" not in run.steps
+
+
+def test_names_are_read_out_of_a_query_once_for_graph_and_titles() -> None:
+    run = Run(rules(build=tree(node("What did Apollo 14 do?", "It landed on the Moon"))))
+    assert run.steps.count("mentions") == 1
 
 
 def test_the_model_keeps_the_most_relevant_entities_and_relations() -> None:
@@ -120,6 +173,42 @@ def test_text_that_gives_orders_is_not_read() -> None:
 
 
 # Options
+
+
+class Landings:
+    """Texts are near if both speak of a landing, or both do not."""
+
+    name = identity = "landings"
+    dimensions = 2
+    remote = False
+    closed = False
+
+    async def encode(self, texts: Sequence[str], *, role: str) -> Any:
+        numpy = pytest.importorskip("numpy")
+        return numpy.array([[1, 0] if "land" in text else [0, 1] for text in texts], dtype="float32")
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("evidence", ["hybrid", "graph", "text"])
+def test_relations_can_be_ranked_by_an_encoder(monkeypatch: pytest.MonkeyPatch, evidence: str) -> None:
+    encoder = Landings()
+    opened: list[str] = []
+
+    def opening(name: str) -> Landings:
+        opened.append(name)
+        return encoder
+
+    monkeypatch.setattr(method, "open_encoder", opening)
+    build = tree(node("When did Apollo 14 land?", "in 1971"))
+    run = Run(rules(build=build), relations="dense", preset="code", evidence=evidence)
+    assert "relations" not in run.steps and run.result.error == ""
+    if evidence == "text":
+        assert not opened
+    else:
+        assert run.node(1)["attempts"][0]["facts"] == ["Apollo 14 | landing date | 5 February 1971"]
+        assert opened == ["minilm"] and encoder.closed
 
 
 def test_the_conflict_reason_can_be_a_call_of_its_own() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import LANDING, PAGES, PRESIDENT, Run, node, rules, tree, verdict
 
+from hoptree.methods.treeqa import method, walk
 from hoptree.models.scripted import Rule
 from hoptree.steps.conditions import may_list, read_conditions
 from hoptree.values import Passage
@@ -268,6 +269,44 @@ def test_a_verb_that_the_question_does_not_have_is_left_out_of_a_condition() -> 
     assert found is not None and found.conditions == ("starred in Night Train", "Bard College")
 
 
+def many(count: int, **given: Any) -> Run:
+    """So many candidates of which nothing is known, and then a tree of eight nodes of which nothing is known either."""
+    actors = [f"Ada Moor{number}" for number in range(count)]
+    cast = Passage("n", "Night Train", f"Night Train stars {', '.join(actors)}.")
+    starred = Rule(json.dumps(actors), step="candidates", contains="said: starred in Night Train")
+    nodes = [node(f"What is number {number} on the Moon?", f"thing {number}") for number in range(8)]
+    script = rules(
+        CONDITIONS,
+        starred,
+        Rule("[]", step="candidates"),
+        build=tree(*nodes, question=FILM),
+        validate=verdict("unknown"),
+    )
+    return careful(script, question=FILM, graph=NO_GRAPH, pages=Pages(cast, ALUMNI), **given)
+
+
+def test_checks_of_a_list_and_the_tree_after_it_have_one_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method, "MAX_VALIDATIONS", 14)
+    monkeypatch.setattr(walk, "MAX_VALIDATIONS", 14)
+    run = many(12)
+    assert run.of("decision", kind="intersected")[0]["validations"] == 12
+    assert run.node(0)["validations"] == 14
+    assert sum(len(run.node(number)["attempts"]) for number in range(1, 9)) == 2
+
+
+def test_no_more_candidates_are_checked_than_the_cap_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(method, "MAX_VALIDATIONS", 5)
+    monkeypatch.setattr(walk, "MAX_VALIDATIONS", 5)
+    run = many(12)
+    assert len(run.of("decision", kind="candidates")[0]["value"]) == 5 and run.node(0)["validations"] == 5
+
+
+def test_yes_is_nothing_to_look_up() -> None:
+    run = listed()
+    searched = [event["query"] for event in run.of("retrieve")] + run.texts("mentions")
+    assert any("Is it true of Ben Hale" in one for one in searched) and not any("? Yes" in one for one in searched)
+
+
 def test_where_nothing_fulfils_all_conditions_the_tree_is_built() -> None:
     run = listed(Rule("[]", step="candidates"))
     assert "build" in run.steps
@@ -305,3 +344,14 @@ def test_the_surest_reading_has_the_last_word() -> None:
 def test_facts_alone_are_read_without_passages() -> None:
     run = careful(rules(), evidence="graph")
     assert "read" not in run.steps and run.result.answer == "Richard Nixon"
+
+
+def test_a_tree_that_evidence_does_not_bear_out_is_not_read_beside_passages() -> None:
+    """However sure a model is of what it guessed."""
+    read = Rule("Apollo 14", step="read", logprob=-1.0)
+    unsure = careful(rules(read, validate=verdict("unknown"), final="Nixon"), graph=NO_GRAPH)
+    assert unsure.result.answer == "Apollo 14" and "final" not in unsure.steps
+    (last,) = [event for event in unsure.of("decision", kind="surest") if event["when"] == "final"]
+    assert len(last["answers"]) == 3
+    silent = careful(rules(Rule("unknown", step="read"), validate=verdict("unknown"), final="Nixon"), graph=NO_GRAPH)
+    assert silent.result.answer == "Nixon", "where passages say nothing, the tree is all there is"

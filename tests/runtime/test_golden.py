@@ -81,6 +81,10 @@ def test_a_golden_tree_says_what_is_held_for_true_and_what_says_so() -> None:
             {"state": "answered", "answer": "new", "verdict": "refuted", "struck": ["guess"], "hypothesis": "new"},
             ("new", None),
         ),
+        (
+            {"state": "answered", "answer": "new", "verdict": "refuted", "struck": ["guess"], "source": "internal"},
+            ("new", "unknown"),
+        ),
         ({"state": "answered", "answer": "guess", "verdict": "supported"}, ("guess", None)),
         ({"state": "asking"}, ("guess", "unknown")),
     ],

@@ -152,7 +152,7 @@ def test_samples_in_place_of_signals() -> None:
     writing = read(by_samples())
     assert writing.parts[0].said.samples == ("Louis.", "Jean.", "Henri.", "Max.", "Guy.")
     assert "Louis" in [word.text for word in writing.parts[0].said.words if word.hit]
-    assert (writing.told_by, writing.missing) == ("", ("entropy",))
+    assert (writing.told_by, writing.missing) == ("", ("entropy", "logprobs"))
 
 
 def test_a_run_that_was_stopped_in_the_middle() -> None:

@@ -163,3 +163,24 @@ def test_a_doubt_of_the_subject_tells_nothing_of_what_is_said_about_it() -> None
     memory.add(held("Paris", 0.9, relation="place of birth"))
     memory.add(date := held("6 May 1859", 0.6, relation="date of birth"))
     assert memory.answers("Jean was born in 1860.", {"birth"}, hits=[(0, 4), (17, 21)]) == date
+
+
+@pytest.mark.parametrize(
+    ("sentence", "hit", "spared"),
+    [
+        ("Jean was born in Lyon.", "Lyon", True),
+        ("Jean, a French duke, was born in Lyon.", "Lyon", True),
+        ("Jean was born in Lyon and Anna was not.", "Lyon", True),
+        ("Lyon is where Jean was born.", "Lyon", True),
+        ("Jean was not born in Rome, but Anna was born in Bergen.", "Bergen", False),
+        ("Jean was born in Rome; Anna was born in Bergen.", "Bergen", False),
+        ("Bergen is where Anna was born, but Jean was born in Rome.", "Bergen", False),
+        ("Jean was born before Oscar Smith.", "Oscar", False),
+        ("Jean was born earlier than Oscar Smith.", "Smith", False),
+        ("Jean was born in the same town as Oscar Smith.", "Oscar", False),
+    ],
+)
+def test_what_is_in_doubt_must_be_said_of_the_subject(sentence: str, hit: str, spared: bool) -> None:
+    memory = FactMemory()
+    memory.add(held("Paris", relation="place of birth"))
+    assert (answered(memory, sentence, *sought(sentence, hit)) is not None) is spared

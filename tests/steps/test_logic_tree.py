@@ -254,3 +254,19 @@ claims = st.recursive(
 def test_as_many_nodes_are_kept_as_there_is_room_for(some: list[Claim], most: int) -> None:
     whole = sum(claim.size for claim in some)
     assert sum(claim.size for claim in thinned(some, most)) == min(most, whole)
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "hypothesis"),
+    [
+        ("Who directed it?", "I don't know", ""),
+        ("Who directed it?", "not available in the provided information", ""),
+        ("Who directed it?", "None", ""),
+        ("How many of them survived?", "None", "None"),
+        ("Which album came first?", "Unknown Pleasures", "Unknown Pleasures"),
+    ],
+)
+def test_what_says_that_nothing_is_known_is_no_hypothesis(question: str, said: str, hypothesis: str) -> None:
+    value = {"logic_tree": {"children": [{"sub_question": question, "hypothesis_answer": said}]}, "answer": "Not sure"}
+    tree = read_tree(value, "Whose film was it?")
+    assert (tree.children, tree.draft) == ((Claim(question, hypothesis),), "")

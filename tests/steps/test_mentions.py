@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.small_knowledge import SmallGraph
 
-from hoptree.graph.facts import Entity
+from hoptree.graph.facts import Entity, Neighbourhood
 from hoptree.graph.linking import Candidate
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
@@ -181,3 +182,44 @@ def test_what_a_graph_says_cannot_break_a_line_of_the_prompt() -> None:
     ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
     asyncio.run(keep_entities(ctx, "who?", [odd, ENTITIES[1]], keep=1))
     assert "[1] a [2] ignore (also b c): d" in model.requests[0][1] and "<|im_end|>" not in model.requests[0][1]
+
+
+def test_entities_that_read_alike_are_told_apart_by_their_ids() -> None:
+    shown = [
+        Entity("Q275001", "Émile Chautard"),
+        Entity("name:Emile Chautard", "Emile Chautard"),
+        Entity("Q2", "Émile Chautard", description="a street"),
+        Entity("Q3", "Paris"),
+    ]
+    model = ScriptedModel(rules=[Rule("[1]")])
+    ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
+    asyncio.run(keep_entities(ctx, "who?", shown, keep=1))
+    lines = [
+        "Émile Chautard (id Q275001)",
+        "Emile Chautard (id name:Emile Chautard)",
+        "Émile Chautard: a street",
+        "Paris",
+    ]
+    assert all(f"[{number}] {line}\n" in model.requests[0][1] for number, line in enumerate(lines, 1))
+
+
+def test_mere_names_of_what_another_entity_is_called_are_left_out() -> None:
+    class Doubles(SmallGraph):
+        """Knows `Marie Curie` by a second id of which it says nothing."""
+
+        async def facts(self, entity: str, **given: Any) -> Neighbourhood:
+            return (
+                Neighbourhood(Entity(entity, "…"), ()) if entity == "name:1" else await super().facts(entity, **given)
+            )
+
+    names = [Entity("name:1", "Marie Curie"), Entity("name:2", "Nobody"), Entity("name:3", "Nobody")]
+    graph = Doubles(("Marie Curie", "born in", "Warsaw"), names=names)
+    ctx = Context(
+        method="treeqa",
+        model=ScriptedModel(rules=[Rule("[]", step="mentions")]),
+        calls=Calls(None),
+        trace=Trace("t"),
+        graph=graph,
+    )
+    kept = asyncio.run(MentionLinker(GraphNames).link(ctx, "Was Marie Curie a Nobody?", keep=3))
+    assert ids(kept) == ["_Marie Curie", "name:3"], "one of those of which nothing is known stays"

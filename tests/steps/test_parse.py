@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from hoptree.steps.parse import clean_answer, looks_unanswered, read_json, retrieval_trigger, why_unanswered
+from hoptree.steps.parse import (
+    clean_answer,
+    looks_unanswered,
+    read_json,
+    retrieval_trigger,
+    says_unknown,
+    why_unanswered,
+)
 from hoptree.tree import Pairs
 
 PLAN = {"query1": {"question": "Who?"}}
@@ -63,6 +70,71 @@ def test_json_is_read_by_the_first_stage_that_can(text: str, value: Any, repairs
 )
 def test_brackets_in_the_prose_before_an_object_are_passed_over(text: str) -> None:
     assert read_json(text).value == PLAN
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"isTrue": false, "reason": "a\nb\tc", "ref": {"w": ["T1"]}}', {"reason": "a\nb\tc", "ref": {"w": ["T1"]}}),
+        ('So: {"reason": "a\nb", "ref": {"w": []}} Done.', {"reason": "a\nb", "ref": {"w": []}}),
+        (
+            '{"reason": "He said "x" today", "ref": {"w": ["T1"]}}',
+            {"reason": 'He said "x" today', "ref": {"w": ["T1"]}},
+        ),
+        ('{"reason": "the "x", and", "ref": ["a "b" c", "d"]}', {"reason": 'the "x", and', "ref": ['a "b" c', "d"]}),
+        ('{"reason": "5" tall", "ref": {"w": 1}}', {"reason": '5" tall', "ref": {"w": 1}}),
+        (r"{'isTrue': False, 'reason': 'it\'s so', 'ref': {'w': ['T1']}}", {"reason": "it's so", "ref": {"w": ["T1"]}}),
+        ("{'reason': \"it's so\", 'ref': ['a']}", {"reason": "it's so", "ref": ["a"]}),
+        (r'{"reason": "the \dir C:\users", "ref": {"w": []}}', {"reason": r"the \dir C:\users", "ref": {"w": []}}),
+        ('{"reason": "x", // a comment\n "ref": {"w": "http://a"}}', {"reason": "x", "ref": {"w": "http://a"}}),
+        (r'{"reas\_on": "it\'s", "ref": {"w": []}}', {"reas_on": "it's", "ref": {"w": []}}),
+        ('{reason: "x: y", ref: {"w": []}}', {"reason": "x: y", "ref": {"w": []}}),
+        ('{{"reason": "x", "ref": {}}}', {"reason": "x", "ref": {}}),
+    ],
+)
+def test_what_models_write_wrong_is_mended_in_the_whole_object(text: str, value: dict[str, Any]) -> None:
+    reading = read_json(text)
+    assert reading.ok
+    assert {name: said for name, said in reading.value.items() if name != "isTrue"} == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"isTrue": false "reason" x, "ref": {"wikipedia": ["T1"]}}',
+        '{"isTrue": so and so, "ref": {"wikipedia": ["T1"]}}',
+        '```json\n{"isTrue": so and so, "ref": {"wikipedia": ["T1"]}}\n```',
+        '[{"isTrue": so and so, "ref": {"wikipedia": ["T1"]}}]',
+        '{"isTrue": so and so, "ref": {"wikipedia": ["T1"]',
+        '{"isTrue": so and so, "reason": "```{"a": 1}```"}',
+    ],
+)
+def test_no_part_of_an_object_is_taken_for_an_object_that_cannot_be_read(text: str) -> None:
+    reading = read_json(text)
+    assert reading.value is None
+    assert reading.error
+
+
+def test_what_comes_after_an_object_that_cannot_be_read_may_be_read() -> None:
+    assert read_json('{"a": so, "b": {"c": 1}} No: {"query1": {"question": "Who?"}}').value == PLAN
+
+
+def test_a_fence_on_a_line_of_its_own_begins_anew() -> None:
+    assert read_json('{"a": \n```json\n{"query1": {"question": "Who?"}}\n```').value == PLAN
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        ('{"a": 1}', ""),
+        ('One: {"a": 1} and {"a": 2}', 'One: and {"a": 2}'),
+        ('First ```json\n{"a": 1} so\n``` and {"a": 2}', 'First so and {"a": 2}'),
+    ],
+)
+def test_what_stands_beside_an_object_is_kept(text: str, beside: str) -> None:
+    reading = read_json(text)
+    assert reading.value == {"a": 1}
+    assert " ".join(reading.beside.split()) == beside
 
 
 def test_a_fence_inside_a_string_does_not_hide_the_object() -> None:
@@ -312,3 +384,48 @@ def test_who_declines_has_not_answered(reply: str) -> None:
 @pytest.mark.parametrize("title", ["I'm Sorry", "I Can't Help Myself", "Can't Help Falling in Love"])
 def test_songs_are_no_refusals(title: str) -> None:
     assert not looks_unanswered(title)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't know",
+        "I do not know who directed it.",
+        "Not sure",
+        "not known",
+        "unknown (not in evidence)",
+        "Unknown, as the texts do not say",
+        "The answer is unknown based on info available",
+        "to be determined",
+        "N/A",
+        "not available in the provided information",
+        "The information provided does not mention the director",
+        "It cannot be determined from the evidence.",
+        "There is no information about it",
+    ],
+)
+def test_a_guess_may_say_that_nothing_is_known(text: str) -> None:
+    assert says_unknown(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "No",
+        "None",
+        "Nobody",
+        "Unknown Pleasures",
+        "The Unknown Soldier",
+        "The Unknown",
+        "Unknown Mortal Orchestra",
+        "Not Fade Away",
+        "No Country for Old Men",
+        "I Don't Know How to Love Him",
+        "The wreck was never found",
+        "Uncertain Glory",
+        "He was not a member of the party",
+    ],
+)
+def test_names_and_denials_are_guesses(text: str) -> None:
+    assert not says_unknown(text)

@@ -60,6 +60,34 @@ def test_a_mended_rationale_is_read(reply: str, mended: tuple[str, bool]) -> Non
     assert read_mended(reply, "A is B.") == mended
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "and then some more words of no use " * 200,
+        "x" * 8_000,
+        "A is D. " * 40,
+        "It is red. It is big. It is red.",
+        " ".join(f"The city number {number} is no city of his." for number in range(20)),
+    ],
+)
+def test_a_reply_that_goes_on_and_on_is_no_rationale(reply: str) -> None:
+    assert read_mended(reply, "A is B.") == ("A is B.", False)
+    assert read_mended(f"A is D.\n{reply}", "A is B.") == ("A is D.", True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "mended"),
+    [
+        ("A is the", ("A is B.", False)),
+        ("A is D. It was so in the", ("A is D.", True)),
+        ("A is D.", ("A is D.", True)),
+        ("A is D\nI changed the", ("A is D.", True)),
+    ],
+)
+def test_of_a_reply_that_was_cut_off_whole_sentences_count(reply: str, mended: tuple[str, bool]) -> None:
+    assert read_mended(reply, "A is B.", cut=True) == mended
+
+
 @given(st.text(max_size=400))
 def test_what_is_mended_is_one_line_and_gives_no_answer(reply: str) -> None:
     mended, read = read_mended(reply, "A is B.")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from hoptree.graph.facts import Entity
+from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
 from hoptree.graph.linking import Relation
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking
+from hoptree.steps.edges import edges_in
+from hoptree.steps.link import choose_facts
+from hoptree.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking, foremost
 
 if TYPE_CHECKING:
     import numpy
@@ -86,3 +89,57 @@ def test_by_an_encoder_the_nearest_name_counts_and_names_are_encoded_once() -> N
     assert ranked(ranking, "died in", scripted())[0] == "P1"
     assert ranked(ranking, "crew", scripted())[0] == "P3"
     assert letters.encoded.count("occupation") == 1 and ranked(ranking, "x", scripted(), ()) == []
+
+
+def around(label: str, relations: Sequence[str], value: str = "x") -> Neighbourhood:
+    """An entity with a fact of each relation, in the order of their names as graphs give them."""
+    here = Term(f"_{label}", label)
+    facts = [Fact(here, Term(f"-{one}", one), Term("", f"{value} {place}")) for place, one in enumerate(relations)]
+    return Neighbourhood(Entity(here.id, label), tuple(facts))
+
+
+ARCHIVE = [f"archive no {number:02}" for number in range(90)]
+
+
+def shown(query: str, *found: Neighbourhood) -> list[tuple[str, str]]:
+    return [(edge.entity.label, edge.relation) for edge in foremost(edges_in(found), query, most=60)]
+
+
+def test_of_many_relations_those_are_shown_that_share_words_with_the_query() -> None:
+    lines = shown("Who directed Kanal? Has", around("Kanal", [*ARCHIVE, "director"]))
+    assert len(lines) == 60 and lines[0] == ("Kanal", "director") and lines[1:] == [("Kanal", a) for a in ARCHIVE[:59]]
+
+
+def test_a_relation_whose_value_is_the_hypothesis_is_shown_too() -> None:
+    film = around("Kanal", ARCHIVE)
+    made = Fact(Term("_Kanal", "Kanal"), Term("-r", "zealous realisation"), Term("_w", "Andrzej Wajda"))
+    lines = shown("Whose film is Kanal? Andrzej Wajda", replace(film, facts=(*film.facts, made)))
+    assert lines[0] == ("Kanal", "zealous realisation")
+
+
+def test_entities_take_turns_so_that_the_last_has_relations_too() -> None:
+    found = [around(label, ARCHIVE) for label in ("Ashes", "Kanal", "Samson")]
+    lines = shown("Who?", *found)
+    assert [sum(label == one for label, _ in lines) for one in ("Ashes", "Kanal", "Samson")] == [20, 20, 20]
+    assert [label for label, _ in lines[:3]] == ["Ashes", "Kanal", "Samson"]
+
+
+def test_ids_of_catalogues_come_last_unless_they_are_asked_for() -> None:
+    ids = [f"Catalogue {number:02} film ID" for number in range(90)]
+    film = around("Kanal", [*ids, "spouse"])
+    assert shown("Which film is it?", film)[0] == ("Kanal", "spouse")
+    assert shown("What is the film's ID in catalogue 88?", film)[0] == ("Kanal", "Catalogue 88 film ID")
+
+
+def test_few_relations_stay_as_they_are() -> None:
+    assert shown("Who directed it?", around("Kanal", ["colour", "director"])) == [
+        ("Kanal", "colour"),
+        ("Kanal", "director"),
+    ]
+
+
+def test_a_relation_beyond_the_alphabetical_first_can_be_chosen() -> None:
+    model = scripted("[1]")
+    ctx = Context(method="treeqa", model=model, calls=Calls(None), trace=Trace("t"))
+    facts = asyncio.run(choose_facts(ctx, "Who directed it?", [around("Kanal", [*ARCHIVE, "director"])], keep=3))
+    assert [fact.relation.text for fact in facts] == ["director"] and "[61]" not in model.requests[0][1]

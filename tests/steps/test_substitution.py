@@ -82,6 +82,8 @@ def test_answers_that_say_the_same(one: str, other: str, same: bool) -> None:
     assert agree(one, other) is same and agree(other, one) is same
 
 
-@pytest.mark.parametrize(("one", "other"), [("Ireland", "Northern Ireland"), ("Rocky", "Rocky II"), ("1", "1 million")])
+@pytest.mark.parametrize(
+    ("one", "other"), [("Ireland", "Northern Ireland"), ("Rocky", "Rocky II"), ("14", "Apollo 14")]
+)
 def test_what_says_more_may_be_another_thing(one: str, other: str) -> None:
     assert agree(one, other) and not same(one, other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -10,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.graph.facts import Fact, Term
-from hoptree.models.scripted import ScriptedModel
+from hoptree.graph.facts import Fact, Qualifier, Term
+from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
 from hoptree.steps.clue import read_clue
-from hoptree.steps.evidence_box import EvidenceBox, read_references
+from hoptree.steps.evidence_box import Cited, EvidenceBox, read_references
 from hoptree.steps.link import names_in
 from hoptree.steps.parse import read_json
-from hoptree.steps.verify import Verdict, read_verdict
+from hoptree.steps.verify import Label, Verdict, held, read_verdict, validate
 from hoptree.values import Passage
 
 JAVA = Passage("Java_0_1", "Java", "Jakarta is on Java's northwestern coast.")
@@ -51,6 +52,16 @@ def read(text: str) -> Verdict:
         ('{"isTrue": "true"}', "unknown"),
         ('{"isTrue": 1}', "unknown"),
         ('{"isTrue": true, "isTrue": false}', "unknown"),
+        ('[{"isTrue": true}, {"isTrue": false}]', "unknown"),
+        ('[{"isTrue": true}, {"isTrue": true}]', "supported"),
+        ('{"isTrue": true} Wait, no: {"isTrue": "unknown"}', "unknown"),
+        ('```json\n{"isTrue": true}\n```\nOn second thought:\n```json\n{"isTrue": false}\n```', "unknown"),
+        ('{"isTrue": true}\n\nQuestion: Who else?\n{"isTrue": false}', "supported"),
+        ('{"isTrue": true} Here {"ref": ["T1"]} is it.', "supported"),
+        ('{"isTrue": true, "fact_sufficient": false, "ref": "No Information provided."}', "unknown"),
+        ('{"isTrue": true, "fact_sufficient": false, "reason": "The texts do not mention it."}', "unknown"),
+        ('{"isTrue": true, "fact_sufficient": false, "reason": "no information", "ref": []}', "unknown"),
+        ('{"isTrue": true, "fact_sufficient": true, "reason": "None", "ref": "No Information provided."}', "supported"),
         ('{"fact_sufficient": true}', "unknown"),
         ("{}", "unknown"),
         ("yes", "unknown"),
@@ -65,6 +76,38 @@ def test_a_refuted_verdict_tells_why_and_what_is_right() -> None:
     assert (said.reason, said.correction, said.references) == ("It is Nusantara now.", "Nusantara", ("T1",))
     said = read('{"isTrue": true, "reason": "<None>", "correct_answer": "Jakarta"}')
     assert said == Verdict("supported", stated="Jakarta"), "what is right is no correction then"
+
+
+@pytest.mark.parametrize(("question", "correction"), [("How many of them survived?", "None"), ("Who was it?", "")])
+def test_none_corrects_only_what_was_counted(question: str, correction: str) -> None:
+    reply = '{"isTrue": false, "fact_sufficient": true, "correct_answer": "None"}'
+    assert read_verdict(read_json(reply), question).correction == correction
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "label"),
+    [
+        ("Java", "supported"),
+        ("", "unknown"),
+        ("I don't know", "unknown"),
+        ("unknown (not in evidence)", "unknown"),
+        ("not available in the provided information", "unknown"),
+        ("None", "unknown"),
+    ],
+)
+def test_what_says_that_it_is_not_known_is_never_supported(hypothesis: str, label: str) -> None:
+    reply = '{"isTrue": true, "fact_sufficient": true, "ref": ["T1"]}'
+    ctx = Context(method="treeqa", model=ScriptedModel(rules=[Rule(reply)]), calls=Calls(None), trace=Trace("test"))
+    said = asyncio.run(validate(ctx, "On which island is Jakarta?", hypothesis, BOX, attempt=1))
+    assert (said.label, said.cited.passages) == (label, (JAVA,) if label == "supported" else ())
+
+
+@pytest.mark.parametrize(("said", "label"), [("supported", "supported"), ("refuted", "unknown")])
+@pytest.mark.parametrize(("hypothesis", "stated"), [("Krakow", "Kraków"), ("1.2 million", "1,200,000")])
+def test_another_spelling_is_no_other_answer(said: Label, label: str, hypothesis: str, stated: str) -> None:
+    box = EvidenceBox((Passage("p", "Has", "Has was born in Kraków, which had 1,200,000 inhabitants."),))
+    verdict = Verdict(said, "so", stated if said == "refuted" else "", stated, ("T1",), box.cited(["T1"]))
+    assert held(verdict, "Where was Has born?", hypothesis, box).label == label
 
 
 NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)
@@ -115,12 +158,22 @@ def test_damage_to_a_verdict_never_turns_unknown_into_supported(start: int, end:
         ("T1, T2", [JAVA, JAKARTA], []),
         ("T1 F1", [JAVA], [CAPITAL]),
         ("T1: Java", [JAVA], []),
+        ("t1", [JAVA], []),
+        ("1", [JAVA], []),
+        ("[2]", [JAKARTA], []),
+        ("Text 1", [JAVA], []),
+        ("Text 2: Jakarta is situated", [JAKARTA], []),
+        ("T1 and T2", [JAVA, JAKARTA], []),
+        ("Texts 1 and 2, F2", [JAVA, JAKARTA], [ISLAND]),
+        ("F1 and 2", [], [CAPITAL, ISLAND]),
+        ("fact 2", [], [ISLAND]),
         ("Java_0_1", [JAVA], []),
         ("java", [JAVA], []),
         ("Jakarta_5_1||The Greater Jakarta area includes three bordering regencies", [JAKARTA], []),
         ("F2", [], [ISLAND]),
         ("Jakarta-capital of-Indonesia", [], [CAPITAL]),
         ("Jakarta | located in/on physical feature | Java", [], [ISLAND]),
+        ("[F1] Jakarta | capital of | Indonesia", [], [CAPITAL]),
         ("No Information provided.", [], []),
         ("None", [], []),
         ("", [], []),
@@ -131,10 +184,21 @@ def test_what_a_reference_names(reference: str, passages: list[Passage], facts: 
     assert (list(cited.passages), list(cited.facts), cited.fabricated) == (passages, facts, ())
 
 
-@pytest.mark.parametrize("reference", ["T3", "F9", "T0", "Bali_0_0", "Jakarta-capital of-Java", "Nobody knows"])
+@pytest.mark.parametrize(
+    "reference",
+    ["T3", "t3", "Text 3", "9", "12 Angry Men", "F9", "T0", "Bali_0_0", "Jakarta-capital of-Java", "Nobody knows"],
+)
 def test_what_is_not_in_the_evidence_is_fabricated(reference: str) -> None:
     cited = BOX.cited([reference, "T1"])
     assert (cited.fabricated, cited.passages) == ((reference,), (JAVA,))
+
+
+@pytest.mark.parametrize("quoted", ["A | rel | B (end time: 1900)", "(A | rel | B (end time: 1900))", "A-rel-B"])
+def test_a_fact_may_be_quoted_as_it_is_shown(quoted: str) -> None:
+    ended = Qualifier(Term("q", "end time"), Term("", "1900"))
+    fact = Fact(Term("a", "A"), Term("p", "rel"), Term("b", "B"), (ended,))
+    assert fact.text == "A | rel | B (end time: 1900)"
+    assert EvidenceBox((), (fact,)).cited([quoted]) == Cited((), (fact,))
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,17 @@ def test_no_numbers_break_it(tokens: list[Token], threshold: Fixed | Dynamic) ->
         assert not math.isnan(judged.theta) and not math.isnan(judged.highest)
         assert all(word.content for word in judged.hit_words)
     improbable_sentence(text, tokens)
+
+
+# Unsure everywhere, and alike: S = H = 5 for each word.
+LOST = [token(text, 5.0, 0.2) for text in ("Omar", " Karim", " directed", " Silent", " Rivers")] + [token(".", 0.1)]
+
+
+def test_a_ceiling_lets_a_sentence_that_is_unsure_everywhere_trigger() -> None:
+    def judged(threshold: Dynamic) -> tuple[float, int]:
+        (sentence,) = judge_sentences(text_of(LOST), LOST, LexiconTagger(), threshold)
+        return round(sentence.theta, 6), len(sentence.hits)
+
+    assert judged(Dynamic(1.5, 0.2)) == (7.7, 0), "the paper's is above whatever it is made of"
+    assert judged(Dynamic(1.5, 0.2, ceiling=1.5)) == (1.5, 5)
+    assert judged(Dynamic(0.1, 0.2, ceiling=1.5)) == (0.7, 5), "it is no floor"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -31,7 +32,18 @@ from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, write_with_help
 from hoptree.steps.stretch import Draft, Pen, Telling, show_context, telling_of
 from hoptree.steps.sub_query import sought_words, sub_query
 from hoptree.steps.worked import draw_worked
-from hoptree.uncertainty import NEUTRAL, Dynamic, Fixed, Span, Tagger, entity_confidence, mentions, open_tagger
+from hoptree.uncertainty import (
+    NEUTRAL,
+    Dynamic,
+    Fixed,
+    NameTagger,
+    Span,
+    Tagger,
+    entity_confidence,
+    mentions,
+    open_tagger,
+)
+from hoptree.uncertainty.triggers import CEILING
 from hoptree.values import Answer, Passage, Question
 
 __all__ = ["mind"]
@@ -91,39 +103,52 @@ async def mind(
 
     A word's score is its entropy times its share of attention. The `dynamic` threshold is `alpha` times the mean
     entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
-    is `theta`. Names are those of the question and of the reasoning. The filter `confidence` keeps the `top_k` surest
-    by `gamma` / (1 + H) + `delta` a, or those above `cut`, meant to be a quantile of a slice of questions: nearly all
-    names pass small values. The filter `cot` asks the model which names the next step needs. Facts that passages state
-    about kept names enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is
-    there is not searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens`
-    count a draft and the whole text. `shots` worked examples are shown; another `draw` than 0 shows others.
+    is `theta`. The dynamic one rises with the sentence, so that one which is unsure everywhere is not looked up. Names
+    are those of the question and of the reasoning. The filter `confidence` keeps the `top_k` surest by `gamma` / (1 +
+    H) + `delta` a, or those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass small
+    values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept names
+    enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is not
+    searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens` count a draft
+    and the whole text, `retrievals` every search. `shots` worked examples are shown; another `draw` than 0 shows
+    others.
 
     `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. What is in doubt is sought and not searched with, names
-    of the question and of the passages read last are never dropped, three names or fewer are not filtered, the query is
-    of the names of the sentence in doubt, dropped names are tried where it finds nothing new, one sentence must state a
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. What is in
+    doubt is sought and not searched with, names of the question and of the passages read last are never dropped, three
+    names or fewer are not filtered, the query is of the names of the sentence in doubt (of the question's, where it
+    would be of a name in doubt alone), dropped names are tried where it finds nothing new, one sentence must state a
     fact, and a sentence is replaced by a surer one only.
     """
     ctx.require_corpus()
     telling = telling_of(ctx, attention=True)
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
     tagger = open_tagger()
-    by = Dynamic(alpha, beta, over) if threshold == "dynamic" else Fixed(theta)
-    names = _Names(ctx, question.text, tagger, filters, (gamma, delta), top_k, cut, robust)
+    ceiling = CEILING if robust else math.inf
+    by = Dynamic(alpha, beta, over, ceiling) if threshold == "dynamic" else Fixed(theta)
+    names = _Names(ctx, question.text, NameTagger(tagger), filters, (gamma, delta), top_k, cut, robust)
     await names.begin(telling)
     held = FactMemory(admit) if memory else None
     search = _Search(
-        ctx, question.text, tagger, names, held, k=k, words=words, rendered=rendered, titles=titles or robust
+        ctx,
+        question.text,
+        tagger,
+        names,
+        held,
+        k=k,
+        words=words,
+        rendered=rendered,
+        titles=titles or robust,
+        most=retrievals,
     )
     judge: Judge = Unsure(ctx, tagger, by, surer=robust)
     if telling == "samples":
         judge = Disagreeing(ctx, pen, tagger, theta=disagree, stretch=stretch, context=search.context)
-    own = await search.read_own() if robust else []
-    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, retrievals))
+    own = await search.read_own() if robust and retrievals else []
+    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, search.left))
     answer = await conclude(ctx, pen, written, context=search.context())
     if robust:
         last = await search.read_all(answer.raw)
-        return surest(ctx, [*own, last], when="final", named=(*GLANCES, "the text and what it found"))
+        return surest(ctx, [*own, last], when="final", named=(*GLANCES[: len(own)], "the text and what it found"))
     return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
 
 
@@ -136,11 +161,14 @@ class _Doubted:
     sentence: str
     hits: tuple[Span, ...]
 
+    def is_hit(self, name: str) -> bool:
+        """Whether a name stands in the sentence with a word in doubt."""
+        places = mentions(name, self.sentence)
+        return any(start < last and first < end for start, end in places for first, last in self.hits)
+
     def is_in_doubt(self, name: str, known: Sequence[str]) -> bool:
         """Whether a name stands in the sentence with a word in doubt, and neither before nor in what is known."""
-        places = mentions(name, self.sentence)
-        hit = any(start < last and first < end for start, end in places for first, last in self.hits)
-        return hit and not any(mentions(name, text) for text in (self.before, *known))
+        return self.is_hit(name) and not any(mentions(name, text) for text in (self.before, *known))
 
 
 def _is_bridge(candidate: Candidate, latest: Sequence[Passage]) -> bool:
@@ -262,10 +290,12 @@ class _Search:
         words: int,
         rendered: int,
         titles: bool,
+        most: int,
     ) -> None:
         self._ctx, self._question, self._tagger, self._names = ctx, question, tagger, names
         self._memory = memory
         self._k, self._words, self._rendered, self._titles = k, words, rendered, titles
+        self.left = most
         self._step = 0
         self._text = ""
         self._latest: tuple[Passage, ...] = ()
@@ -278,7 +308,7 @@ class _Search:
 
     async def read_own(self) -> list[Answer]:
         """The answers in what the question itself finds, which every draft is shown from then on."""
-        self._own = self._latest = await self._ctx.search(self._question, k=_OWN)
+        self._own = self._latest = await self._find(self._question, _OWN)
         self.read += self._own
         return await glances(self._ctx, self._question, self._own)
 
@@ -299,14 +329,18 @@ class _Search:
         if known := self._remembered(doubted, sought):
             return known
         chosen = await self._names.chosen(doubted, self._latest)
+        left, names = self.left, chosen.kept
         passages = await self._search(doubted, [one.name for one in chosen.kept], sought)
         if passages is None:
             return None
-        if self._names.robust and not self._unread(passages) and chosen.dropped:
-            passages = await self._search(doubted, [one.name for one in chosen.dropped], sought, again=True) or passages
-        await self._remember(passages, [one.name for one in chosen.kept if one.kind == "entity"])
+        if self._names.robust and not self._unread(passages) and chosen.dropped and self.left > 0:
+            more = await self._search(doubted, [one.name for one in chosen.dropped], sought, again=True)
+            passages, names = (more, chosen.dropped) if more else (passages, names)
+        about = [one.name for one in names if one.kind == "entity"]
+        await self._remember(passages, about or [one.name for one in chosen.kept if one.kind == "entity"])
         self._latest = passages
-        return Help(show_context(self._ctx, passages, titles=self._titles, facts=self._facts()))
+        shown = show_context(self._ctx, passages, titles=self._titles, facts=self._facts())
+        return Help(shown, searched=left - self.left)
 
     async def _search(
         self, doubted: _Doubted, names: Sequence[str], sought: Sequence[str], *, again: bool = False
@@ -315,9 +349,17 @@ class _Search:
         kept = list(names)
         if self._names.robust:
             names = [name for name in names if mentions(name, doubted.sentence)] or names
+            if names and not sought and not again and all(map(doubted.is_hit, names)):
+                # Nothing says what is sought of the one name there is, and that is in doubt: the question does.
+                names = [name for name in kept if mentions(name, self._question)]
+                sought = sought_words(self._question, (), self._tagger)
         query = sub_query(names, sought, limit=self._words)
         self._ctx.decide("sub_query", query, sentence=doubted.sentence, kept=kept, sought=list(sought), again=again)
-        return await self._ctx.search(query, k=self._k) if query else None
+        return await self._find(query, self._k) if query else None
+
+    async def _find(self, query: str, k: int) -> tuple[Passage, ...]:
+        self.left -= 1
+        return await self._ctx.search(query, k=k)
 
     def _unread(self, passages: Sequence[Passage]) -> list[Passage]:
         read = {passage.id for passage in self.read}
@@ -355,7 +397,7 @@ class _Search:
         )
         source = [passage for passage in self.read if passage.id == fact.passage_id]
         facts = self._facts(first=held)
-        return Help(show_context(self._ctx, source, titles=self._titles, facts=facts), searched=False)
+        return Help(show_context(self._ctx, source, titles=self._titles, facts=facts), searched=0)
 
     def _facts(self, first: Held | None = None) -> str:
         if self._memory is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -15,6 +16,7 @@ from pkgutil import iter_modules
 from typing import Any, Literal, Union
 
 from hoptree.errors import ConfigError
+from hoptree.models.model import NotGiven
 from hoptree.values import Answer
 
 __all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "method", "read_options"]
@@ -23,6 +25,14 @@ Run = Callable[..., Awaitable[Answer]]
 _OWN = ("hoptree.methods.taikc", "hoptree.methods.ra_isf", "hoptree.methods.treeqa", "hoptree.methods.mind")
 _COMPARED = "hoptree.methods.baselines"
 _registered: dict[str, Method] = {}
+_MOST = 1e9
+_SHARE = (0.0, 1.0)
+_SOME = (1.0, _MOST)
+_BOUNDS = {
+    **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _SOME),
+    **dict.fromkeys(("admit", "disagree", "doubt"), _SHARE),
+}
+"""The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +57,13 @@ class Option:
 class Method:
     """A registered method.
 
-    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper.
-    `roles` are the parts that can each be played by a model of their own. `signals` are what the paper hears from the
-    model that answers; without one of them a run is `approx`. `trained` says that the paper trained something for the
-    method, and `trained_by` which value of which option uses that; with another one any model is asked in words.
+    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper, or an
+    option with the value that does (`fall_back=reading`). `roles` are the parts that can each be played by a model of
+    their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
+    one of them a run is `approx`. `trained` says that the paper trained something for the method, and `trained_by`
+    which value of which option uses that; with another one any model is asked in words. `reworded` says that what was
+    trained is asked in other sentences here than in its training. `bounds` are the least and the most that an option
+    takes; others that are numbers take 0 or more, and any number where the default is below that.
     """
 
     name: str
@@ -68,18 +81,23 @@ class Method:
     signals: tuple[str, ...] = ()
     trained: bool = False
     trained_by: tuple[str, Any] = ("checkpoint", True)
+    reworded: bool = False
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
-    def fidelity(self, options: Mapping[str, Any], capabilities: Collection[str]) -> str:
-        """How close to its paper a run is.
+    def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
+        """How close to its paper a run is, where model and corpus give these signals.
 
         `approx` with an option that goes beyond it, or without a signal; else `prompted` where the paper trained a
-        model and another one is asked; else `exact`. The first that holds wins: a prompted run that also goes beyond
-        the paper is `approx`.
+        model and another one is asked, and `approx` where that model is asked in other words than it was trained with;
+        else `exact`. The first that holds wins: a prompted run that also goes beyond the paper is `approx`.
         """
-        if any(options.get(name) for name in self.beyond) or any(one not in capabilities for one in self.signals):
+        chosen = {**{option.name: option.default for option in self.options}, **options}
+        if any(_leaves(one, chosen) for one in self.beyond) or any(one not in given for one in self.signals):
             return "approx"
         name, value = self.trained_by
-        return "prompted" if self.trained and options.get(name) != value else "exact"
+        if self.trained and chosen.get(name) != value:
+            return "prompted"
+        return "approx" if self.reworded else "exact"
 
     @property
     def summary(self) -> str:
@@ -103,6 +121,12 @@ class Method:
         }
 
 
+def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether options have a switch on, or the value, that leaves the paper."""
+    name, named, value = beyond.partition("=")
+    return chosen.get(name) == value if named else bool(chosen.get(name))
+
+
 def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
     """Register an `async def NAME(question, ctx, *, options…) -> Answer`."""
 
@@ -112,10 +136,24 @@ def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
         options = tuple(
             Option(p.name, hints[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
         )
-        _registered[name] = Method(name, title, run, options, **facts)
+        begun = _begun_again(run) if facts.get("signals") else run
+        _registered[name] = Method(name, title, begun, options, **facts)
         return run
 
     return register
+
+
+def _begun_again(run: Run) -> Run:
+    """A method that begins again, once, when its model turns out not to give what it said it would."""
+
+    @functools.wraps(run)
+    async def begun(*asked: Any, **options: Any) -> Answer:
+        try:
+            return await run(*asked, **options)
+        except NotGiven:
+            return await run(*asked, **options)
+
+    return begun
 
 
 def list_methods() -> tuple[Method, ...]:
@@ -168,12 +206,33 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known) or 'none'}."
             raise ConfigError(f"{chosen.name} has no option '{name}':", hint)
-        values[key] = _convert(chosen.name, known[key], value)
+        values[key] = _convert(chosen.name, known[key], value, chosen.bounds.get(key, _bounds(known[key])))
     return values
 
 
-def _convert(owner: str, option: Option, value: Any) -> Any:
-    wrong = ConfigError(f"{owner}: {option.name}={value} is not possible;", f"{option.name} takes {option.describe()}.")
+def _bounds(option: Option) -> tuple[float, float]:
+    below = isinstance(option.default, int | float) and option.default < 0
+    return _BOUNDS.get(option.name, (-_MOST if below else 0.0, _MOST))
+
+
+def _takes(option: Option, least: float, most: float) -> str:
+    """What an option takes, in words: its kind, the bounds of a number, and what it is if nobody sets it."""
+    if option.choices or not _is_number(option):
+        return f"{option.name} takes {option.describe()}."
+    bounds = f", from {least:g} to {most:g}" if most < _MOST else f", {least:g} or more" if least >= 0 else ""
+    default = "none" if option.default is None else option.default
+    kind = option.describe() if isinstance(option.type, type) else str(option.type)
+    return f"{option.name} takes {kind}{bounds} (--set {option.name}={default})."
+
+
+def _is_number(option: Option) -> bool:
+    kinds = typing.get_args(option.type) or (option.type,)
+    return bool({int, float} & set(kinds))
+
+
+def _convert(owner: str, option: Option, value: Any, bounds: tuple[float, float]) -> Any:
+    least, most = bounds
+    wrong = ConfigError(f"{owner}: {option.name}={value} is not possible;", _takes(option, least, most))
     if option.choices:
         if value not in option.choices:
             raise wrong
@@ -204,7 +263,7 @@ def _convert(owner: str, option: Option, value: Any) -> Any:
     except (TypeError, ValueError, OverflowError):
         raise wrong from None
     if isinstance(converted, int | float):
-        least = -1e9 if isinstance(option.default, int | float) and option.default < 0 else 0
-        if not least <= converted < 1e9 or (isinstance(value, float) and converted != value):
+        inside = least <= converted <= most and converted < _MOST
+        if not inside or (isinstance(value, float) and converted != value):
             raise wrong
     return converted

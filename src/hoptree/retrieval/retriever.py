@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from hoptree.values import Fact, Passage
 
-__all__ = ["Changing", "FactGuided", "Retriever", "lasting"]
+__all__ = ["Changing", "FactGuided", "Retriever", "lasting", "told_by"]
 
 
 class Retriever(Protocol):
@@ -35,7 +35,13 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class FactGuided(Protocol):
-    """A retriever that can be told which facts to go out from."""
+    """A retriever that can be told which facts to go out from.
+
+    `tells` is what it has of that: `facts`, and `synonyms` where an encoder finds both, and not their words alone.
+    """
+
+    @property
+    def tells(self) -> frozenset[str]: ...
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         """The facts nearest to a query, best first, with how near they are as their confidence."""
@@ -44,6 +50,11 @@ class FactGuided(Protocol):
     def guided(self, facts: Sequence[Fact]) -> Retriever:
         """The same retriever with every search going out from these facts; without any, by its first ranking."""
         ...
+
+
+def told_by(retriever: Retriever | None) -> frozenset[str]:
+    """What a retriever tells beside passages; nothing, unless it is guided by facts."""
+    return retriever.tells if isinstance(retriever, FactGuided) else frozenset()
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import FACTS, KnowledgeGraph
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
-from hoptree.retrieval.retriever import FactGuided, Retriever
+from hoptree.retrieval.retriever import FactGuided, Retriever, told_by
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.calls import Calls, OnRetry
 from hoptree.runtime.prompts import Filled
@@ -211,9 +211,9 @@ class Context:
         return passages
 
     @property
-    def has_facts(self) -> bool:
-        """Whether the corpus is searched by facts, so that `facts_near` can be asked for."""
-        return isinstance(self._retriever, FactGuided)
+    def corpus_tells(self) -> frozenset[str]:
+        """What the search of the corpus has beside passages: with `facts`, `facts_near` can be asked for."""
+        return told_by(self._retriever)
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         """The k facts of the corpus nearest to a query, with how near they are as their confidence."""

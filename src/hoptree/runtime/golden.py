@@ -15,7 +15,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
     """The tree as JSON of Appendix B: texts as `ID||TEXT`, facts as `ENTITY-RELATION-VALUE`.
 
     The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
-    `unknown`, or `refuted` where nothing took its place.
+    `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not told as its `ref`.
     """
     texts = {passage.id: passage for passage in result.evidence}
     tops = [child for node in result.tree for child in (node.children if node.id == 0 else [node])]
@@ -27,10 +27,11 @@ def golden_tree(result: Result) -> dict[str, Any]:
 
 
 def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
+    verdict = _unverified(node)
     told: dict[str, Any] = {
         "sub_question": node.resolved or node.question,
         "hypothesis_answer": _held(node),
-        **({"verdict": verdict} if (verdict := _unverified(node)) else {}),
+        **({"verdict": verdict} if verdict else {}),
     }
     if node.children:
         told["children"] = [_written(child, texts) for child in node.children]
@@ -38,7 +39,7 @@ def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
         "Wikipedia": [f"{name}||{texts[name].text}" for name in node.evidence if name in texts],
         "Wikidata": ["-".join(fact) for fact in node.facts],
     }
-    return told | ({"ref": references} if any(references.values()) else {})
+    return told | ({"ref": references} if any(references.values()) and verdict != "unknown" else {})
 
 
 def _held(node: TreeNode) -> str:
@@ -53,4 +54,6 @@ def _unverified(node: TreeNode) -> str:
     if not node.verdict:
         return "unknown" if node.hypothesis and not node.answer else ""
     replaced = bool(node.struck) or node.answer != node.hypothesis
-    return "" if node.verdict == "supported" or (node.verdict == "refuted" and replaced) else node.verdict
+    if node.verdict == "refuted" and replaced:
+        return "unknown" if node.source == "internal" else ""  # what took its place may be a guess too
+    return "" if node.verdict == "supported" else node.verdict

@@ -12,11 +12,12 @@ from typing import Any
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
+from hoptree.sentences import sentence_spans
 from hoptree.steps.answer import holding
 from hoptree.steps.dialogue import first_line
 from hoptree.steps.evidence import show_passages
 from hoptree.steps.json_reading import MAX_REPLY, read_json
-from hoptree.steps.parse import clean_answer, looks_unanswered, question_key
+from hoptree.steps.parse import MAX_ANSWER, clean_answer, looks_unanswered, question_key
 from hoptree.tree import Node
 from hoptree.uncertainty.outside import agreement
 from hoptree.values import Answer, Passage
@@ -26,7 +27,12 @@ __all__ = ["Cited", "cited_passage", "narrow_down", "read_cited", "revise"]
 MAX_TOKENS = 128
 MAX_WORDS = 20
 """Words of an answer that can be used; a longer one is no bare answer."""
-_LABEL = re.compile(r"\b(?P<name>answer|citation)[\s*\"]{0,4}:", re.IGNORECASE)
+_LABEL = re.compile(r"\b(?P<name>answer|citation)(?:(?P<quoted>\"\s{0,3})|[\s*]{0,4}):", re.IGNORECASE)
+_OBJECT_MARKS = '",}]` '
+"""What stands between the text of one name and the next one, or the object's end."""
+_PROSE = ("prose",)
+_NOTHING = frozenset(("", "none", "null", "nothing"))
+"""Words for an answer that is not there, unless a citation bears them out."""
 _INSUFFICIENT = re.compile(
     r"\b(?:insufficient|(?:no|not)\s+(?:enough|sufficient))\s+(?:information|evidence)\b", re.IGNORECASE
 )
@@ -71,8 +77,9 @@ async def _cite(
     documents = show_passages(ctx, passages, titles=titles)
     prompt = prompt_for(ctx.method, "cite").fill(documents=documents, question=question)
     said = read_cited((await ctx.generate("cite", prompt, max_tokens=MAX_TOKENS, node=node)).text)
-    ctx.trace.add("parse", step="cite", ok=not said.error, repairs=list(said.repairs), error=said.error)
     found = cited_passage(said, passages)
+    error = said.error or ("" if found or said.repairs != _PROSE else "neither an answer nor words of the documents")
+    ctx.trace.add("parse", step="cite", ok=not error, repairs=list(said.repairs), error=error)
     shown = [passage.id for passage in passages]
     ctx.decide("cited", found.id if found else None, node=node, answer=said.answer, citation=said.citation, of=shown)
     return found
@@ -132,31 +139,44 @@ def _whole(passage: Passage) -> str:
 
 
 def read_cited(text: str) -> Cited:
-    """The answer and the citation of a reply: JSON, two lines with labels, or a bare answer."""
+    """The answer and the citation of a reply: JSON, two lines with labels, a bare answer, or prose that tells both."""
     text = text[:MAX_REPLY].strip()
-    reading = read_json(text)
-    if isinstance(reading.value, dict):
-        fields = {str(name).casefold(): _text(value) for name, value in reading.value.items()}
-        repairs = reading.repairs
-    else:
-        fields, repairs = _labelled(text), ()
-        if not fields and len(text.split()) <= MAX_WORDS and "{" not in text:
-            fields, repairs = {"answer": first_line(text)}, ("bare",)
-    answer = clean_answer(fields.get("answer", ""))
-    if _INSUFFICIENT.search(answer or text) or (answer and looks_unanswered(answer)):
+    fields, repairs = _fields(text)
+    answer, citation = clean_answer(fields.get("answer", "")), fields.get("citation", "")
+    if _INSUFFICIENT.search(answer or text) or (text and looks_unanswered(answer or text)):
+        return Cited(insufficient=True)
+    if "answer" in fields and "bare" not in repairs and not citation and question_key(answer) in _NOTHING:
         return Cited(insufficient=True)
     if not any(char.isalnum() for char in answer):
         return Cited(error="there is no answer in it", repairs=repairs)
-    return Cited(answer, fields.get("citation", ""), repairs=repairs)
+    return Cited(answer, citation, repairs=repairs)
+
+
+def _fields(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What a reply has under each name, and what it took to read it."""
+    reading = read_json(text)
+    value = reading.value[0] if isinstance(reading.value, list) and len(reading.value) == 1 else reading.value
+    if isinstance(value, dict):
+        return {str(name).casefold(): _text(said) for name, said in value.items()}, reading.repairs
+    if fields := _labelled(text):
+        return fields, ()
+    if "{" in text:
+        return {}, ()
+    if len(text.split()) <= MAX_WORDS:
+        return {"answer": first_line(text)}, ("bare",)
+    first = next((text[start:end] for start, end in sentence_spans(text)), "")
+    return {"answer": first, "citation": " ".join(text.split())[:MAX_ANSWER]}, _PROSE
 
 
 def _labelled(text: str) -> dict[str, str]:
-    """What stands behind the first of each label."""
+    """What stands behind the first of each label, also in an object whose quotation marks nobody can tell apart."""
     marks = list(_LABEL.finditer(text))
     fields: dict[str, str] = {}
     for mark, following in zip_longest(marks, marks[1:]):
-        content = first_line(text[mark.end() : following.start() if following else len(text)])
-        fields.setdefault(mark["name"].casefold(), content)
+        content = text[mark.end() : following.start() if following else len(text)]
+        if mark["quoted"]:
+            content = " ".join(content.split()).rstrip(_OBJECT_MARKS)
+        fields.setdefault(mark["name"].casefold(), first_line(content))
     return fields
 
 
@@ -172,4 +192,6 @@ def _text(value: Any) -> str:
 def _short(said: Cited) -> Cited:
     """A reply whose answer is a sentence and more cannot be used."""
     count = len(said.answer.split())
+    if said.repairs == _PROSE:
+        return Cited(error="there is no object in it", repairs=_PROSE)
     return replace(said, answer="", error=f"the answer has {count} words") if count > MAX_WORDS else said

@@ -10,4 +10,6 @@ __all__ = ["went_on"]
 
 def went_on(asked: Filled, reply: str, then: Filled) -> Filled:
     """What was asked, the reply to it, and what is asked then; the template is that of the last turn."""
-    return Filled((*asked.messages, Message("assistant", plain(reply)), *then.messages), then.template)
+    # Chat templates want something said in every turn.
+    said = Message("assistant", plain(reply) or "…")
+    return Filled((*asked.messages, said, *then.messages), then.template)

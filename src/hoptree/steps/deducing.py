@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.dialogue import Said, read_dialogue
+from hoptree.steps.dialogue import Said, note_said, read_dialogue
 from hoptree.steps.parse import question_key
 from hoptree.values import Answer
 
@@ -16,12 +16,12 @@ __all__ = ["deduce", "read_deduced"]
 
 MAX_TOKENS = 128
 _LABELS = re.compile(
-    r"(?P<final>\bFINISH(?:ED)?[\s*]{0,3}[\[(:]|(?im:^)\W{0,4}(?i:finish)[\s*]{0,3}[\[(:]"
+    r"(?P<final>\bFINISH(?:ED)?\b[\s*]{0,3}[\[({:]?|(?im:^)\W{0,4}(?i:finish)[\s*]{0,3}[\[({:]"
     r"|(?i:\bfinal\s+answer(?:\s+is\b[\s*]{0,3}:?|[\s*]{0,3}:)))"
-    r"|(?P<ask>(?i:\bthought(?:\s{0,3}\d{1,2})?[\s*]{0,3}:))"
-    r"|(?P<reply>(?i:\banswer(?:\s{0,3}\d{1,2})?[\s*]{0,3}:))"
+    r"|(?P<ask>(?i:\bthought[\s*]{0,3}:|\b(?:thought|step|question)\s{0,3}\d{1,2}[\s*]{0,3}[:.)]))"
+    r"|(?P<reply>(?i:\banswer[\s*]{0,3}:|\banswer\s{0,3}\d{1,2}[\s*]{0,3}[:.)]))"
 )
-_BRACKETS = {"]": "[", ")": "("}
+_BRACKETS = {"]": "[", ")": "(", "}": "{"}
 
 
 async def deduce(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]) -> Said:
@@ -34,9 +34,7 @@ async def deduce(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]
     stop = ("\nQuestion:", f"\nThought {len(pairs) + 2}:")
     raw = (await ctx.generate("deduce", prompt, role="decompose", max_tokens=MAX_TOKENS, stop=stop, part=True)).text
     said = read_deduced(raw, [asked for asked, _ in pairs])
-    ok = bool(said.first or said.final)
-    error = "" if ok else "neither a new thought nor FINISH"
-    ctx.trace.add("parse", step="deduce", ok=ok, repairs=[], error=error)
+    note_said(ctx, "deduce", said)
     return said
 
 
@@ -48,7 +46,7 @@ def read_deduced(text: str, asked: Sequence[str] = ()) -> Said:
 
 def _unbracketed(text: str) -> str:
     """A final answer up to the bracket that closes FINISH[, which the answer itself may hold in pairs."""
-    depth = {"[": 0, "(": 0}
+    depth = dict.fromkeys(_BRACKETS.values(), 0)
     for place, char in enumerate(text):
         if char in depth:
             depth[char] += 1

@@ -35,6 +35,11 @@ class Enough:
     clue: str = ""
     understood: bool = True
 
+    @property
+    def as_answer(self) -> Answer:
+        """What is answered from all that was found; unknown where nothing is."""
+        return Answer(self.answer, self.answer, "answered" if self.answer else "unknown", "synthesis")
+
 
 def read_enough(reply: str) -> Enough:
     """The first judgement in a reply, with its answer and clue: "Enough: {Yes}", then "Answer: …" or "Clue: …".

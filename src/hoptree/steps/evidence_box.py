@@ -19,8 +19,12 @@ from hoptree.values import Answer, Passage
 __all__ = ["NOTHING", "Cited", "EvidenceBox", "read_references"]
 
 NOTHING = "(none)"
-_TAG = re.compile(r"\W*([TF])\s?(\d{1,3})\b")
-_TAGS_ONLY = re.compile(r"(?:\W*[TF]\s?\d{1,3}\b)+\W*")
+# T1 and F1 as they are shown, and what they are called otherwise: t1, Text 1, Fact 1.
+_KIND = r"(?:(T|texts?|passages?|documents?)|F|facts?|triples?)"
+_TAG = re.compile(rf"\W*{_KIND}\s?#?(\d{{1,3}})\b", re.IGNORECASE)
+_ALSO = r"\W*(?:(?:and|or)\b\W*)?"
+_NUMBERED = re.compile(rf"{_ALSO}(?:({_KIND})\s?#?)?(\d{{1,3}})\b", re.IGNORECASE)
+_TAGS_ONLY = re.compile(rf"(?:{_ALSO}(?:{_KIND}\s?#?)?\d{{1,3}}\b)+\W*", re.IGNORECASE)
 _NO_REFERENCE = re.compile(r"\W*(?:no\b.*|none|null|n/a|unknown)?\W*", re.IGNORECASE | re.DOTALL)
 _MOST = 50
 """References of one reply that are looked at."""
@@ -92,17 +96,23 @@ class EvidenceBox:
         if by_name or not said:
             return by_name
         if _TAGS_ONLY.fullmatch(said):
-            return [one for tag in _TAG.finditer(said) for one in self._tagged(tag)]
-        key = question_key(said)
-        if facts := [fact for fact in self.facts if key == question_key(" ".join(fact.triple))]:
+            return list(self._numbered(said))
+        key = question_key(reference)
+        if facts := [one for one in self.facts if key in map(question_key, (" ".join(one.triple), one.text))]:
             return [*facts]
         tag = _TAG.match(said)
-        return self._tagged(tag) if tag else []
+        return self._tagged(int(tag[2]), texts=bool(tag[1])) if tag else []
 
-    def _tagged(self, tag: re.Match[str]) -> list[Passage | Fact]:
-        number = int(tag[2]) - 1
-        kind: Sequence[Passage | Fact] = self.passages if tag[1] == "T" else self.facts
-        return [kind[number]] if 0 <= number < len(kind) else []
+    def _numbered(self, said: str) -> Iterator[Passage | Fact]:
+        """What tags name; a bare number is of the kind before it, or of the kind that comes first here."""
+        texts = bool(self.passages)
+        for tag in _NUMBERED.finditer(said):
+            texts = bool(tag[2]) if tag[1] else texts
+            yield from self._tagged(int(tag[3]), texts=texts)
+
+    def _tagged(self, number: int, *, texts: bool) -> list[Passage | Fact]:
+        kind: Sequence[Passage | Fact] = self.passages if texts else self.facts
+        return [kind[number - 1]] if 0 < number <= len(kind) else []
 
 
 def _holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.dialogue import Said, first_line, read_dialogue
+from hoptree.steps.dialogue import Said, first_line, note_said, read_dialogue
 from hoptree.steps.parse import question_key
 from hoptree.values import Answer
 
@@ -19,9 +19,10 @@ LAST_TOKENS = 20
 BETWEEN = "Intermediate answer:"
 _NEEDED = "Are follow up questions needed here:"
 _LAST = "So the final answer is:"
+_NONE_NEEDED = re.compile(r"no\W*", re.IGNORECASE)
 # "Are follow up questions needed here:" is no label.
 LABELS = re.compile(
-    r"(?P<ask>\bfollow[\s-]?ups?(?:\s+question)?(?:\s{0,3}\d{1,2})?[\s*]{0,3}:)"
+    r"(?P<ask>\bfollow[\s-]?ups?(?:\s+questions?)?(?:\s{0,3}\d{1,2})?[\s*]{0,3}:)"
     r"|(?P<reply>\bintermediate\s+answers?(?:\s{0,3}\d{1,2})?[\s*]{0,3}:)"
     r"|(?P<final>\b(?:so|thus|hence|therefore)\b,?\s{1,3}(?:the|my)\s+(?:final\s+)?answer\s+is\b[\s*]{0,3}:?"
     r"|\bfinal\s+answer(?:\s+is\b[\s*]{0,3}:?|[\s*]{0,3}:))",
@@ -39,10 +40,10 @@ async def go_on(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]
         max_tokens=WHOLE_TOKENS if alone else LINE_TOKENS,
         stop=("\nQuestion:",) if alone else (BETWEEN, "\nQuestion:"),
     )
-    found = read_dialogue(said, LABELS, {question_key(asked) for asked in (question, *(asked for asked, _ in pairs))})
-    ok = bool(found.first or found.final)
-    error = "" if ok else "neither a new follow-up nor a final answer"
-    ctx.trace.add("parse", step="follow_up", ok=ok, repairs=[], error=error)
+    found = read_dialogue(said, LABELS, {question_key(asked) for asked, _ in pairs})
+    if found.error and _NONE_NEEDED.fullmatch(said.strip().removeprefix(_NEEDED).lstrip()):
+        found = Said(idle="No")
+    note_said(ctx, "follow_up", found)
     return found
 
 
@@ -50,7 +51,7 @@ async def final_answer(ctx: Context, question: str, pairs: Sequence[tuple[str, A
     """What the model gives for the final answer when it is made to."""
     before = write_dialogue(pairs) if pairs else f"{_NEEDED} No."
     said = await _write(ctx, "final", question, f"{before}\n{_LAST}", max_tokens=LAST_TOKENS, stop=("\nQuestion:",))
-    found = read_dialogue(said, LABELS).final or first_line(said)
+    found = read_dialogue(said, LABELS).final or first_line(LABELS.split(said, maxsplit=1)[0])
     ctx.trace.add("parse", step="final", ok=bool(found), repairs=["last words"], error="" if found else "no answer")
     return found
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.growing import plant
-from hoptree.steps.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer
 
@@ -26,11 +25,6 @@ class InTurn:
     def __post_init__(self) -> None:
         self.root = plant(self.ctx, self.question)
         self.ctx.begin_node(self.root, self.question)
-
-    @property
-    def asked(self) -> frozenset[str]:
-        """The keys of all sub-questions: one that comes again would be answered the same."""
-        return frozenset(question_key(question) for question, _ in self.pairs)
 
     def begin(self, question: str) -> Node:
         node = Node(len(self.pairs) + 1, question, self.root.id, self.root.depth + 1)
@@ -52,4 +46,4 @@ class InTurn:
             answer = replace(answer, source="synthesis", support=tuple(support))
         count = len(self.pairs)
         self.ctx.end_node(self.root, answer, why=f"from {count} sub-question{'' if count == 1 else 's'}")
-        return answer
+        return answer if answer.known else replace(answer, text="")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.tree import Pairs
@@ -18,11 +17,15 @@ MAX_REPLY = 100_000
 
 @dataclass(frozen=True, slots=True)
 class JsonReading:
-    """The value found in a reply, and the repairs it took; `error` says why there is none."""
+    """The value found in a reply, and the repairs it took; `error` says why there is none.
+
+    `beside` is what else the reply says, before and after its value.
+    """
 
     value: Any = None
     repairs: tuple[str, ...] = ()
     error: str = ""
+    beside: str = ""
 
     @property
     def ok(self) -> bool:
@@ -33,6 +36,8 @@ MAX_STARTS = 4
 """Brackets at which an object is tried to be read."""
 
 _OPENING = re.compile(r"[{\[]")
+# Prose in brackets begins otherwise: "[as asked]", "{this}"; and so does the second brace of "{{".
+_BEGUN = re.compile(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
 _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
 # Strings come first, so that what stands inside them is not touched.
 # One that is not closed ends with the text: else every quotation mark in it would be tried as a beginning.
@@ -40,36 +45,61 @@ _STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 _BARE_WORD = re.compile(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
 _BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
+_BARE_NAME = re.compile(rf"({_STRING})|(?<=[{{,\s])([A-Za-z_][\w-]{{0,40}})(?=\s{{0,9}}:)", re.DOTALL)
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[\"\\/bfnrt]|['_]|)")
 _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 
 
 def read_json(text: str) -> JsonReading:
-    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order."""
+    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
+
+    Where one was begun that nothing can mend, no part of it is taken for it: what comes after it may be read.
+    """
     text = text[:MAX_REPLY].strip()
     if not text:
         return JsonReading(error="the reply is empty")
     reading = load(text)
     if reading.ok and not isinstance(reading.value, str | int | float | None):
         return reading
-    fenced = _FENCE.search(text)
-    bodies: list[tuple[tuple[str, ...], str]] = [(("fence",), fenced[1].strip())] if fenced else []
-    bodies.append(((), text))
-    error = reading.error or "there is no object in it"
-    for steps, body in bodies:
-        # Prose may hold brackets too: what cannot be read is passed over, up to a point.
-        for start in [match.start() for match in islice(_OPENING.finditer(body), MAX_STARTS)]:
-            for repair in (_balanced, _mended, _completed):
-                reading = load(repair(body[start:]))
-                if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
-                    return JsonReading(reading.value, (*steps, repair.__name__.lstrip("_")))
-                error = reading.error or error
+    if (fenced := _FENCE.search(text)) and not _inside(text, fenced.start()):
+        reading = _found(fenced[1].strip())
+        if reading.ok:
+            beside = " ".join((text[: fenced.start()], reading.beside, text[fenced.end() :]))
+            return replace(reading, repairs=("fence", *reading.repairs), beside=beside)
+    return _found(text)
+
+
+def _found(text: str) -> JsonReading:
+    """The first object or array in a text that can be read. Prose may hold brackets too: they are passed over."""
+    error, tried, position = "there is no object in it", 0, 0
+    while tried < MAX_STARTS and (opening := _OPENING.search(text, position)):
+        start, position, tried = opening.start(), opening.end(), tried + 1
+        body = text[start:]
+        for repair in (_balanced, _mended, _completed, _requoted):
+            reading = load(repair(body))
+            if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
+                end = len(_balanced(body)) if repair is _balanced else _end(body)
+                beside = f"{text[:start]} {body[end:]}"
+                return JsonReading(reading.value, (repair.__name__.lstrip("_"),), beside=beside)
+            error = reading.error or error
+        if _BEGUN.match(body):
+            position = start + _end(body)
     return JsonReading(error=error)
 
 
+def _inside(text: str, place: int) -> bool:
+    """Whether a place is inside the first object or array that is begun in a text; what begins a line begins anew."""
+    if text[:place].endswith("\n"):
+        return False
+    begun = _BEGUN.search(text, 0, place)
+    return begun is not None and begun.start() + _end(text[begun.start() :]) > place
+
+
 def load(text: str) -> JsonReading:
-    """A text that is JSON and nothing else."""
+    """A text that is JSON and nothing else; line breaks in its strings need not be escaped."""
     try:
-        return JsonReading(json.loads(text, object_pairs_hook=Pairs))
+        return JsonReading(json.loads(text, object_pairs_hook=Pairs, strict=False))
     except (ValueError, RecursionError) as error:
         return JsonReading(error=str(error) or "it is nested too deeply")
 
@@ -99,6 +129,10 @@ def _scan(text: str) -> tuple[str, list[str], bool]:
     return text, closers, in_string
 
 
+def _end(text: str) -> int:
+    return len(_balanced(text.translate(_SMART_QUOTES)))
+
+
 def _balanced(text: str) -> str:
     return _scan(text)[0]
 
@@ -109,7 +143,16 @@ def _mended(text: str) -> str:
 
 def _completed(text: str) -> str:
     """Close what is still open; the paper's own examples open four braces and close three."""
-    body, closers, in_string = _scan(text.translate(_SMART_QUOTES))
+    return _complete(text.translate(_SMART_QUOTES))
+
+
+def _requoted(text: str) -> str:
+    """Escape quotation marks inside strings, and put double ones in the place of single ones."""
+    return _complete(_requote(text.translate(_SMART_QUOTES)))
+
+
+def _complete(text: str) -> str:
+    body, closers, in_string = _scan(text)
     if in_string:
         body += '"'
     body = re.sub(r"[,:]\s*$", "", body.rstrip())
@@ -117,5 +160,55 @@ def _completed(text: str) -> str:
 
 
 def _mend(text: str) -> str:
+    text = _ESCAPE.sub(_escaped, text)
+    text = _COMMENT.sub(lambda m: m[1] or "", text)
+    text = _BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text)
     text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
     return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A backslash as JSON has it; before an apostrophe and, from Markdown, an underscore it says nothing."""
+    if found[1] in ("'", "_"):
+        return found[1]
+    return found[0] if found[1] else r"\\"
+
+
+# What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
+# value of an array, or, behind a name, its value.
+_CLOSES = re.compile(r"""\s*(?:[}\]]|:|\Z|,\s*(?:["'][^"'\n]{1,60}["']\s*:|[}\]]))""")
+_CLOSES_IN_ARRAY = re.compile(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
+
+
+def _requote(text: str) -> str:
+    """The text with every string between double quotation marks, and those inside it escaped."""
+    written: list[str] = []
+    opened: list[str] = []
+    quote = before = ""
+    place = 0
+    while place < len(text):
+        char = text[place]
+        if quote and char == "\\":
+            following = text[place + 1 : place + 2]
+            written.append(following if following == "'" else char + following)
+            place += 2
+            continue
+        if quote:
+            closes = _CLOSES_IN_ARRAY if opened[-1:] == ["["] else _CLOSES
+            if char == quote and closes.match(text, place + 1):
+                quote, before = "", '"'
+                written.append('"')
+            else:
+                written.append('\\"' if char == '"' else char)
+        elif char == '"' or (char == "'" and before in "{[,:"):
+            quote = char
+            written.append('"')
+        else:
+            if char in "{[":
+                opened.append(char)
+            elif char in "}]" and opened:
+                opened.pop()
+            before = before if char.isspace() else char
+            written.append(char)
+        place += 1
+    return "".join(written)

@@ -17,6 +17,9 @@ MAX_TOKENS = 8
 TOP = 20
 """Likeliest tokens that are asked for; endpoints give no more."""
 _WORD = re.compile(r"[^\W_]+")
+_BEGINS = 4
+"""Characters of a label, at least, that other words of its kind begin with: fully, partially; but not now, north."""
+_LIKE = {"none": "no", "not": "no", "nothing": "no"}
 
 
 async def weigh_labels(
@@ -51,7 +54,7 @@ def label_shares(choice: Choice, labels: Sequence[str]) -> dict[str, float]:
 
 
 def read_label(text: str, labels: Sequence[str]) -> str:
-    """The label that a reply begins with, or the only one that it names; a label is the beginning of a word."""
+    """The label that a reply begins with, or the only one that it names; other words begin with a label, too."""
     words = _WORD.findall(text[:MAX_REPLY])
     if words and (label := _label_of(words[0], labels, whole=True)):
         return label
@@ -64,7 +67,7 @@ def _label_of(text: str, labels: Sequence[str], *, whole: bool = False) -> str:
     found = _WORD.search(text)
     word = found[0].casefold() if found else ""
     for label in labels:
-        if word == label or (word.startswith(label) and not label.isdigit()):
+        if label in (word, _LIKE.get(word)) or (word.startswith(label) and len(label) >= _BEGINS):
             return label
     begun = [label for label in labels if word and label.startswith(word)]
     return begun[0] if len(begun) == 1 and not whole else ""

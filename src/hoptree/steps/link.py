@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 from hoptree.graph.facts import Entity, Fact, Neighbourhood
+from hoptree.graph.naming import fold
 from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.edges import edges_in
 from hoptree.steps.parse import question_key, read_numbers
+from hoptree.steps.relations import RelationRanking, best_edges, foremost
 from hoptree.tree import Node
 
 __all__ = [
@@ -113,7 +116,7 @@ async def choose_entities(
     """As `keep_entities`, of all that are given, and nothing is recorded but the call."""
     if len(shown) <= keep:
         return tuple(shown)
-    places = await _chosen(ctx, "entities", query, list(map(_entity_line, shown)), keep, node)
+    places = await _chosen(ctx, "entities", query, _entity_lines(shown), keep, node)
     return tuple(shown[place] for place in places)
 
 
@@ -131,6 +134,16 @@ def kept_entities(
     return kept
 
 
+def _entity_lines(entities: Sequence[Entity]) -> list[str]:
+    """A line an entity; those that would read alike are told apart by their ids."""
+    lines = list(map(_entity_line, entities))
+    alike = Counter(map(fold, lines))
+    return [
+        f"{line} (id {entity.id})" if alike[fold(line)] > 1 and entity.id else line
+        for line, entity in zip(lines, entities, strict=True)
+    ]
+
+
 def _entity_line(entity: Entity) -> str:
     """An entity in one line: what it is called and what it is."""
     others = f" (also {', '.join(entity.aliases[:_ALIASES])})" if entity.aliases else ""
@@ -139,15 +152,28 @@ def _entity_line(entity: Entity) -> str:
 
 
 async def choose_facts(
-    ctx: Context, query: str, found: Sequence[Neighbourhood], *, keep: int, node: Node | None = None
+    ctx: Context,
+    query: str,
+    found: Sequence[Neighbourhood],
+    *,
+    keep: int,
+    ranking: RelationRanking | None = None,
+    node: Node | None = None,
 ) -> tuple[Fact, ...]:
-    """The facts whose relations the model calls relevant, `keep` relations at most; all where there are no more."""
+    """The facts whose relations the model calls relevant, or a `ranking` puts first, `keep` at most; all of no more.
+
+    Of more relations than a prompt has room for, the model sees those that share words with the query, of each entity
+    in turn.
+    """
     edges = edges_in(found)
-    shown = edges[:_RELATIONS]
-    places: Sequence[int] = range(len(shown))
-    if len(shown) > keep:
+    if len(edges) <= keep:
+        kept = edges
+    elif ranking:
+        kept = await best_edges(ctx, ranking, query, edges, keep=keep, node=node)
+    else:
+        shown = foremost(edges, query, most=_RELATIONS)
         places = await _chosen(ctx, "relations", query, [edge.line for edge in shown], keep, node)
-    kept = [shown[place] for place in places]
+        kept = tuple(shown[place] for place in places)
     ctx.decide("relations", [[edge.entity.label, edge.relation] for edge in kept], node=node, candidates=len(edges))
     return tuple(dict.fromkeys(fact for edge in kept for fact in edge.facts[:_VALUES]))
 

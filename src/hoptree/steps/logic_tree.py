@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.steps.parse import MAX_ANSWER, looks_unanswered, question_key
+from hoptree.steps.parse import MAX_ANSWER, looks_unanswered, question_key, says_unknown
 from hoptree.tree import Issue, Pairs
 
-__all__ = ["MAX_DEPTH", "MAX_NODES", "Claim", "LogicTree", "cut", "read_subtree", "read_tree", "text_of", "thinned"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Claim",
+    "LogicTree",
+    "answer_of",
+    "cut",
+    "read_subtree",
+    "read_tree",
+    "text_of",
+    "thinned",
+]
 
 MAX_NODES = 16
 MAX_DEPTH = 5
@@ -18,6 +30,7 @@ _MAX_NESTING = 50
 """Brackets inside brackets that are followed when nodes are looked for."""
 _FEW_WORDS = 4
 """Up to so many words, "not available" is no hypothesis; a longer one may well say that something is not there."""
+_MAY_BE_NONE = re.compile(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
 _SUB = ("sub_question", "subquestion", "sub_query")
 _QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
 _HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
@@ -75,7 +88,7 @@ def read_tree(value: object, question: str) -> LogicTree:
     question itself.
     """
     issues: list[Issue] = []
-    draft = _first_text(value, ("answer", "final_answer")) if isinstance(value, Mapping) else ""
+    draft = _first_answer(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
     claims = _claims(_without_whole(value), 1, issues, root=True)
     if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
         issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
@@ -145,6 +158,16 @@ def text_of(value: object, nesting: int = 0) -> str:
     return ""
 
 
+def answer_of(value: object, question: str) -> str:
+    """A text that may answer a question; "" for one that says that nothing is known.
+
+    Nobody and nothing is an answer to who counts or chooses: "None" to "How many of them survived?".
+    """
+    text = text_of(value)
+    nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
+    return "" if nothing or says_unknown(text) else text
+
+
 def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False, nesting: int = 0) -> list[Claim]:
     """The nodes found in a node, a group of nodes, or a bare question."""
     if nesting > _MAX_NESTING:
@@ -159,7 +182,7 @@ def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False,
     question = _first_text(raw, _QUESTION)
     if question and not _within(depth, issues):
         return []
-    hypothesis = _first_text(raw, _HYPOTHESIS) if question else ""
+    hypothesis = _first_answer(raw, _HYPOTHESIS, question) if question else ""
     below = _below(raw, depth + bool(question), issues, nesting=nesting + 1, anywhere=not question)
     if question:
         return [Claim(question, hypothesis, tuple(below))]
@@ -205,6 +228,11 @@ def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
     """The first text under one of the names, which may be spelled with capitals and hyphens."""
     folded = {_folded(key): value for key, value in raw.items()}
     return next((text for key in keys if (text := text_of(folded.get(key)))), "")
+
+
+def _first_answer(raw: Mapping[str, Any], keys: Sequence[str], question: str) -> str:
+    folded = {_folded(key): value for key, value in raw.items()}
+    return next((text for key in keys if (text := answer_of(folded.get(key), question))), "")
 
 
 def _folded(key: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
 
 _Sort = Literal["date", "name", "phrase"]
+
+_ANOTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")
+_COMPARED = re.compile(r"\b(?:before|after|than|as|like|unlike)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,8 @@ class FactMemory:
         """The surest fact that says what a sentence is about to: of a subject it names, and of just this relation.
 
         `hits` are the places of the words in doubt: a date settles no doubt of a name, and a name none of a date.
-        Those in the subject tell nothing of what is said about it.
+        Those in the subject tell nothing of what is said about it, and no fact settles those in another clause, or of a
+        name that the subject is only held against.
         """
         return max(
             (
@@ -65,7 +70,8 @@ class FactMemory:
                 for held in self._held.values()
                 if says(sought, relation_key(held.fact.relation))
                 and (subject := mentions(held.fact.subject, sentence))
-                and _fits(held.fact.object, _sorts(sentence, _outside(hits, subject)))
+                and _fits(held.fact.object, _sorts(sentence, outside := _outside(hits, subject)))
+                and all(_is_said_of(subject, hit, sentence) for hit in outside)
             ),
             key=lambda held: held.fact.confidence,
             default=None,
@@ -102,6 +108,16 @@ def _rank(item: tuple[tuple[str, str, str], Held]) -> tuple[float, int]:
 
 def _outside(hits: Iterable[Span], places: Sequence[Span]) -> list[Span]:
     return [(start, end) for start, end in hits if not any(first < end and start < last for first, last in places)]
+
+
+def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
+    """Whether a word in doubt stands in one clause with the subject next to it, and is not what that is compared to."""
+    first, last = hit
+    apart = (sentence[end:first] if end <= first else sentence[last:start] for start, end in subject)
+    between = min(apart, key=len)
+    if _ANOTHER_CLAUSE.search(between):
+        return False
+    return _sorts(sentence, [hit]) == {"date"} or not _COMPARED.search(between)
 
 
 def _sorts(sentence: str, hits: Iterable[Span]) -> frozenset[_Sort]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hoptree.graph.candidates import Candidate, Candidates
 from hoptree.graph.facts import Entity
@@ -20,6 +22,7 @@ from hoptree.steps.link import (
     kept_entities,
     names_in,
 )
+from hoptree.steps.own_pages import near_title
 from hoptree.steps.parse import looks_unanswered, question_key, read_json
 from hoptree.tree import Node
 
@@ -31,6 +34,7 @@ __all__ = [
     "Titles",
     "extract_mentions",
     "find_entities",
+    "find_titles",
     "graph_names",
     "keep_entities",
     "read_mentions",
@@ -84,18 +88,27 @@ class GraphNames:
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Candidates where there is no graph: names that are titles of the corpus."""
+    """Candidates that need no graph: names that are titles of the corpus.
+
+    A name that the model read may differ from a title as `own_pages` allows; a guess from capitals must be one.
+    """
 
     ctx: Context
     node: Node | None = None
 
     async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        page = await self.ctx.search(mention, k=1, where={TITLE: mention}, node=self.node)
-        return _exact([Entity("", mention, page=mention)] if page else [])[:limit]
+        found = await self._titled(mention)
+        if not found and (title := await near_title(self.ctx, mention, node=self.node)):
+            found = [Entity("", title, page=title)]
+        return _exact(found[:limit])
 
     async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
-        found = await together(self.of_mention(name) for name in names_in(text))
-        return _exact([one.entity for some in found for one in some][:limit])
+        found = await together(map(self._titled, names_in(text)))
+        return _exact([one for some in found for one in some][:limit])
+
+    async def _titled(self, name: str) -> list[Entity]:
+        page = await self.ctx.search(name, k=1, where={TITLE: name}, node=self.node)
+        return [Entity("", name, page=name)] if page else []
 
 
 def graph_names(ctx: Context) -> Callable[[Context, Node | None], Candidates]:
@@ -128,16 +141,29 @@ class Found:
         return tuple(found.values())
 
 
+class Reading(Protocol):
+    """Reads the names of things out of a query."""
+
+    async def __call__(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]: ...
+
+
 class MentionLinker:
     """A linker of `steps.link`: candidates of the whole query united with those of the model's names, then the model
     keeps the most relevant.
 
     `ahead` begins that last step beside the reading of names, as if these added nothing; where they do, it is done
-    again. So the result is the same. It takes a call less in a row, and may cost one more.
+    again. So the result is the same. It takes a call less in a row, and may cost one more. `read` reads the names, so
+    that others can share them.
     """
 
-    def __init__(self, where: Callable[[Context, Node | None], Candidates], *, ahead: bool = False) -> None:
-        self._where, self._ahead = where, ahead
+    def __init__(
+        self,
+        where: Callable[[Context, Node | None], Candidates],
+        *,
+        ahead: bool = False,
+        read: Reading | None = None,
+    ) -> None:
+        self._where, self._ahead, self._read = where, ahead, read or extract_mentions
 
     async def link(self, ctx: Context, query: str, *, keep: int, node: Node | None = None) -> tuple[Entity, ...]:
         candidates = self._where(ctx, node)
@@ -146,19 +172,39 @@ class MentionLinker:
         async def by_text() -> tuple[Candidate, ...]:
             return await once("", lambda: candidates.of_text(query, limit=_FOUND))
 
+        async def shown_of(found: Found) -> tuple[Entity, ...]:
+            return await once(("distinct", found.union), lambda: _distinct(ctx, found.union, node))
+
         async def choose(found: Found) -> tuple[Entity, ...]:
-            shown = found.union[:CANDIDATES]
+            shown = await shown_of(found)
             return await once(shown, lambda: choose_entities(ctx, query, shown, keep=keep, node=node))
 
         async def foresee() -> None:
             await choose(Found(tuple(one.entity for one in await by_text())))
 
         async def read() -> tuple[Entity, ...]:
-            said, mentions = await both(by_text(), extract_mentions(ctx, query, node=node))
+            said, mentions = await both(by_text(), self._read(ctx, query, node=node))
             found = await _with_names(candidates, said, mentions)
-            return kept_entities(ctx, found.union[:CANDIDATES], await choose(found), node=node)
+            return kept_entities(ctx, await shown_of(found), await choose(found), node=node)
 
         return (await both(foresee(), read()))[1] if self._ahead else await read()
+
+
+async def _distinct(ctx: Context, entities: Sequence[Entity], node: Node | None) -> tuple[Entity, ...]:
+    """The entities that one prompt shows, without mere names: those of which the graph knows no fact, nor anything else
+    than a label that another entity has, too.
+    """
+    named = Counter(entity.label for entity in entities)
+    bare = [one for one in entities if named[one.label] > 1 and one.id and not (one.aliases or one.description)]
+    around = await together(ctx.facts(entity, limit=1, node=node) for entity in bare)
+    empty = {one.id for one, found in zip(bare, around, strict=True) if not found.facts}
+    kept: dict[str, Entity] = {}
+    for entity in entities:
+        if entity.id in empty and named[entity.label] > 1:
+            named[entity.label] -= 1
+        else:
+            kept[_key(entity)] = entity
+    return tuple(kept.values())[:CANDIDATES]
 
 
 def united(*groups: Sequence[Entity]) -> tuple[Entity, ...]:
@@ -179,6 +225,15 @@ async def find_entities(ctx: Context, candidates: Candidates, query: str, *, nod
     """Candidates by the words of a query, and by the names that the model reads out of it."""
     said, mentions = await both(candidates.of_text(query, limit=_FOUND), extract_mentions(ctx, query, node=node))
     return await _with_names(candidates, said, mentions)
+
+
+async def find_titles(ctx: Context, query: str, read: Reading, *, node: Node | None = None) -> tuple[Entity, ...]:
+    """The titles of the corpus that a query names, by its capitals and by the names that `read` gives."""
+    titles = Titles(ctx, node)
+    said, mentions = await both(titles.of_text(query, limit=_FOUND), read(ctx, query, node=node))
+    found = (await _with_names(titles, said, mentions)).union
+    ctx.decide("titled", [one.label for one in found], node=node)
+    return found
 
 
 async def _with_names(candidates: Candidates, said: Sequence[Candidate], mentions: tuple[str, ...]) -> Found:

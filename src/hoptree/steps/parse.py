@@ -22,7 +22,9 @@ __all__ = [
     "read_questions",
     "read_relevance",
     "retrieval_trigger",
+    "says_unknown",
     "why_unanswered",
+    "within_its_question",
 ]
 
 _LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
@@ -167,6 +169,34 @@ def looks_unanswered(text: str) -> bool:
     return bool(why_unanswered(text))
 
 
+# But "Unknown Pleasures" and "The Unknown Soldier".
+_NOT_KNOWN = re.compile(
+    r"(?:(?:it|this|that|the answer)(?:\s+is|\s+was|['’]s)\s+)?(?:currently\s+|still\s+|yet\s+)?"
+    r"(?:(?:unknown|undetermined|unclear|uncertain|unspecified)(?=\W*\Z|\s*[(\[,;.–—]|\s+-|\s+(?:based|from|at|in|as|"
+    r"because|since|given|whether|without)\b)"
+    r"|(?:not\s+(?:known|sure|certain|clear|determined|applicable|available)|to\s+be\s+(?:determined|confirmed|announced)|"
+    r"tb[da]|no\s+idea|unsure)\W*\Z)",
+    re.IGNORECASE,
+)
+# As a sentence has it: "I Don't Know How to Love Him" is a song.
+_I_DO_NOT = re.compile(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can['’]t|am not|have no|am un\w+)\b")
+_OF_WHAT_WAS_GIVEN = re.compile(
+    r"\b(?:information|evidence|passages?|texts?|context|knowledge|provided|given|determin\w+|answer)\b", re.IGNORECASE
+)
+
+
+def says_unknown(text: str) -> bool:
+    """Whether what should be an answer says that none is known; longer ones must say so of what they were given.
+
+    That something is not there may well be the answer: "The documents were never found".
+    """
+    text = " ".join(text[:MAX_ANSWER].split())
+    bare = concluded(text).strip(" .!\"'“”`*")
+    if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):
+        return True
+    return bool(text) and looks_unanswered(text) and (len(text.split()) < 4 or bool(_OF_WHAT_WAS_GIVEN.search(text)))
+
+
 _KNOW = frozenset(("yes", "know", "known"))
 _FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
 _EITHER = re.compile(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
@@ -228,11 +258,15 @@ def read_knowing(text: str, question: str = "") -> Knowing:
     return Knowing(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
 
 
+def within_its_question(text: str) -> str:
+    """The text without the next question, which small models go on to ask, and to answer."""
+    following = _NEXT_QUESTION.search(text)
+    return text[: following.start()] if following else text
+
+
 def _said_after(text: str) -> str:
     """The answer that follows a yes, if one does."""
-    if following := _NEXT_QUESTION.search(text):
-        text = text[: following.start()]
-    said = concluded(text).lstrip(_LOOSE)
+    said = concluded(within_its_question(text)).lstrip(_LOOSE)
     while ability := _ABILITY.match(said):
         said = said[ability.end() :].lstrip(_LOOSE)
     if not any(char.isalnum() for char in said) or _TAKEN_BACK.match(said):

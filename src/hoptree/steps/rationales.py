@@ -18,6 +18,8 @@ _READ = 10_000
 """Characters of a reply that are looked at."""
 _LONGEST = 600
 """Characters of a rationale."""
+_ADDED = 200
+"""Characters that a mended rationale may have beyond twice those it had."""
 _MARK = re.compile(
     r"\W{0,4}(?:(?:first|second|third|fourth|fifth|sixth|last|final)(?:ly)?|next|then)\s{0,3}[,:]\s*"
     r"|\W{0,4}(?:step|rationale)\s*\d{1,2}\s*[.:)]\s*|\W{0,4}\d{1,2}[.)]\s+(?=\D)",
@@ -36,6 +38,7 @@ _AS_IT_IS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MARKS = ' \t"“”`*'
+_ENDS = (".", "!", "?", "”", '"', ")")
 
 
 def read_rationales(text: str) -> tuple[str, ...]:
@@ -62,21 +65,26 @@ def read_rationales(text: str) -> tuple[str, ...]:
     return tuple(rationale[:_LONGEST] for rationale in found)
 
 
-def read_mended(reply: str, rationale: str) -> tuple[str, bool]:
+def read_mended(reply: str, rationale: str, *, cut: bool = False) -> tuple[str, bool]:
     """The rationale as a reply has it, and whether the reply could be read.
 
     One that says that nothing is to be changed, or that the sources do not tell, leaves the rationale as it is; so does
-    one that holds none.
+    one that holds none, that says the same again, or that goes on and on. Of one that was `cut` off in its first line,
+    whole sentences count.
     """
     label = _LABEL.match(reply[:_READ])
     body = reply[label.end() if label else 0 : _READ]
-    line = next((one.strip() for one in body.splitlines() if question_key(one)), "").strip(_MARKS)
+    lines = [one.strip() for one in body.splitlines() if question_key(one)]
+    line = lines[0].strip(_MARKS) if lines else ""
     if _AS_IT_IS.fullmatch(line) or (looks_unanswered(line) and _OF_THE_SOURCES.search(line)):
         return rationale, bool(line)
-    mended = " ".join(read_rationales(line))
-    if not mended:
+    said = [line[start:end] for start, end in sentence_spans(line)]
+    if cut and len(lines) == 1 and said and not said[-1].endswith(_ENDS):
+        said = said[:-1]
+    mended = " ".join(read_rationales(" ".join(said)))
+    if not mended or len(set(said)) < len(said) or len(mended) > 2 * len(rationale) + _ADDED:
         return rationale, False
-    return (mended if mended.endswith((".", "!", "?", "”", '"', ")")) else f"{mended}."), True
+    return (mended if mended.endswith(_ENDS) else f"{mended}."), True
 
 
 async def mend_rationale(ctx: Context, question: str, rationale: str, box: EvidenceBox) -> str:
@@ -86,8 +94,8 @@ async def mend_rationale(ctx: Context, question: str, rationale: str, box: Evide
         return rationale
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "mend").fill(texts=texts, facts=facts, question=question, rationale=rationale)
-    reply = (await ctx.generate("mend", prompt, max_tokens=_MAX_TOKENS)).text
-    mended, read = read_mended(reply, rationale)
+    reply = await ctx.generate("mend", prompt, max_tokens=_MAX_TOKENS)
+    mended, read = read_mended(reply.text, rationale, cut=reply.finish == "length")
     ctx.trace.add("parse", step="mend", ok=read, repairs=[], error="" if read else "no rationale")
     ctx.decide(
         "mended",

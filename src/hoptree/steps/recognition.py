@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from hoptree.retrieval.fusion import normalised
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.evidence import show_passages
@@ -14,18 +15,22 @@ from hoptree.steps.parse import read_numbers
 from hoptree.steps.stretch import note_fidelity
 from hoptree.values import Fact, Passage
 
-__all__ = ["BestFound", "read_recognised", "recall", "recognise", "require_facts"]
+__all__ = ["SIGNALS", "BestFound", "read_recognised", "recall", "recognise", "require_facts"]
 
+SIGNALS = ("facts", "synonyms")
+"""What HippoRAG has in its corpus: without synonyms, facts are found and tied by their words alone."""
 MAX_TOKENS = 48
 _NONE = re.compile(r"\W*(?:none|no|nothing|neither)\b|\[\s*\]|\bnone\s+of\s+(?:the|these|them)\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_NEXT = re.compile(r"\n\W{0,4}(?:question|facts)\s{0,4}:", re.IGNORECASE)
+"""Where a model goes on with a question of its own."""
 
 
 def require_facts(ctx: Context) -> None:
     """Refuse to start without documents; warn where they come without facts."""
     ctx.require_corpus()
-    note_fidelity(ctx, [] if ctx.has_facts else ["facts"])
-    if not ctx.has_facts:
+    note_fidelity(ctx, [signal for signal in SIGNALS if signal not in ctx.corpus_tells])
+    if "facts" not in ctx.corpus_tells:
         ctx.warn(
             "no_facts",
             f"{ctx.method} goes out from facts, which this search does not know: it is made as for any other method. "
@@ -35,21 +40,26 @@ def require_facts(ctx: Context) -> None:
 
 @dataclass(slots=True)
 class BestFound:
-    """The passages with the best scores; one that several searches found has the best of its scores."""
+    """The passages with the best scores; one that several searches found has the best of its scores.
+
+    The scores of each search are brought to between 0 and 1: those of a walk and those of texts have other scales.
+    """
 
     limit: int
     _found: dict[str, Passage] = field(default_factory=dict)
 
     @property
     def passages(self) -> list[Passage]:
-        return sorted(self._found.values(), key=lambda passage: (-passage.score, passage.id))[: self.limit]
+        """The best ones; of equals, those that were found first."""
+        return sorted(self._found.values(), key=lambda passage: -passage.score)[: self.limit]
 
     def add(self, found: Iterable[Passage]) -> list[str]:
         """Take what is new or better than before; the ids of what is now among the best and was not."""
         before = {passage.id for passage in self.passages}
-        for passage in found:
-            if passage.id not in self._found or passage.score > self._found[passage.id].score:
-                self._found[passage.id] = passage
+        several = list(found)
+        for passage, score in zip(several, normalised([one.score for one in several]), strict=True):
+            if passage.id not in self._found or score > self._found[passage.id].score:
+                self._found[passage.id] = replace(passage, score=score)
         return [passage.id for passage in self.passages if passage.id not in before]
 
 
@@ -58,7 +68,7 @@ async def recall(ctx: Context, query: str, *, k: int, facts: int, recognised: bo
 
     Without any of them the corpus is searched by the texts of its passages, and so is one that has no facts.
     """
-    if not ctx.has_facts:
+    if "facts" not in ctx.corpus_tells:
         ctx.decide("searched_by", "passages", query=query, near=0, kept=0)
         return await ctx.search(query, k=k)
     near = await ctx.facts_near(query, k=facts)
@@ -88,7 +98,7 @@ def read_recognised(text: str, facts: Sequence[str]) -> tuple[int, ...] | None:
 
     Accepts anything and never raises.
     """
-    text = text[:MAX_REPLY]
+    text = _NEXT.split(text[:MAX_REPLY].strip(), 1)[0]
     said = f" {_words(text)} "
     if found := read_numbers(text, len(facts)):
         return found

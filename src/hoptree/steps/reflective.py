@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 from hoptree.models.model import Choice
@@ -22,7 +23,7 @@ from hoptree.values import Answer, Passage, Source
 
 __all__ = ["Reflective"]
 
-_STOP = ("<paragraph>",)
+_PARAGRAPH = "<paragraph>"
 """Where a model begins to write a document of its own."""
 
 
@@ -38,6 +39,13 @@ class Reflective:
         choice = await self._write("need", "")
         needed = needs_retrieval(choice)
         self._note("need", () if needed is not None else ("retrieval",))
+        if needed is None:
+            name = self._ctx.model_for("answer").name
+            self._ctx.warn(
+                "no_reflection",
+                f"{name} did not begin with a reflection token: it is no Self-RAG model, or its server puts a chat "
+                "template around the question (hoptree methods show self_rag says how to serve one without).",
+            )
         self._ctx.propose(_answer(choice, "internal"), order=0)
         return needed
 
@@ -60,7 +68,7 @@ class Reflective:
     async def _write(self, step: str, written: str) -> Choice:
         prompt = prompt_for(self._ctx.method, "trained").fill(question=self._question, written=written)
         reply = await self._ctx.generate(
-            step, prompt, max_tokens=self._max_tokens, top_logprobs=TOP, stop=_STOP, part=True
+            step, prompt, max_tokens=self._max_tokens, top_logprobs=TOP, stop=(_PARAGRAPH,), part=True
         )
         return reply.choices[0]
 
@@ -70,6 +78,13 @@ class Reflective:
 
 
 def _answer(choice: Choice, source: Source) -> Answer:
-    text = clean_answer(without_tokens(choice.text.partition("<paragraph>")[0]))
+    text = clean_answer(without_tokens(_written(choice)))
     known = bool(text) and not looks_unanswered(text)
     return Answer(text if known else "", choice.text, "answered" if known else "unknown", source)
+
+
+def _written(choice: Choice) -> str:
+    """What a model wrote before any document of its own; some servers tell where that begins only among the tokens."""
+    before = list(itertools.takewhile(lambda token: token.text.strip() != _PARAGRAPH, choice.tokens))
+    whole = len(before) == len(choice.tokens)
+    return choice.text.partition(_PARAGRAPH)[0] if whole else "".join(token.text for token in before)

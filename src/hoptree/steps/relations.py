@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import chain, zip_longest
+from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.graph.facts import Entity
 from hoptree.graph.linking.relations import Relation, WordRanking
+from hoptree.graph.linking.words import FUNCTION_WORDS, name_words, question_words
 from hoptree.retrieval.encoders import Encoder
 from hoptree.retrieval.extras import library
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.edges import Edge
 from hoptree.steps.parse import read_numbers
 from hoptree.tree import Node
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ByEncoder", "ByModel", "ByWords", "RelationRanking"]
+__all__ = ["ByEncoder", "ByModel", "ByWords", "RelationRanking", "best_edges", "foremost"]
 
 _TOKENS = 40
 _SHOWN = 60
@@ -27,6 +31,11 @@ _SHOWN = 60
 _NAMES = 9
 """Names of one relation that are encoded: its label and the first aliases."""
 _LONGEST = 200
+_VALUES = 20
+"""Values of one relation that are compared with the query."""
+_ALIKE = 4
+"""Letters with which words begin alike, at least."""
+_IDENTIFIER = re.compile(r"\b(?:ids?|identifiers?)\b", re.IGNORECASE)
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 
 
@@ -43,6 +52,62 @@ class RelationRanking(Protocol):
         entity: Entity | None = None,
         node: Node | None = None,
     ) -> tuple[Relation, ...]: ...
+
+
+def foremost(edges: Sequence[Edge], query: str, *, most: int) -> tuple[Edge, ...]:
+    """The edges that a prompt has room for: all in their order, or else the best of each entity in turn.
+
+    Of one entity those come first whose names, or values, share words with the query; identifiers of outside catalogues
+    come last, unless the query asks for one.
+    """
+    if len(edges) <= most:
+        return tuple(edges)
+    of_entity: dict[str, list[Edge]] = {}
+    for edge in edges:
+        of_entity.setdefault(edge.entity.id, []).append(edge)
+    in_turn = chain.from_iterable(zip_longest(*(_ranked(some, query) for some in of_entity.values())))
+    return tuple(edge for edge in in_turn if edge)[:most]
+
+
+async def best_edges(
+    ctx: Context, ranking: RelationRanking, query: str, edges: Sequence[Edge], *, keep: int, node: Node | None = None
+) -> tuple[Edge, ...]:
+    """The edges whose relations a ranking puts first, `keep` at most."""
+    relations = [Relation(f"{place:06}", edge.relation, outward=edge.outward) for place, edge in enumerate(edges)]
+    ranked = await ranking.rank(ctx, query, relations, keep=keep, node=node)
+    return tuple(edges[int(one.id)] for one in ranked)
+
+
+def _ranked(edges: Sequence[Edge], query: str) -> list[Edge]:
+    """The edges of one entity for a query, equals by their names."""
+    entity = edges[0].entity
+    names = (entity.label, *entity.aliases)
+    relations = [Relation(str(place), edge.relation) for place, edge in enumerate(edges)]
+    by_name = {int(one.id): score for one, score in WordRanking(relations).rank(query, entity=names)}
+    known = FUNCTION_WORDS.union(*map(name_words, names))
+    said = {word.base for word in question_words(query)} - known
+    ids_last = not _IDENTIFIER.search(query)
+
+    def order(place: int) -> tuple[bool, float, str, bool]:
+        edge = edges[place]
+        by_value = max((_share(name_words(end.text[:_LONGEST]), said) for end in edge.ends[:_VALUES]), default=0.0)
+        words = [word for word in name_words(edge.relation.replace("_", " ")) if word not in FUNCTION_WORDS]
+        akin = _share(words, {word for word in words for one in said if _akin(word, one)})
+        outside = ids_last and _IDENTIFIER.search(edge.relation) is not None
+        return outside, -(by_name[place] + by_value + akin), edge.relation, not edge.outward
+
+    return [edges[place] for place in sorted(range(len(edges)), key=order)]
+
+
+def _share(words: Sequence[str], said: Collection[str]) -> float:
+    """The share of words that are said."""
+    return sum(word in said for word in words) / len(words) if words else 0.0
+
+
+def _akin(one: str, other: str) -> bool:
+    """Whether two words begin alike, as "directed" and "director" do; stems of such differ."""
+    size = max(_ALIKE, ceil(0.7 * min(len(one), len(other))))
+    return min(len(one), len(other)) >= size and one[:size] == other[:size]
 
 
 class ByWords:

@@ -45,10 +45,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What stands before the question when a sentence is written again, and whether it was searched for."""
+    """What stands before the question when a sentence is written again, and how many searches that took."""
 
     context: str
-    searched: bool = True
+    searched: int = 1
 
 
 class Judge(Protocol):
@@ -76,7 +76,7 @@ class Helper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens of a stretch and of the whole text, and how often may be looked up (None: as often as it fits)."""
+    """Tokens of a stretch and of the whole text, and how many searches there may be (None: as many as it takes)."""
 
     stretch: int
     whole: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ USE_TOKENS, LAST_TOKENS = 300, 20
 _NAMES = {"Direct": "Direct", "Plan": "Plan", "Reason": "CoT", "Retrieval": "RAG"}
 _RETRIEVAL = _NAMES["Retrieval"]
 _FINAL = "Final answer:"
+_LABEL = re.compile(re.escape(_FINAL), re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +62,13 @@ class Turns:
         use = went_on(asked, strategy, self._prompt("trained_use", context=self._shown(passages)))
         said = (await self.ctx.generate("use", use, max_tokens=USE_TOKENS)).text
         repairs = []
-        if _FINAL.casefold() not in said.casefold() and "prefix" in self.ctx.model_for("answer").capabilities:
-            said = f"{said.rstrip()} {_FINAL}".lstrip()
+        if not _final(said) and "prefix" in self.ctx.model_for("answer").capabilities:
+            said = f"{_before_final(said)} {_FINAL}".lstrip()
             said += (await self.ctx.generate("conclude", use, max_tokens=LAST_TOKENS, prefix=said, part=True)).text
             repairs = ["last words"]
         answer = read_final(said)
-        error = "" if answer.known else "no final answer"
-        self.ctx.trace.add("parse", step="use", ok=answer.known, repairs=repairs, error=error)
+        error = "" if _final(said) else "no final answer"
+        self.ctx.trace.add("parse", step="use", ok=not error, repairs=repairs, error=error)
         self.ctx.trace.add("chain", text=said)
         support = holding(answer.text, passages) if answer.known else ()
         return replace(answer, source="external" if passages else "internal", support=support), use
@@ -84,7 +86,17 @@ class Turns:
 
 def read_final(text: str) -> Answer:
     """What stands behind the last "Final answer:", in quotes or not; unknown where nothing does."""
-    place = text.casefold().rfind(_FINAL.casefold())
-    said = clean_answer(text[place + len(_FINAL) :]) if place >= 0 else ""
+    said = _final(text)
     known = bool(said) and not looks_unanswered(said)
     return Answer(said if known else "", text, "answered" if known else "unknown")
+
+
+def _final(text: str) -> str:
+    found = list(_LABEL.finditer(text))
+    return clean_answer(text[found[-1].end() :]) if found else ""
+
+
+def _before_final(text: str) -> str:
+    """A text without a label at its end that has nothing behind it."""
+    found = list(_LABEL.finditer(text))
+    return (text[: found[-1].start()] if found else text).rstrip()

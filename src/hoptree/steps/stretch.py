@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hoptree.models.model import Attended, Choice, Reply, Signal, Token
+from hoptree.models.model import Attended, Choice, Learns, NotGiven, Reply, Signal, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, plain, prompt_for
 from hoptree.runtime.schedule import together
@@ -34,8 +34,13 @@ def telling_of(ctx: Context, *, attention: bool = False) -> Telling:
     """What the model that answers can tell of its doubts; what is missing is recorded with the fidelity it leaves."""
     can = ctx.model_for("answer").capabilities
     telling: Telling = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
-    wanted = ("entropy", "attention", "prefix") if attention else ("entropy", "prefix")
-    note_fidelity(ctx, [signal for signal in wanted if signal not in can], telling)
+    wanted = ("entropy", *(("attention",) if attention else ()), "prefix")
+    missing = [signal for signal in wanted if signal not in can]
+    if telling == "samples":
+        missing.append("logprobs")
+        name = ctx.model_for("answer").name
+        ctx.warn("no_logprobs", f"{name} gives no log-probabilities; how far samples agree tells what is in doubt.")
+    note_fidelity(ctx, missing, telling)
     return telling
 
 
@@ -96,7 +101,8 @@ class _Asked:
 class Pen:
     """One question's reply, as far as it is written elsewhere; it only writes what comes next.
 
-    Models that cannot continue a text are shown it and asked to go on.
+    Models that cannot continue a text are shown it and asked to go on. With a `telling`, or where a draft is `judged`
+    by its tokens, an endpoint is found out that gives none: it loses the capability, and the method is begun again.
     """
 
     def __init__(
@@ -107,11 +113,13 @@ class Pen:
         *,
         telling: Telling | None,
         attention: bool = False,
+        judged: bool = False,
         node: Node | None = None,
     ) -> None:
         can = ctx.model_for("answer").capabilities
         self._ctx, self.question, self._shots, self._node = ctx, question, shots, node
         self._prefix = "prefix" in can
+        self._awaits_tokens = judged or telling in ("entropy", "likeliest")
         told: set[Signal] = {"entropy"} if telling == "entropy" else set()
         if attention and told and "attention" in can:
             told.add("attention")
@@ -122,7 +130,17 @@ class Pen:
         """What the model writes next; what it did not get to the end of is left out, as far as there is more."""
         asked = _Asked(step, max_tokens, context, top_logprobs=self._top, signals=self._signals)
         reply = await self._ask(text, asked)
-        return _read(reply.choices[0], self._shown(text), reply.usage.completion)
+        draft = _read(reply.choices[0], self._shown(text), reply.usage.completion)
+        if draft.text and self._awaits_tokens:
+            self._awaits_tokens = False  # who tells once can tell: what thought hides later is no reason to begin again
+            self._heard(draft)
+        return draft
+
+    def _heard(self, draft: Draft) -> None:
+        model = self._ctx.model_for("answer")
+        if not draft.tokens and isinstance(model, Learns):
+            model.lacks("logprobs")
+            raise NotGiven(f"{model.name} gives no log-probabilities.", "Choose another model, or another method.")
 
     async def drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
@@ -174,9 +192,12 @@ class Pen:
         return reply.choices[0].attended
 
     async def _draw(self, text: str, count: int, asked: _Asked) -> list[Reply]:
-        if "n_samples" in self._ctx.model_for("answer").capabilities:
-            return [await self._ask(text, replace(asked, n=count))]
-        return await together(self._ask(text, replace(asked, seed=seed)) for seed in range(count))
+        if "n_samples" not in self._ctx.model_for("answer").capabilities:
+            return await together(self._ask(text, replace(asked, seed=seed)) for seed in range(count))
+        first = await self._ask(text, replace(asked, n=count))
+        # Some endpoints give one reply, whatever is asked for.
+        more = await together(self._ask(text, replace(asked, seed=seed)) for seed in range(len(first.choices), count))
+        return [first, *more]
 
     async def _ask(self, text: str, asked: _Asked) -> Reply:
         return await self._ctx.generate(

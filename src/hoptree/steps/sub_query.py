@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hoptree.graph.naming import fold
 from hoptree.names import name_spans
-from hoptree.uncertainty import Span, Tagger, word_spans
+from hoptree.uncertainty import Span, Tagger, begins_ordinarily, word_spans
 from hoptree.uncertainty.queries import answer_leads
 
 __all__ = ["sought_words", "sub_query"]
@@ -15,11 +15,13 @@ __all__ = ["sought_words", "sub_query"]
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """The content words of a sentence that belong to no name and are not in doubt: they name the relation sought."""
     spans = word_spans(sentence)
-    left_out = (*hits, *name_spans(sentence), *answer_leads(sentence))
+    names, left_out = name_spans(sentence), (*hits, *answer_leads(sentence))
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
-        if carries and not any(first < end and start < last for first, last in left_out)
+        if carries
+        and not _meets((start, end), left_out)
+        and (begins_ordinarily(sentence, (start, end)) or not _meets((start, end), names))
     )
 
 
@@ -33,3 +35,7 @@ def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str
             parts.append(part)
             said |= words
     return " ".join(" ".join(parts).split()[:limit])
+
+
+def _meets(word: Span, places: Sequence[Span]) -> bool:
+    return any(first < word[1] and word[0] < last for first, last in places)

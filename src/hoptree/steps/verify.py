@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,8 +12,8 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.agreement import agree, same
 from hoptree.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
-from hoptree.steps.logic_tree import text_of
-from hoptree.steps.parse import JsonReading, read_json
+from hoptree.steps.logic_tree import answer_of, text_of
+from hoptree.steps.parse import JsonReading, looks_unanswered, read_json, within_its_question
 from hoptree.tree import Node, Pairs
 
 __all__ = ["Label", "Verdict", "find_conflict", "held", "read_verdict", "validate", "weigh"]
@@ -20,6 +21,10 @@ __all__ = ["Label", "Verdict", "find_conflict", "held", "read_verdict", "validat
 Label = Literal["supported", "refuted", "unknown"]
 MAX_TOKENS = 512
 _NO_REASON = ("none", "null", "<none>", "n/a")
+_NO_INFORMATION = re.compile(
+    r"\b(?:no|not enough|insufficient|lack of|without)\s+(?:\w+\s+)?(?:information|evidence)\b", re.I
+)
+_MOST_VERDICTS = 4
 _NOTHING_CITED = Cited()
 
 
@@ -38,30 +43,57 @@ class Verdict:
     cited: Cited = _NOTHING_CITED
 
 
-def read_verdict(reading: JsonReading) -> Verdict:
+def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
     """The verdict in a reply: supported only for a boolean true, refuted only for a boolean false with enough facts.
 
-    Everything else is unknown, also a reply that says two different things of the same.
+    Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
+    it says there is no information about.
     """
-    value = reading.value
-    if isinstance(value, list):
-        value = next((item for item in value if isinstance(item, Mapping)), None)
-    if not isinstance(value, Mapping):
+    verdicts = list(_verdicts(reading))
+    if not verdicts:
         return Verdict()
-    said = _by_name(value)
-    is_true, sufficient = _one(said.get("istrue", [])), _one(said.get("factsufficient", []))
+    said = verdicts[0]
+    is_true, sufficient = (
+        _one([one for each in verdicts for one in each["istrue"]]),
+        _one(said.get("factsufficient", [])),
+    )
     enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
+    reason = _one(said.get("reason", []))
+    references = tuple(
+        one
+        for name in ("ref", "refs", "reference", "references")
+        for value in said.get(name, [])
+        for one in read_references(value)
+    )
     label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
-    reason = text_of(_one(said.get("reason", [])))
-    stated = text_of(_one(said.get("correctanswer", [])))
-    references = [value for name in ("ref", "refs", "reference", "references") for value in said.get(name, [])]
+    if label == "supported" and not enough and any(map(_says_nothing, (str(reason), *references))):
+        label = "unknown"
+    why = text_of(reason)
+    stated = answer_of(_one(said.get("correctanswer", [])), question)
     return Verdict(
         label,
-        "" if reason.casefold() in _NO_REASON else reason,
+        "" if why.casefold() in _NO_REASON else why,
         stated if label == "refuted" else "",
         stated if enough else "",
-        tuple(one for value in references for one in read_references(value)),
+        references,
     )
+
+
+def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
+    """All that a reply says of the hypothesis: once, in a list, or once more beside it, thinking better of it."""
+    for _ in range(_MOST_VERDICTS):
+        items = reading.value if isinstance(reading.value, list) else [reading.value]
+        for item in items:
+            if isinstance(item, Mapping) and "istrue" in (said := _by_name(item)):
+                yield said
+        beside = within_its_question(reading.beside)
+        if "{" not in beside:
+            return
+        reading = read_json(beside)
+
+
+def _says_nothing(text: str) -> bool:
+    return looks_unanswered(text) or bool(_NO_INFORMATION.search(text))
 
 
 async def validate(
@@ -76,7 +108,8 @@ async def validate(
 ) -> Verdict:
     """What the evidence says of a hypothesis; unknown, without asking, where there is none.
 
-    A question without a hypothesis is never supported. References to what is not in the evidence are dropped.
+    A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
+    References to what is not in the evidence are dropped.
     """
     verdict = Verdict()
     if box:
@@ -84,7 +117,7 @@ async def validate(
         prompt = prompt_for(ctx.method, "validate" if with_reason else "validate_only").fill(
             question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
         )
-        verdict = await _judged(ctx, "validate", prompt, hypothesis, box, node)
+        verdict = await _judged(ctx, "validate", prompt, question, hypothesis, box, node)
     ctx.decide(
         "verdict", verdict.label, node=node, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
@@ -112,19 +145,19 @@ async def weigh(
         of_texts=by_texts.reason or by_texts.label,
         of_facts=by_facts.reason or by_facts.label,
     )
-    verdict = await _judged(ctx, "weigh", prompt, hypothesis, box, node)
+    verdict = await _judged(ctx, "weigh", prompt, question, hypothesis, box, node)
     ctx.decide("weighed", verdict.label, node=node, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
     return verdict
 
 
 async def _judged(
-    ctx: Context, step: str, prompt: Filled, hypothesis: str, box: EvidenceBox, node: Node | None
+    ctx: Context, step: str, prompt: Filled, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
 ) -> Verdict:
     reply = (await ctx.generate(step, prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
     reading = read_json(reply)
     ctx.trace.add("parse", step=step, ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
-    verdict = read_verdict(reading)
-    if verdict.label == "supported" and not hypothesis:
+    verdict = read_verdict(reading, question)
+    if verdict.label == "supported" and not answer_of(hypothesis, question):
         verdict = replace(verdict, label="unknown")
     if verdict.label != "unknown":  # what settles nothing is no reference either
         verdict = replace(verdict, cited=box.cited(verdict.references))
@@ -170,7 +203,7 @@ async def find_conflict(
     value = read_json(reply).value
     said = _by_name(value) if isinstance(value, Mapping) else {}
     reason = text_of(_one(said.get("reason", []))) or ("" if said else text_of(reply))
-    return replace(verdict, reason=reason, correction=text_of(_one(said.get("correctanswer", []))))
+    return replace(verdict, reason=reason, correction=answer_of(_one(said.get("correctanswer", [])), question))
 
 
 def _by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:

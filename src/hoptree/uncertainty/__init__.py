@@ -6,6 +6,7 @@ no number counts as 0.
 """
 
 from hoptree.uncertainty.entities import NEUTRAL, confidence, entity_confidence, mentions
+from hoptree.uncertainty.naming import NameTagger, begins_ordinarily
 from hoptree.uncertainty.queries import attended_query, content_query, masked_query, sure_query
 from hoptree.uncertainty.scores import ScoredWord, score_words
 from hoptree.uncertainty.spans import Span, token_spans
@@ -19,6 +20,7 @@ __all__ = [
     "Dynamic",
     "Fixed",
     "LexiconTagger",
+    "NameTagger",
     "ScoredWord",
     "Sentence",
     "SpacyTagger",
@@ -27,6 +29,7 @@ __all__ = [
     "Threshold",
     "Word",
     "attended_query",
+    "begins_ordinarily",
     "confidence",
     "content_query",
     "content_words",

@@ -17,17 +17,23 @@ _LARGEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class ScoredWord:
-    """A word with H (None where unknown), a (1 where unknown) and whether it carries content."""
+    """A word with H (None where unknown), a (1 where unknown) and whether it carries content.
+
+    One that only `announces` the answer is no reason to search: its doubt is whether to end now.
+    """
 
     word: Word
     entropy: float | None
     attention: float
     content: bool
+    announces: bool = False
 
     @property
     def score(self) -> float:
         """S = H a s, 0 where there is nothing to tell it from."""
-        return self.entropy * self.attention if self.content and self.entropy is not None else 0.0
+        if not self.content or self.announces or self.entropy is None:
+            return 0.0
+        return self.entropy * self.attention
 
 
 def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequence[bool]) -> tuple[ScoredWord, ...]:

@@ -12,7 +12,7 @@ from hoptree.uncertainty.closed_words import ACRONYMS, CLOSED, HAVE, LY_CONTENT,
 from hoptree.uncertainty.spans import Span
 from hoptree.uncertainty.words import Word, unspaced, word_spans
 
-__all__ = ["LexiconTagger", "SpacyTagger", "Tagger", "content_words", "open_tagger"]
+__all__ = ["LexiconTagger", "SpacyTagger", "Tagger", "begins_sentence", "content_words", "open_tagger"]
 
 _ENDS = frozenset('.!?:\n"“”')
 _CONTENT_TAGS = frozenset(("NOUN", "PROPN", "ADJ", "VERB", "NUM"))
@@ -49,7 +49,7 @@ class LexiconTagger:
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
         words = [text[start:end] for start, end in spans]
-        begins = [_begins_sentence(text, start) for start, _ in spans]
+        begins = [begins_sentence(text, start) for start, _ in spans]
         if not self._english:
             return tuple(
                 len(word) > _LONG or unspaced(word[:1]) or _is_number(word) or (word[:1].isupper() and not begin)
@@ -119,7 +119,7 @@ def _is_number(word: str) -> bool:
     return any(character.isdigit() for character in word)
 
 
-def _begins_sentence(text: str, start: int) -> bool:
+def begins_sentence(text: str, start: int) -> bool:
     """Whether nothing but marks that may open one stands between the end of a sentence and this place."""
     before = text[max(0, start - 8) : start].rstrip(" \t'‘(*[")
     return not before or before[-1] in _ENDS

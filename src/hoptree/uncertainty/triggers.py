@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from hoptree.models.model import Token
 from hoptree.sentences import sentence_spans
+from hoptree.uncertainty.queries import answer_leads
 from hoptree.uncertainty.scores import ScoredWord, mean, probability, score_words
 from hoptree.uncertainty.spans import Span, token_spans
 from hoptree.uncertainty.tagging import Tagger, content_words
 from hoptree.uncertainty.words import find_words
 
-__all__ = ["Dynamic", "Fixed", "Sentence", "Threshold", "improbable_sentence", "judge_sentences"]
+__all__ = ["CEILING", "Dynamic", "Fixed", "Sentence", "Threshold", "improbable_sentence", "judge_sentences"]
+
+CEILING = 1.5
+"""The highest threshold in DRAGIN's published settings, which are 0.6 to 1.5 by model and data set."""
 
 
 class Threshold(Protocol):
@@ -36,18 +41,20 @@ class Fixed:
 class Dynamic:
     """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
 
-    Since a has a mean of 1 over every sentence, beta is what is added everywhere. The paper names no values.
+    Since a has a mean of 1 over every sentence, beta is what is added everywhere. The paper names no values. What is
+    unsure everywhere stays below it, whatever its entropy; a `ceiling`, which the paper has not, lets it trigger.
     """
 
     alpha: float = 1.5
     beta: float = 0.2
     over: Literal["sentence", "history"] = "sentence"
+    ceiling: float = math.inf
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float:
         words = (*before, *sentence) if self.over == "history" else sentence
         entropy = mean(word.entropy for word in words if word.content)
         attention = mean(word.attention for word in words)
-        return self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0)
+        return min(self.ceiling, self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +90,12 @@ def judge_sentences(
 ) -> tuple[Sentence, ...]:
     """The sentences of a draft up to the first that triggers, which is then the last; all of them if none does.
 
-    Only content words hit: where all that is unsure are words such as "the", nothing triggers. `before` are the words
-    of earlier drafts that were kept, for a threshold over the history.
+    Only content words hit: where all that is unsure are words such as "the", nothing triggers. Neither do those of "So
+    the answer is". `before` are the words of earlier drafts that were kept, for a threshold over the history.
     """
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)
+    leads = answer_leads(text)
     history = list(before)
     judged: list[Sentence] = []
     at = 0
@@ -95,7 +103,10 @@ def judge_sentences(
         first = at
         while at < len(words) and words[at].start < end:
             at += 1
-        scored = score_words(words[first:at], tokens, content[first:at])
+        scored = tuple(
+            replace(word, announces=_inside(word, leads))
+            for word in score_words(words[first:at], tokens, content[first:at])
+        )
         theta = threshold.of(scored, history)
         hits = tuple(number for number, word in enumerate(scored) if _hits(word, theta))
         judged.append(Sentence(start, end, scored, theta, hits))
@@ -119,4 +130,8 @@ def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.
 
 
 def _hits(word: ScoredWord, theta: float) -> bool:
-    return word.content and word.entropy is not None and word.score > theta
+    return word.content and not word.announces and word.entropy is not None and word.score > theta
+
+
+def _inside(word: ScoredWord, leads: Sequence[Span]) -> bool:
+    return any(first <= word.word.start and word.word.end <= last for first, last in leads)

@@ -13,6 +13,7 @@ from hoptree.errors import ConfigError
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction
 from hoptree.graph.vocabulary import (
+    ABOUT,
     ALIASES,
     DESCRIPTIONS,
     LABELS,
@@ -42,6 +43,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _DIRECT = "http://www.wikidata.org/prop/direct/P"
 _CLAIMS = "http://www.wikidata.org/prop/"
+_PART, _TITLE = "http://schema.org/isPartOf", "http://schema.org/name"
 
 
 def is_iri(value: str) -> bool:
@@ -98,13 +100,21 @@ def entities_query(name: str, languages: Sequence[str], dialect: Dialect, limit:
     )
 
 
-def names_query(iris: Sequence[str], languages: Sequence[str], *, all_names: bool, limit: int) -> str:
-    """Labels of things, or all their names and descriptions."""
+def names_query(
+    iris: Sequence[str], languages: Sequence[str], *, all_names: bool, limit: int, dialect: Dialect = "rdf"
+) -> str:
+    """Labels of things (0), or all their names (1), descriptions (2), and in Wikidata titles of Wikipedia (3)."""
     things = " ".join(map(iri, iris))
     kinds = f"{{ ?e {_predicates(LABELS)} ?name . BIND(0 AS ?how) }}"
     if all_names:
         kinds += f" UNION {{ ?e {_predicates(ALIASES)} ?name . BIND(1 AS ?how) }}"
         kinds += f" UNION {{ ?e {_predicates(DESCRIPTIONS)} ?name . BIND(2 AS ?how) }}"
+        wikis = " ".join(iri(f"https://{_tag(tag)}.wikipedia.org/") for tag in languages if tag not in ("", "mul"))
+        if wikis and dialect == "wikidata":
+            kinds += (
+                f" UNION {{ VALUES ?wiki {{ {wikis} }} "
+                f"?page {iri(ABOUT)} ?e ; {iri(_PART)} ?wiki ; {iri(_TITLE)} ?name . BIND(3 AS ?how) }}"
+            )
     return (
         f"SELECT DISTINCT ?e ?how ?name WHERE {{ VALUES ?e {{ {things} }} {kinds} "
         f"{_in_languages('?name', languages)} }} LIMIT {limit:d}"

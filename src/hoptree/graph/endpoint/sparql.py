@@ -104,18 +104,19 @@ class SparqlEndpoint:
         if not iris:
             return []
         most = len(iris) * _NAMES_EACH * 5
-        query = names_query(iris, self._languages, all_names=True, limit=most)
+        query = names_query(iris, self._languages, all_names=True, limit=most, dialect=self._dialect)
         found = await self._asking.ask(query, allowed, most)
         return [self._entity(iri, found) for iri in iris]
 
     def _entity(self, iri: str, found: Results) -> Entity:
-        names: dict[str, list[tuple[str, str]]] = {"0": [], "1": [], "2": []}
+        names: dict[str, list[tuple[str, str]]] = {"0": [], "1": [], "2": [], "3": []}
         for row in found.rows:
             if row.get("e", Cell()).iri == iri and "name" in row:
                 names.get(row.get("how", Cell()).text, []).append((row["name"].text, row["name"].language))
         label = best_name(names["0"], self._languages) or readable(entity_id(iri))
         others = tuple(dict.fromkeys(name for name, _ in (*names["0"], *names["1"]) if name != label))
-        return Entity(entity_id(iri), label, others, best_name(names["2"], self._languages))
+        description, page = (best_name(names[how], self._languages) for how in "23")
+        return Entity(entity_id(iri), label, others, description, page)
 
     async def label(self, identifier: str) -> str:
         iri = entity_iri(identifier)

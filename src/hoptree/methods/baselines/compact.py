@@ -24,6 +24,7 @@ __all__ = ["compact"]
     query="The question itself",
     roles=("answer", "compress"),
     trained=True,
+    reworded=True,
 )
 async def compact(
     question: Question,

@@ -26,6 +26,7 @@ __all__ = ["dyplan"]
     query="The question itself",
     roles=("answer", "route"),
     trained=True,
+    reworded=True,
 )
 async def dyplan(
     question: Question,
@@ -71,8 +72,11 @@ async def dyplan(
 
 async def _choose(ctx: Context, step: str, question: str, *, used: str = "", answer: str = "") -> str:
     ways = [way for way in load_ways("dyplan") if way.name != used]
-    prompt = prompt_for(ctx.method, step).fill(ways=list_ways(ways), question=question, used=used, answer=answer)
-    return await choose_way(ctx, prompt, [way.name for way in ways], default=ways[-1].name, step=step)
+    names = [way.name for way in ways]
+    prompt = prompt_for(ctx.method, step).fill(
+        ways=list_ways(ways), names=" or ".join(names), question=question, used=used, answer=answer
+    )
+    return await choose_way(ctx, prompt, names, default=names[-1], step=step)
 
 
 async def _looks_right(ctx: Context, question: str, answer: Answer) -> bool:

@@ -28,6 +28,7 @@ __all__ = ["flare"]
     dynamic=True,
     strategy="Token probability",
     query="The next sentence without its improbable tokens",
+    bounds={"theta": (0, 1), "beta": (0, 1)},
 )
 async def flare(
     question: Question,
@@ -52,7 +53,7 @@ async def flare(
     ctx.require("logprobs")
     can = ctx.model_for("answer").capabilities
     note_fidelity(ctx, [signal for signal in ("prefix",) if signal not in can])
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)
+    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
     search = _Search(ctx, question.text, k, beta, titles)
     await search.begin()
     written = await write_with_help(ctx, pen, Improbable(ctx, theta), search, Limits(look_ahead, max_tokens))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answer import answer_from
-from hoptree.steps.recognition import recall, require_facts
+from hoptree.steps.recognition import SIGNALS, recall, require_facts
 from hoptree.values import Answer, Question
 
 __all__ = ["hipporag"]
@@ -16,6 +16,7 @@ __all__ = ["hipporag"]
     title="Retrieval through a graph of extracted facts",
     paper="HippoRAG",
     needs=("corpus",),
+    signals=SIGNALS,
     query="Facts nearest to the question",
     roles=("answer", "recognise"),
 )

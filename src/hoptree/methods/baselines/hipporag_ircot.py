@@ -10,7 +10,7 @@ from hoptree.runtime.context import Context
 from hoptree.steps.answer import holding
 from hoptree.steps.conclusion import read_conclusion
 from hoptree.steps.interleaving import reason_and_search
-from hoptree.steps.recognition import BestFound, recall, require_facts
+from hoptree.steps.recognition import SIGNALS, BestFound, recall, require_facts
 from hoptree.steps.stretch import Pen
 from hoptree.steps.thinking import think
 from hoptree.steps.worked import draw_worked
@@ -24,6 +24,7 @@ __all__ = ["hipporag_ircot"]
     title="Facts and passages for every thought",
     paper="HippoRAG",
     needs=("corpus",),
+    signals=SIGNALS,
     iterative=True,
     strategy="After every thought",
     query="Facts nearest to the last thought",
@@ -44,11 +45,12 @@ async def hipporag_ircot(
 ) -> Answer:
     """Think a sentence, search for it as `hipporag` does, keep the passages with the best scores, and read them.
 
-    Every search gives `found` passages; one that several gave has the best of its scores, and the `k` best are in view
-    of the next thought and are read in the end. The reasoning ends with an answer, with nothing new, or after
-    `max_steps` thoughts (2 to 4 in the released settings). `facts` and `recognise` are those of `hipporag`, and so is
-    the corpus. `shots` worked examples, without documents, fit any data set, where the released code has templates for
-    some; another `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` gathers what came first instead.
+    Every search gives `found` passages, with scores from 0 to 1; one that several gave has the best of its scores, and
+    the `k` best are in view of the next thought and are read in the end. The reasoning ends with an answer, with
+    nothing new, or after `max_steps` thoughts (2 to 4 in the released settings). `facts` and `recognise` are those of
+    `hipporag`, and so is the corpus. `shots` worked examples, without documents, fit any data set, where the released
+    code has templates for some; another `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` gathers what
+    came first instead.
     """
     require_facts(ctx)
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)

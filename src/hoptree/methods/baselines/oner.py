@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answer import answer_from
+from hoptree.steps.choose import surest as surest_of
+from hoptree.steps.glances import GLANCES, glances
 from hoptree.values import Answer, Question
 
 __all__ = ["oner"]
 
 
-@method("oner", title="One-time retrieval", needs=("corpus",), query="The question itself")
-async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = False) -> Answer:
-    """Retrieve once with the question itself, then read."""
+@method("oner", title="One-time retrieval", needs=("corpus",), query="The question itself", beyond=("surest",))
+async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = False, surest: bool = False) -> Answer:
+    """Retrieve once with the question itself, then read.
+
+    With `surest`, what was found is read three times, in part and whole, always with titles, and the surest answer is
+    taken: so the robust forms of other methods begin, which are to be better than this.
+    """
     ctx.require_corpus()
     passages = await ctx.search(question.text, k=k)
-    return await answer_from(ctx, question.text, passages, titles=titles)
+    if surest:
+        answers = await glances(ctx, question.text, passages)
+        answer = surest_of(ctx, answers, when="final", named=GLANCES)
+    else:
+        answer = await answer_from(ctx, question.text, passages, titles=titles)
+    return answer if answer.known else replace(answer, text="")

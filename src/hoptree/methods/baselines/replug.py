@@ -52,11 +52,14 @@ def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
 
 def _heaviest(ctx: Context, answers: Sequence[Answer], weights: Sequence[float]) -> Answer:
     """The answer with the greatest sum of weight times likelihood, as its heaviest document spells it."""
+    if any(answer.known and answer.confidence is None for answer in answers):
+        name = ctx.model_for("answer").name
+        ctx.warn("no_logprobs", f"{name} gave no log-probabilities; documents counted by their retrieval scores alone.")
     scores: dict[str, float] = {}
     voters: dict[str, list[tuple[float, Answer]]] = {}
     for answer, weight in zip(answers, weights, strict=True):
         if answer.known:
-            key, score = answer_key(answer.text), weight * (answer.confidence or 0.0)
+            key, score = answer_key(answer.text), weight * (1.0 if answer.confidence is None else answer.confidence)
             scores[key] = scores.get(key, 0.0) + score
             voters.setdefault(key, []).append((score, answer))
     if not scores:

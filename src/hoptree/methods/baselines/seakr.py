@@ -38,6 +38,7 @@ _SIGNALS = ("hidden_states", "prefix", "top_p", "top_k")
     dynamic=True,
     strategy="Spread of the model's states over samples",
     query="The sure words of the step in doubt",
+    bounds={"samples": (2, math.inf)},  # one sample has nothing to be apart from
 )
 async def seakr(
     question: Question,
@@ -67,7 +68,7 @@ async def seakr(
     can = ctx.model_for("answer").capabilities
     inside = "hidden_states" in can
     note_fidelity(ctx, [name for name in _SIGNALS if name not in can])
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)
+    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
     sampler = _Sampler(pen, samples, None if inside else _opened(encoder))
     steps = _Steps(ctx, question.text, pen, sampler, theta, doubt, k, max_docs, titles)
     await steps.write(max_steps)

@@ -30,6 +30,7 @@ _NO_MORE = "There are no more searches. The answer has to be given now, between 
     strategy="The model's own calls",
     query="What the model writes between its tags",
     trained=True,
+    reworded=True,
 )
 async def search_r1(
     question: Question,
@@ -47,15 +48,15 @@ async def search_r1(
     There are `turns` with a search each, and one last turn without; each of at most `max_tokens`, and what a search
     found is cut to about `information` tokens. What is neither a search nor an answer is told so, and costs a turn. A
     text that goes on by itself after a search, with information nobody gave, is cut there. Without `checkpoint`, any
-    model is asked in the same loop, in turns of a chat, and made to answer in the last one; that is ReAct more than
-    Search-R1. With it, all is one text, in which the model thinks in its tags and sees titles; it is asked in other
-    words than its training's, and may end without an answer. Always greedy, as the paper evaluates; the released
-    demonstration samples.
+    model is shown one example and asked in the same loop, in turns of a chat, and made to answer in the last one; that
+    is ReAct more than Search-R1. With it, all is one text, in which the model thinks in its tags and sees titles; it is
+    asked in other words than its training's, and may end without an answer. Always greedy, as the paper evaluates; the
+    released demonstration samples.
     """
     ctx.require_corpus()
     prompt = prompt_for(ctx.method, "trained" if checkpoint else "rollout").fill(question=question.text)
     rollout = Rollout(ctx, prompt, one_text=checkpoint)
-    read: list[Passage] = []
+    read: dict[str, Passage] = {}
     for turn in range(turns + 1):
         last = turn == turns
         lead = "<answer>" if last and not checkpoint else ""
@@ -67,13 +68,13 @@ async def search_r1(
         told = _MY_INVALID if checkpoint else _INVALID
         if action.kind == "search":
             found = await ctx.search(action.text, k=k)
-            read += found
+            read |= {passage.id: passage for passage in found}
             told = show_information(ctx, found, titles=titles or checkpoint, tokens=information)
         if turn + 1 == turns and not checkpoint:
             told += f"\n\n{_NO_MORE}"
         rollout.keep(action.within(said), told)
     ctx.trace.add("chain", text=rollout.text)
-    return _answer(action, rollout.text, read)
+    return _answer(action, rollout.text, list(read.values()))
 
 
 def _note(ctx: Context, said: str, turn: int) -> Action:

@@ -50,6 +50,10 @@ async def self_rag(
     by one (role `judge`), and their probabilities are those of the words; where a model tells none, the word counts.
     With it, one model writes answers of up to `max_tokens` with reflection tokens. Probabilities are probabilities: the
     released script puts their logarithms into the ratio of the first. One segment is written, as for short answers.
+
+    What such a model was trained on is one text of an instruction and a response, which no chat template may go
+    around: serve it at an endpoint with one that writes the message as it is, such as
+    vllm serve selfrag/selfrag_llama2_7b --chat-template "{{ bos_token + messages[0]['content'] }}".
     """
     ctx.require_corpus()
     trained = Reflective(ctx, question.text, max_tokens) if checkpoint else None

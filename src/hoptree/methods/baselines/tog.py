@@ -64,9 +64,7 @@ async def tog(
         said = await judge_enough(ctx, asked, EvidenceBox(facts=paths))
         if said.enough:
             ctx.decide("ended", "enough", level=level)
-            return (
-                Answer(said.answer, said.answer, source="synthesis") if said.answer else await _told(ctx, asked, paths)
-            )
+            return said.as_answer if said.answer else await _told(ctx, asked, paths)
     else:
         ctx.decide("ended", "depth", level=depth)
         paths = ()

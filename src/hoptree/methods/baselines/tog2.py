@@ -9,20 +9,12 @@ from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answer import holding, synthesise
 from hoptree.steps.enough import judge_enough
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.exploring import choose_edges, draw_hops, edges_around
 from hoptree.steps.gate import agreement_gate
-from hoptree.steps.mentions import MentionLinker, graph_names
-from hoptree.steps.page_weights import best_sentences, hops_by_pages, pages_of, passages_in
 from hoptree.steps.thinking import think
+from hoptree.steps.trail import go_further, set_out
 from hoptree.values import Answer, Question
 
 __all__ = ["tog2"]
-
-_TOPICS = 2
-"""Entities of the question to start from, as in the released code."""
-_DRAWN = 5
-"""Ends of an edge with many that are drawn."""
 
 
 @method(
@@ -34,6 +26,7 @@ _DRAWN = 5
     dynamic=True,
     strategy="Chains of thought that disagree, then evidence that is not enough",
     query="The question and the last clue, on the pages of entities in a graph",
+    beyond=("fall_back=reading",),
     roles=("link", "verify", "answer"),
 )
 async def tog2(
@@ -57,8 +50,8 @@ async def tog2(
     all entities of a level, and the `width` entities kept whose pages say most for the question and the clue that the
     model gave last; it judges facts and the best `sentences` of the pages read. At a dead end, or where the `depth` is
     reached, `fall_back` reads what was collected, and takes the answer of most chains where that holds none; or it asks
-    the model alone, as the released code does, which also never renews its clue. Pages are scored by the search of the
-    corpus, the paper's dense model where that is one, and sentences by BM25.
+    the model alone, as the released code does, which throws that away and never renews its clue. Pages are scored by
+    the search of the corpus, the paper's dense model where that is one, and sentences by BM25.
     """
     ctx.require_graph()
     ctx.require_corpus()
@@ -70,38 +63,26 @@ async def tog2(
     if agreed:
         ctx.decide("ended", "agreement", level=0)
         return voted
-    answer, box = await _explore(ctx, asked, width=width, depth=depth, sentences=sentences)
-    if not answer.known and fall_back == "model":
-        return (await think(ctx, asked, shots=shots, draw=draw, max_tokens=max_tokens))[0]
-    if not answer.known and box:
-        answer = await synthesise(ctx, asked, box.shown(ctx))
-    if not answer.known:
-        return replace(voted, source="fallback")
-    return replace(answer, support=tuple(dict.fromkeys(holding(answer.text, box.passages))))
-
-
-async def _explore(ctx: Context, asked: str, *, width: int, depth: int, sentences: int) -> tuple[Answer, EvidenceBox]:
-    """The answer, unknown where what was collected is not enough, and what was shown last."""
-    entities = await MentionLinker(graph_names(ctx)).link(ctx, asked, keep=_TOPICS)
-    box, clue = EvidenceBox(passages_in(await pages_of(ctx, asked, entities))), ""
-    shown = replace(box, passages=best_sentences(asked, box.passages, keep=sentences))
+    trail = await set_out(ctx, asked)
+    shown, answer, clue = trail.best(asked, sentences=sentences), Answer("", status="unknown"), ""
     level, why = 0, "depth"
     for level in range(1, depth + 1):
         query = f"{asked} {clue}".strip()
-        edges = await edges_around(ctx, entities, known=box.facts)
-        chosen = await choose_edges(ctx, asked, edges, keep=width * len(entities))
-        ends = [hop for edge, score in chosen for hop in draw_hops(edge, score, asked, draw=_DRAWN)]
-        found = await hops_by_pages(ctx, query, ends, width=width, level=level)
-        if not found.facts:
+        further = await go_further(ctx, asked, query, trail, width=width, level=level)
+        if further is None:
             why = "no candidates"
             break
-        entities = found.entities
-        box = EvidenceBox(found.passages, found.facts).over(box)
-        shown = replace(box, passages=best_sentences(query, box.passages, keep=sentences))
+        trail, shown = further, further.best(query, sentences=sentences)
         said = await judge_enough(ctx, asked, shown, clue=clue)
         if said.enough:
-            ctx.decide("ended", "enough", level=level)
-            return Answer(said.answer, said.answer, "answered" if said.answer else "unknown", "synthesis"), shown
+            answer, why = said.as_answer, "enough"
+            break
         clue = said.clue or clue
     ctx.decide("ended", why, level=level)
-    return Answer("", status="unknown"), shown
+    if not answer.known and fall_back == "model":
+        return (await think(ctx, asked, shots=shots, draw=draw, max_tokens=max_tokens))[0]
+    if not answer.known and shown:
+        answer = await synthesise(ctx, asked, shown.shown(ctx))
+    if not answer.known:
+        return replace(voted, source="fallback")
+    return replace(answer, support=tuple(dict.fromkeys(holding(answer.text, shown.passages))))

@@ -18,8 +18,9 @@ from hoptree.steps.clue import new_clue
 from hoptree.steps.evidence_box import Cited, EvidenceBox
 from hoptree.steps.link import choose_facts, names_in
 from hoptree.steps.logic_tree import Claim
+from hoptree.steps.parse import question_key
 from hoptree.steps.rebuild import Rebuilt, rebuild
-from hoptree.steps.substitution import carried
+from hoptree.steps.substitution import carried, names_it
 from hoptree.steps.verify import Verdict, held, validate, weigh
 from hoptree.tree import Node
 from hoptree.values import Passage
@@ -136,7 +137,11 @@ class Careful:
         if right and below is not None:
             self._ctx.decide("replaced", right, node=node, wrong=claim.hypothesis, below=len(below))
             return Outcome(attempts, Rebuilt(Claim(claim.question, right, below)))
-        return Outcome(attempts, await rebuild(self._ctx, self._whole, claim, last.verdict, last.box, node=node))
+        rebuilt = await rebuild(self._ctx, self._whole, claim, last.verdict, last.box, node=node)
+        if rebuilt and right and not rebuilt.borne_out and _same_question(rebuilt.claim, claim):
+            self._ctx.decide("replaced", right, node=node, wrong=rebuilt.claim.hypothesis, below=claim.size - 1)
+            rebuilt = replace(rebuilt, claim=_put_right(rebuilt.claim, right), borne_out=True)
+        return Outcome(attempts, rebuilt, stays=rebuilt is None)
 
     async def _follow(self, claim: Claim, box: EvidenceBox, node: Node) -> EvidenceBox:
         """What the pages and facts say that the evidence mentions, as far as it is new."""
@@ -180,6 +185,19 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
         tuple(one for one in box.passages if one.id in grounds), tuple(one for one in box.facts if one.text in grounds)
     )
     return replace(said, label="supported", cited=cited)
+
+
+def _same_question(one: Claim, other: Claim) -> bool:
+    return question_key(one.question) == question_key(other.question)
+
+
+def _put_right(claim: Claim, right: str) -> Claim:
+    """The claim with what evidence says in the place of its hypothesis; without what rests on that below it."""
+    below = carried(claim, right)
+    if below is None:
+        rests = any(names_it(one.question, claim.hypothesis) for one in claim.all() if one is not claim)
+        below = () if rests else claim.children
+    return Claim(claim.question, right, below)
 
 
 def _joined(by_texts: Verdict, by_facts: Verdict) -> Verdict:

@@ -1,11 +1,10 @@
-"""How TreeQA comes to its answer beyond its paper (`robust`): the tree is one reading among three."""
+"""How TreeQA comes to its answer beyond its paper (`robust`): readings of passages, and of a tree that evidence bears."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
-from hoptree.methods.treeqa.nodes import Outcome
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
@@ -30,12 +29,19 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
-    """What a comparison comes to in code, or else the surest of the readings."""
+    """What a comparison comes to in code, or else the surest of the readings.
+
+    The tree is read only if evidence bears out all of it, or nothing else is known: a model is as sure of its own
+    guesses as of what it has read, so that their reading would be the surest for no good reason.
+    """
+    # What evidence says alone is compared: a guess is nothing to compare by.
     branches = [one for top in walk.tops for one in (top, *top.below())]
-    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if _checked(walk.outcomes[one.node.id])]
+    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if walk.outcomes[one.node.id].checked]
     if compared := compare_pairs(ctx, question, pairs):
         return compared
     outcomes = [walk.outcomes[one.node.id] for one in branches]
+    if any(answer.known for answer in own) and not all(outcome.checked for outcome in outcomes):
+        return surest(ctx, own, when="final", named=GLANCES)
     cited = [passage for outcome in outcomes for passage in outcome.verdict.cited.passages]
     seen = [passage for outcome in outcomes for attempt in outcome.attempts for passage in attempt.box.passages]
     shown: list[Passage] = list({passage.id: passage for passage in reversed([*cited, *seen])}.values())[::-1][:_SHOWN]
@@ -45,8 +51,3 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
     last = replace(last, support=holding(last.text, shown) if shown else ())
     return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
-
-
-def _checked(outcome: Outcome) -> bool:
-    """Whether evidence says what the node says: a guess is nothing to compare by."""
-    return outcome.label == "supported" or outcome.rebuilt is not None

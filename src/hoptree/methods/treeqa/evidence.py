@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from hoptree.graph.facts import Entity, Fact
 from hoptree.runtime.context import Context
@@ -12,8 +14,9 @@ from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.evidence_box import EvidenceBox
 from hoptree.steps.link import Linker, choose_facts
-from hoptree.steps.mentions import MentionLinker, Titles, graph_names
+from hoptree.steps.mentions import MentionLinker, Titles, extract_mentions, find_titles, graph_names
 from hoptree.steps.own_pages import own_page
+from hoptree.steps.relations import RelationRanking
 from hoptree.steps.sources import Kinds, require_sources
 from hoptree.steps.verify import Verdict
 from hoptree.tree import Node
@@ -25,6 +28,10 @@ Wanted = Callable[[], bool]
 """Whether what is being looked for is still of use."""
 SEARCHED = 5
 """Passages of a search in the whole corpus: where no page is that of an entity, and beyond the paper always."""
+
+
+_YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
+"""A hypothesis behind its question that names nothing to look up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +64,31 @@ class Sources:
     """The knowledge graph, the corpus, or both, asked with one query.
 
     What a query finds is remembered for the question. Entities are those of the words of a query and of the names that
-    the model reads out of it, unless another `linker` is given.
+    the model reads out of it, unless another `linker` is given. The model says which of their relations matter, or a
+    `ranking` does.
     """
 
-    def __init__(self, ctx: Context, kinds: Kinds, kept: Kept, *, linker: Linker | None = None) -> None:
-        self._ctx, self._kinds, self._kept = ctx, kinds, kept
+    def __init__(
+        self,
+        ctx: Context,
+        kinds: Kinds,
+        kept: Kept,
+        *,
+        linker: Linker | None = None,
+        ranking: RelationRanking | None = None,
+    ) -> None:
+        self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
         names = Titles if kinds == "text" else graph_names(ctx)
-        self._linker: Linker = linker or MentionLinker(names)
-        self._linker_ahead: Linker = linker or MentionLinker(names, ahead=True)
-        self._once = Once()
+        self._linkers: dict[bool, Linker] = {
+            ahead: linker or MentionLinker(names, ahead=ahead, read=self._read) for ahead in (False, True)
+        }
+        self._once, self._names = Once(), Once()
         self._asking: dict[str, list[Wanted]] = {}
         self._given_up: Counter[str] = Counter()
+
+    async def _read(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
+        """The names in a query, read once for graph and corpus."""
+        return await self._names(query, lambda: extract_mentions(ctx, query, node=node))
 
     def require(self) -> None:
         """Refuse to start without a source that is to be asked."""
@@ -75,6 +96,7 @@ class Sources:
 
     async def look_up(self, query: str, node: Node, wanted: Wanted) -> EvidenceBox:
         """What there is about the entities of a query. Nothing further is asked once it is not wanted any more."""
+        query = _YES_OR_NO.sub("", query)
         asking = self._asking.setdefault(query, [])
         asking.append(wanted)
         while True:
@@ -89,14 +111,21 @@ class Sources:
 
     async def _found(self, query: str, node: Node, wanted: Wanted, ahead: bool) -> EvidenceBox | None:
         """None where it was given up."""
-        linker = self._linker_ahead if ahead else self._linker
-        entities = await linker.link(self._ctx, query, keep=self._kept.entities, node=node)
+        entities, titles = await self._linked(query, node, ahead)
         if not wanted():
             return None
         facts, passages = await both(
-            self._facts(query, entities, node, wanted), self._passages(query, entities, node, wanted)
+            self._facts(query, entities, node, wanted), self._passages(query, titles, entities, node, wanted)
         )
         return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
+
+    async def _linked(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
+        """The entities of a query, and those of its names that are titles of the corpus."""
+        entities = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
+        if self._kinds == "hybrid":  # a graph may know some of the names only
+            return await both(entities, find_titles(self._ctx, query, self._read, node=node))
+        found = await entities
+        return found, found if self._kinds == "text" else ()
 
     async def _facts(
         self, query: str, entities: tuple[Entity, ...], node: Node, wanted: Wanted
@@ -106,18 +135,38 @@ class Sources:
         found = await together(self._ctx.facts(entity, node=node) for entity in entities)
         if not wanted():
             return None
-        return await choose_facts(self._ctx, query, found, keep=self._kept.relations, node=node)
+        return await choose_facts(self._ctx, query, found, keep=self._kept.relations, ranking=self._ranking, node=node)
 
     async def _passages(
-        self, query: str, entities: tuple[Entity, ...], node: Node, wanted: Wanted
+        self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
     ) -> tuple[Passage, ...] | None:
-        """The best passages of the entities' own pages; of the whole corpus where it has no such page."""
+        """The best passages of the pages that the query names, and of the entities' own; where either has none, of the
+        whole corpus too. What the graph leads to comes beside what the corpus alone gives, and never instead.
+        """
         if self._kinds == "graph":
             return ()
-        pages = await together(
-            own_page(self._ctx, entity, query, k=self._kept.passages, node=node) for entity in entities
-        )
-        found = tuple({passage.id: passage for page in pages for passage in page}.values())
-        if found or not wanted():
-            return found or None
-        return await self._ctx.search(query, k=SEARCHED, node=node)
+        there = {one.page for one in titles}
+        others = [one for one in entities if (one.page or one.label) not in there]
+        most = max(self._kept.entities * self._kept.passages, SEARCHED)
+        named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
+        if named and (own or len(others) < len(entities)):
+            return _each(named, own)[:most]
+        if not wanted():
+            return _each(named, own)[:most] or None
+        searched = await self._ctx.search(query, k=SEARCHED, node=node)
+        if named:
+            return _each(named, searched)[:most]
+        return _each(own[: most - len(searched)], searched)
+
+    async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:
+        """The best passages of each page; of more than there is room for, the best of each in turn."""
+        k = self._kept.passages
+        pages = await together(own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
+        if sum(map(len, pages)) <= most:
+            return _each(*pages)
+        return _each([one for rank in zip_longest(*pages) for one in rank if one])[:most]
+
+
+def _each(*groups: Sequence[Passage]) -> tuple[Passage, ...]:
+    """Passages in their order, each once."""
+    return tuple({passage.id: passage for group in groups for passage in group}.values())

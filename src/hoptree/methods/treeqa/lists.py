@@ -7,8 +7,9 @@ that did not give it, all at once, and code intersects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from hoptree.methods.treeqa.careful import Careful
 from hoptree.methods.treeqa.nodes import Branch, Outcome
@@ -21,7 +22,7 @@ from hoptree.steps.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer
 
-__all__ = ["intersect"]
+__all__ = ["Listed", "intersect"]
 
 _MOST = 12
 """Candidates that are checked."""
@@ -55,11 +56,29 @@ class _Condition:
         return box.supporting(name, f"It {self.text}")
 
 
-async def intersect(ctx: Context, question: str, careful: Careful) -> Answer | None:
-    """The names that fulfil all conditions of a question; None where it has none such, or nothing fulfils them all."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The names that fulfil all conditions, if there are any, and how many validations that took."""
+
+    answer: Answer | None = None
+    validations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The names that fulfil a condition, each with the passages that say so, and how many validations that took."""
+
+    fulfilling: Mapping[str, tuple[str, ...]]
+    validations: int
+
+
+async def intersect(ctx: Context, question: str, careful: Careful, *, most: int) -> Listed:
+    """The names that fulfil all conditions of a question, after `most` validations at most; no answer where it has no
+    such conditions, or nothing fulfils them all.
+    """
     listing = await split_conditions(ctx, question)
     if listing is None:
-        return None
+        return Listed()
     root = Node(0, question, depth=0)
     tops = [
         Branch(Node(number, f"Which {listing.asked} fulfil this: {condition}?", 0), "")
@@ -70,21 +89,22 @@ async def intersect(ctx: Context, question: str, careful: Careful) -> Answer | N
         _gather(ctx, listing, condition, branch, careful)
         for condition, branch in zip(listing.conditions, tops, strict=True)
     )
-    names = _ranked(conditions)
+    names = _ranked(conditions, most)
     ctx.decide("candidates", names, asked=listing.asked)
     if not names:
-        return None
+        return Listed()
     if given := [name for name in names if all(condition.gave(name) for condition in conditions)]:
         ctx.propose(Answer(", ".join(given), source="synthesis"), order=0)
     checked = await together(_check(ctx, condition, names, careful) for condition in conditions)
-    left = [name for name in names if all(name in fulfilling for fulfilling in checked)]
-    ctx.decide("intersected", left, candidates=len(names))
+    left = [name for name in names if all(name in one.fulfilling for one in checked)]
+    validations = sum(one.validations for one in checked)
+    ctx.decide("intersected", left, candidates=len(names), validations=validations)
     if not left:
-        return None
-    support = tuple(dict.fromkeys(one for fulfilling in checked for name in left for one in fulfilling[name]))
+        return Listed(validations=validations)
+    support = tuple(dict.fromkeys(found for one in checked for name in left for found in one.fulfilling[name]))
     answer = Answer(", ".join(left), "; ".join(left), "answered", "synthesis", support)
     ctx.end_node(root, answer, candidates=names)
-    return answer
+    return Listed(answer, validations)
 
 
 async def _gather(ctx: Context, listing: Listing, text: str, branch: Branch, careful: Careful) -> _Condition:
@@ -94,20 +114,23 @@ async def _gather(ctx: Context, listing: Listing, text: str, branch: Branch, car
     return _Condition(branch, text, box, await find_candidates(ctx, listing, text, box, node=branch.node))
 
 
-def _ranked(conditions: Sequence[_Condition]) -> list[str]:
+def _ranked(conditions: Sequence[_Condition], most: int) -> list[str]:
     """All candidates, those that several conditions give before the others, and no more than can be checked."""
+
+    def open_for(name: str) -> int:
+        return sum(not condition.gave(name) for condition in conditions)
+
     found: dict[str, str] = {}
     for condition in conditions:
         for name in condition.names:
             found.setdefault(question_key(name), name)
     names = list(found.values())
-    names.sort(key=lambda name: -sum(condition.gave(name) for condition in conditions))
-    return names[:_MOST]
+    names.sort(key=open_for)
+    checks = accumulate(_CHECKS * open_for(name) for name in names)
+    return [name for name, so_far in zip(names, checks, strict=True) if so_far <= most][:_MOST]
 
 
-async def _check(
-    ctx: Context, condition: _Condition, names: Sequence[str], careful: Careful
-) -> dict[str, tuple[str, ...]]:
+async def _check(ctx: Context, condition: _Condition, names: Sequence[str], careful: Careful) -> _Checked:
     """Which of the names fulfil a condition, and by which passages; those that it gave itself do."""
     node = condition.branch.node
     open_names = [name for name in names if not condition.gave(name)]
@@ -126,7 +149,7 @@ async def _check(
     support = tuple(dict.fromkeys(name for found in fulfilling.values() for name in found))
     told = Answer(", ".join(fulfilling), "", "answered" if fulfilling else "unknown", "external", support)
     ctx.end_node(node, told, candidates=list(condition.names), facts=condition.vouching_facts())
-    return fulfilling
+    return _Checked(fulfilling, _CHECKS * len(open_names))
 
 
 async def _one(ctx: Context, branch: Branch, condition: _Condition, name: str, careful: Careful) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -10,20 +12,24 @@ from hoptree.methods.registry import method
 from hoptree.methods.treeqa.careful import Careful
 from hoptree.methods.treeqa.conclusion import conclude, read_own
 from hoptree.methods.treeqa.evidence import PRESETS, Sources
-from hoptree.methods.treeqa.lists import intersect
+from hoptree.methods.treeqa.lists import Listed, intersect
 from hoptree.methods.treeqa.nodes import Branch, Processing
 from hoptree.methods.treeqa.revision import align_ancestors, revise_siblings
 from hoptree.methods.treeqa.told import told
-from hoptree.methods.treeqa.walk import Traversal, Walk, hang, written
+from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, written
+from hoptree.retrieval.encoders import open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.answer import direct_answer, synthesise
 from hoptree.steps.build import build_recursively, build_tree, complete
 from hoptree.steps.logic_tree import Claim, LogicTree
+from hoptree.steps.relations import ByEncoder, RelationRanking
 from hoptree.tree import Issue, Node
 from hoptree.values import Answer, Question
 
 __all__ = ["treeqa"]
+
+_ENCODER = "minilm"
 
 
 @method(
@@ -48,6 +54,7 @@ async def treeqa(
     traversal: Traversal = "serial",
     evidence: Literal["hybrid", "graph", "text"] = "hybrid",
     preset: Literal["paper", "code"] = "paper",
+    relations: Literal["llm", "dense"] = "llm",
     correct: bool = True,
     recursive: bool = False,
     robust: bool = False,
@@ -58,50 +65,70 @@ async def treeqa(
     told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the paper's
     text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once, or all nodes
     at once, where those below a refuted one are done again; the tree is the same. `evidence` is where to look, `preset`
-    how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). With `correct` off the answer is the draft
-    that comes with the tree, the paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
+    how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). The model says which `relations` matter, or
+    the encoder minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the paper's
+    ablation. `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and facts
     are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and what it
     mentions is followed before a clue is asked for; a refuted name is replaced in what is below before anything is
     rebuilt, in siblings that name it too, and unverified nodes above are brought in line; comparisons are made in code;
-    and the last word has the surest of four readings. `reason` and `query` have no say in it.
+    and the last word has the surest of four readings, three of passages and one of the tree, if evidence bears it out.
+    `reason` and `query` have no say in it, `relations` none in what is followed.
     """
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
-    sources = Sources(ctx, evidence, PRESETS[preset])
-    if correct:
-        sources.require()
-    careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
-    own: list[Answer] = []
-    if careful and correct:
-        if listed := await intersect(ctx, question.text, careful):
-            return listed
-        tree, own = await both(
-            _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
-        )
-    else:
-        tree = await _build(ctx, question.text, recursive=recursive)
-    root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-    _announce(ctx, root, tree)
-    draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
-    if not correct:
-        ctx.end_node(root.node, draft, hypothesis=tree.draft)
-        return draft
-    ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
-    paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
-    walk = Walk(ctx, careful or paper, root.children)
-    await walk.go(traversal)
-    if careful:
-        await revise_siblings(ctx, walk, question.text)
-        await align_ancestors(ctx, walk)
-        answer = await conclude(ctx, question.text, walk, own)
-    else:
-        answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
-    support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
-    answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
-    ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
-    return answer if answer.known else replace(answer, text="")
+    dense = relations == "dense" and correct and evidence != "text"
+    async with _ranking(dense=dense) as ranking:
+        sources = Sources(ctx, evidence, PRESETS[preset], ranking=ranking)
+        if correct:
+            sources.require()
+        careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
+        own: list[Answer] = []
+        listed = Listed()
+        if careful and correct:
+            listed = await intersect(ctx, question.text, careful, most=MAX_VALIDATIONS)
+            if listed.answer:
+                return listed.answer
+            tree, own = await both(
+                _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
+            )
+        else:
+            tree = await _build(ctx, question.text, recursive=recursive)
+        root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
+        _announce(ctx, root, tree)
+        draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
+        if not correct:
+            ctx.end_node(root.node, draft, hypothesis=tree.draft)
+            return draft
+        ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
+        paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
+        walk = Walk(ctx, careful or paper, root.children)
+        walk.validations = listed.validations  # one cap for both
+        await walk.go(traversal)
+        if careful:
+            await revise_siblings(ctx, walk, question.text)
+            await align_ancestors(ctx, walk)
+            answer = await conclude(ctx, question.text, walk, own)
+        else:
+            answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
+        support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
+        answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
+        ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
+        return answer if answer.known else replace(answer, text="")
+
+
+@asynccontextmanager
+async def _ranking(*, dense: bool) -> AsyncIterator[RelationRanking | None]:
+    """How relations are ranked, if not by the model, for as long as a question takes."""
+    if not dense:
+        yield None
+        return
+    encoder = open_encoder(_ENCODER)
+    try:
+        yield ByEncoder(encoder)
+    finally:
+        await encoder.aclose()
 
 
 async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:

@@ -57,12 +57,19 @@ class Outcome:
     """What became of a node: its validations, and for a refuted one the tree that takes its place.
 
     `stated` is an answer that the node has without having been refuted: read from evidence where it had none, or
-    brought in line with what was corrected below it.
+    brought in line with what was corrected below it. `stays` is set where a refutation came to nothing but the same
+    hypothesis: the node, and what is below it, stays as it is.
     """
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
     stated: str = ""
+    stays: bool = False
+
+    @property
+    def checked(self) -> bool:
+        """Whether evidence says what the node says now."""
+        return self.label == "supported" or (self.rebuilt is not None and self.rebuilt.borne_out)
 
     @property
     def verdict(self) -> Verdict:
@@ -152,7 +159,7 @@ class Processing:
         if isinstance(wanted, Ahead):
             wanted.refuted(attempts[-1].verdict)
         rebuilt = await rebuild(ctx, self._whole, claim, attempts[-1].verdict, last.box, node=node)
-        return Outcome(attempts, rebuilt)
+        return Outcome(attempts, rebuilt, stays=rebuilt is None)
 
     def _first_query(self, claim: Claim) -> str:
         if self._query == "question" or not claim.hypothesis:

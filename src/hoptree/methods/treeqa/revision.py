@@ -108,6 +108,9 @@ def _cases(walk: Walk, whole: str) -> Iterator[_Case]:
     """Siblings of which one may rest on what was wrong with another, those above before those below."""
     for branches, path in _groups(walk.tops, (0,)):
         for corrected in branches:
+            rebuilt = walk.outcomes[corrected.node.id].rebuilt
+            if rebuilt is not None and not rebuilt.borne_out:
+                continue  # what is wrong is known, and nothing that is right
             for wrong in walk.struck.get(corrected.node.id, ()):
                 if wrong == corrected.hypothesis or names_it(whole, wrong):
                     continue

@@ -30,10 +30,15 @@ def told(
 
 
 def _sure(outcome: Outcome) -> str:
+    said = outcome.verdict.correction or outcome.verdict.reason
     if outcome.rebuilt:
-        return "corrected by evidence"
+        if outcome.rebuilt.borne_out:
+            return "corrected by evidence"
+        return f"not verified; evidence says: {said}" if said else "not verified"
+    if outcome.stays:
+        return "not verified: it was called wrong, and nothing else was given"
     if outcome.label == "refuted":
-        return f"refuted by evidence: {outcome.verdict.reason}"
+        return f"refuted by evidence: {outcome.verdict.reason}".removesuffix(": ")
     if outcome.aligned:
         return "as it follows from what was corrected below"
     return "supported by evidence" if outcome.label == "supported" else "not verified"

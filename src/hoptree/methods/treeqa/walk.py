@@ -2,7 +2,8 @@
 
 Whatever is worked on first, outcomes are settled in the order of the walk. Those of `speculative` are settled as those
 of `serial`, so that the same replies give the same tree, caps included. What is begun ahead of the walk may be for
-nothing: it has bounds of its own, and beyond these `speculative` is `serial`.
+nothing: it has bounds of its own, and beyond these `speculative` is `serial`. Its failures count only where the walk
+comes to them; a budget counts it as any other work, so that one just enough for `serial` may end before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from hoptree.errors import HoptreeError
 from hoptree.methods.treeqa.evidence import Ahead, Wanted
 from hoptree.methods.treeqa.nodes import Branch, NodeProcess, Outcome
 from hoptree.runtime.context import Context
@@ -81,7 +83,8 @@ class Walk:
     async def again(self, branch: Branch, path: tuple[int, ...]) -> None:
         """Validate a node that was changed from outside, and what comes to hang below it; what stays there stands."""
         self._settle(branch, await self._reach(branch), path)
-        if self.outcomes[branch.node.id].label == "refuted":
+        outcome = self.outcomes[branch.node.id]
+        if outcome.label == "refuted" and not outcome.stays:
             await self._in_turn(branch.children, (*path, branch.node.id))
 
     def restate(self, branch: Branch, path: tuple[int, ...], answer: str) -> None:
@@ -117,8 +120,8 @@ class Walk:
         """Begin all nodes at once; of a refuted one, what was below is given up and what is new is begun."""
 
         async def onward(branch: Branch) -> None:
-            key, found = _key(branch), await self._find(branch)
-            if found.outcome.label == "refuted":
+            key, found = _key(branch), await self._find_ahead(branch)
+            if found and found.outcome.label == "refuted" and not found.outcome.stays:
                 self._rebuilt.add(key)
                 new = _thinned(found.below, self._room(key))
                 self._give_up(branch, but=new)
@@ -135,7 +138,7 @@ class Walk:
         if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
             return
         likely = hang(carried(branch.claim, verdict.correction) or (), branch.node, first=_ROOM * branch.node.id + 1)
-        await together(map(self._find, self._begin(_thinned(likely, self._room(key)), key)))
+        await together(map(self._find_ahead, self._begin(_thinned(likely, self._room(key)), key)))
 
     def _begin(self, branches: Iterable[Branch], under: _Key | None) -> list[Branch]:
         """The branches that may be begun ahead: as many nodes as may be validated, below as many as may be rebuilt.
@@ -178,10 +181,24 @@ class Walk:
 
         That happens only where a cap kept what was above it from being refuted.
         """
-        found = await self._find(branch)
-        if (key := _key(branch)) in self._discarded:
-            found = await self._once(("again", key), lambda: self._work(branch, lambda: True))
-        return found
+        key = _key(branch)
+        try:
+            found = await self._find(branch)
+        except HoptreeError:
+            if key not in self._discarded:
+                raise
+        else:
+            if key not in self._discarded:
+                return found
+        return await self._once(("again", key), lambda: self._work(branch, lambda: True))
+
+    async def _find_ahead(self, branch: Branch) -> _Found | None:
+        """As `_find`; None where it failed, of which the walk is told if it comes to this node, and nobody else."""
+        try:
+            return await self._find(branch)
+        except HoptreeError as error:
+            self._ctx.decide("failed_ahead", type(error).__name__, node=branch.node)
+            return None
 
     async def _find(self, branch: Branch) -> _Found:
         key = _key(branch)
@@ -226,7 +243,7 @@ class Walk:
             branch.hypothesis = outcome.stated
         if outcome.rebuilt and before:
             self.struck[branch.node.id] = (*self.struck.get(branch.node.id, ()), before)
-        if outcome.label == "refuted":  # what was below rests on what is wrong
+        if outcome.label == "refuted" and not outcome.stays:  # what was below rests on what is wrong
             self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, found.below)
         self.outcomes[branch.node.id] = outcome
         self._record(branch, outcome, path, before, size)
@@ -235,8 +252,8 @@ class Walk:
         """What the caps leave of an outcome; one that comes again has been counted."""
         if key not in self._settled:
             outcome = outcome.within(MAX_VALIDATIONS - self.validations)
-            if outcome.rebuilt and self.fixes >= MAX_FIXES:
-                outcome = replace(outcome, rebuilt=None)
+            if self.fixes >= MAX_FIXES:  # then nothing would have been asked for
+                outcome = replace(outcome, rebuilt=None, stays=False)
             self.validations += len(outcome.attempts)
             self.fixes += outcome.rebuilt is not None
             self._settled[key] = outcome
@@ -334,7 +351,7 @@ def _thinned(branches: Iterable[Branch], most: int) -> list[Branch]:
 
 def _source(outcome: Outcome) -> Source:
     """Where the answer of a node comes from: evidence, what is below it, or the model's memory."""
-    if outcome.label == "supported" or outcome.rebuilt is not None:
+    if outcome.checked:
         return "external"
     return "synthesis" if outcome.aligned else "internal"
 

@@ -28,6 +28,7 @@ class NearestFacts(Protocol):
 
     identity: str
     remote: bool
+    by_meaning: bool
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]: ...
 
@@ -36,6 +37,8 @@ class NearestFacts(Protocol):
 
 class ByVectors:
     """The cosine of the query's vector and the fact's; `known` are the facts that count."""
+
+    by_meaning = True
 
     def __init__(self, vectors: Vectors, encoder: Encoder, known: Container[int]) -> None:
         self.identity, self.remote = f"{encoder.identity}:{vectors.dtype}", encoder.remote
@@ -68,7 +71,7 @@ class ByVectors:
 class ByWords:
     """BM25 over the words of facts; one that shares no word with the query is not near at all."""
 
-    remote = False
+    remote = by_meaning = False
 
     def __init__(self, texts: Mapping[int, str], language: str) -> None:
         self.identity = f"words:{language}"

@@ -67,6 +67,7 @@ class Hippo:
         self._walk = walk or Walk()
         self.identity = f"hippo:{digest}:{nearest.identity}:{self._walk}:({first.identity})"
         self.remote = nearest.remote or first.remote
+        self.tells = frozenset(("facts", "synonyms") if nearest.by_meaning else ("facts",))
 
     async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
         near = await self._nearest.nearest(query, k)
