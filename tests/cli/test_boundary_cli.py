@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from hoptree.cli.main import app
 from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.datasets import half_of
 
 REPLIES = [
     {"step": "judge", "reply": "No"},
@@ -75,6 +76,19 @@ def test_an_experiment_file(here: Path) -> None:
     assert (here / "out" / "NQ" / "mine" / "boundary.json").exists()
     printed = boundary(here, plan, "--limit", 2)
     assert printed.exit_code == 0, "paths are relative to the file's own folder where no other is told"
+
+
+def test_one_half_of_a_data_set_is_measured_on(here: Path) -> None:
+    plan = here / "plan.yaml"
+    text = "data: {nq: {questions: nq.jsonl, half: second}, popqa: {questions: popqa.jsonl}}\n"
+    plan.write_text(text + "runs: {boundary: {method: boundary}}\n", encoding="utf-8")
+    found = boundary(here, plan, "--data", here, "--json")
+    assert found.exit_code == 0, found.exception
+    (model,) = json.loads(found.output)["models"]
+    second = [f"q{n}" for n in range(5) if half_of(f"q{n}") == "second"]
+    assert 0 < model["sets"]["nq"]["questions"] == len(second) < model["sets"]["popqa"]["questions"] == 5
+    run = json.loads((Path(model["folders"]["nq"]) / "run.json").read_text(encoding="utf-8"))
+    assert run["questions"] == second and run["experiment"]["half"] == "second"
 
 
 def test_what_hoptree_run_has_asked_is_only_measured(here: Path) -> None:

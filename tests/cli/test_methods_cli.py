@@ -115,6 +115,15 @@ def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) 
     assert f"fidelity: ? with {model}, which is not on this machine" in unwrapped(home, "show", "flare")
 
 
+def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home: Path) -> None:
+    told = rows(home)
+    model = "local/qwen2.5-coder-1.5b-instruct"
+    assert told["hipporag"]["fidelity"] == {model: "exact"}, "it hangs on no model"
+    assert told["tog2"]["fidelity"] == {model: "approx"}, "by its default"
+    assert "approx unless the corpus has facts (hoptree graph extract, " in unwrapped(home, "show", "hipporag")
+    assert "approx with fall_back=reading, which goes beyond the paper" in unwrapped(home, "show", "tog2")
+
+
 def test_the_model_of_the_environment_is_the_one_told_of(home: Path) -> None:
     (home / "of mine.json").write_text((home / "script.json").read_text("utf-8"), encoding="utf-8")
     told = rows(home, HOPTREE_MODEL="scripted/of mine.json")
@@ -267,6 +276,9 @@ def test_costs_are_taken_from_runs_of_the_sample(home: Path) -> None:
     assert costs["oner"].command == "hoptree run --corpus sample --model scripted/script.json", "not where it lies"
     assert costs["direct"].command.endswith("--budget calls=9")
     assert costs["oner"].is_of(find_method("oner"))
+    (home / "runs" / "oner" / "traces.jsonl").unlink()
+    said(home, "measure", "--from", "runs", "--out", "costs.json")
+    assert (read_costs(home / "costs.json")["oner"].calls, read_costs(home / "costs.json")["oner"].steps) == (1.0, {})
     run("again", "--method", "oner")
     twice = hoptree(home, "measure", "--from", "runs", "--out", "costs.json")
     assert twice.returncode == 2 and "both runs of oner" in twice.stderr
@@ -287,8 +299,10 @@ def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
     assert set(costs) <= {method.name for method in list_methods()}
     for name, cost in costs.items():
         assert isinstance(cost, Cost) and cost.model and "hoptree" in cost.command, name
-        assert cost.questions > cost.failed >= 0 and cost.calls > 0 and cost.steps, name
-        assert sum(cost.steps.values()) == pytest.approx(cost.calls, abs=0.05 * len(cost.steps)), name
+        assert cost.questions > cost.failed >= 0 and cost.calls > 0, name
+        assert cost.steps or name == "seakr", "its traces are too large to carry about"
+        if cost.steps:
+            assert sum(cost.steps.values()) == pytest.approx(cost.calls, abs=0.05 * len(cost.steps)), name
 
 
 def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:

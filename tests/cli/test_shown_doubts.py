@@ -103,7 +103,7 @@ def test_samples_stand_below_what_they_tell() -> None:
     text = drawn(by_samples())
     assert line(text, "in doubt").startswith("disagreement 1.00 > θ 0.50: father; Charles")
     assert [line(text, "sample", number) for number in range(5)] == ["Louis.", "Jean.", "Henri.", "Max.", "Guy."]
-    assert line(text, "note") == "the model does not tell entropy itself"
+    assert line(text, "note") == "the model does not tell entropy, logprobs itself"
 
 
 def test_in_colour_words_are_shaded_and_have_no_other_marks() -> None:

@@ -66,7 +66,10 @@ def test_the_commands_that_are_printed_work(here: Path) -> None:
     assert "f1: k=8" not in said and "62.5 -> 100.0: +37.5 [" in said
     run = json.loads((here / "my out-best" / "run.json").read_text())
     assert run["questions"] == [f"q{n}" for n in range(24, COUNT)]
-    assert run["rests_on"]["options"] == {"k": 8, "titles": True} and run["rests_on"]["budget"]["calls"] == 3
+    assert (
+        run["rests_on"]["options"] == {"k": 8, "titles": True, "surest": False}
+        and run["rests_on"]["budget"]["calls"] == 3
+    )
     assert run["experiment"]["prices"]["completion"] == 2 and run["experiment"]["roles"] == {
         "answer": "scripted/m.json"
     }
@@ -113,7 +116,7 @@ def test_trials_are_reported_as_a_line(here: Path) -> None:
     ("given", "said"),
     [
         (("--vary", "kk=1"), "oner has no option 'kk': did you mean 'k'?"),
-        (("--vary", "k=few"), "oner: k=few is not possible; k takes int."),
+        (("--vary", "k=few"), "oner: k=few is not possible; k takes int, 1 or more (--set k=5)."),
         (("--vary", "k=9:1"), "is empty"),
         ((), "Nothing is varied."),
         (("--vary", "k=5"), "Nothing but the defaults would be tried."),

@@ -44,6 +44,23 @@ def test_the_digest_stands_for_the_whole_file_however_it_is_spelled(tmp_path: Pa
     assert read_examples(whole(tmp_path / "other.json", rows)).digest != data.digest
 
 
+def test_examples_of_one_half_come_in_their_order_and_before_a_limit(tmp_path: Path) -> None:
+    path = many(tmp_path)
+    halves = {name: [e.id for e in read_examples(path, of_half=name).examples] for name in ("first", "second")}
+    assert all(
+        ids == [key for key in (f"q{n}" for n in range(40)) if half_of(key) == name] and ids
+        for name, ids in halves.items()
+    )
+    assert [e.id for e in read_examples(path, of_half="second", limit=3).examples] == halves["second"][:3]
+    drawn = [e.id for e in read_examples(path, of_half="second", limit=3, seed=1).examples]
+    assert set(drawn) < set(halves["second"]) and drawn != halves["second"][:3]
+    with pytest.raises(ConfigError, match="'third' is no half"):
+        read_examples(path, of_half="third")
+    key = halves["first"][0]
+    with pytest.raises(InputError, match=r"The second half of .* holds no questions"):
+        read_examples(path, ids=[key], of_half="second")
+
+
 def test_examples_are_chosen_by_limit_ids_and_seed(tmp_path: Path) -> None:
     path = many(tmp_path)
     assert [e.id for e in read_examples(path, limit=2).examples] == ["q0", "q1"]

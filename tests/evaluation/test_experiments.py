@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "experiments"
 FILES = sorted(FOLDER.rglob("*.yaml"))
 SHARED = HERE / ".." / "shared" / "data"
+SAMPLE = HERE / "src" / "hoptree" / "sample"
 COMMANDS = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
 TREE = {"query1": {"question": "Who directed film N?", "children": {"query2": {"question": "Where was #query1 born?"}}}}
 
@@ -91,7 +92,8 @@ def test_all_methods_of_a_paper_s_main_table_are_there(name: str, compared: str)
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the folder of data is not there")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_paths_are_those_of_the_data_folder(path: Path) -> None:
-    for one in planned(path):
+    root = SAMPLE if path.stem == "sample" else SHARED
+    for one in read_plan(path, root):
         assert one.experiment.data.exists() and all(corpus.exists() for corpus in one.corpora)
 
 

@@ -56,6 +56,15 @@ def test_a_data_set_may_have_a_limit_of_its_own_which_the_command_line_overrides
     assert [one.experiment.limit for one in plan(tmp_path, text, limit=1)] == [1] * 4
 
 
+def test_a_data_set_may_be_measured_on_one_half_of_it(tmp_path: Path) -> None:
+    text = "data: {one: {questions: a, half: second}, two: {questions: b}}\n" + TWO_RUNS
+    assert [one.experiment.half for one in plan(tmp_path, text)] == ["second", "second", "", ""]
+    assert [one.experiment.half for one in plan(tmp_path, "every: {half: first}\n" + text)][1:3] == ["second", "first"]
+    assert [one.experiment.half for one in plan(tmp_path, text, half="first")] == ["first"] * 4
+    with pytest.raises(ConfigError, match="'third' is no half of a data set"):
+        plan(tmp_path, text.replace("second", "third"))
+
+
 def test_a_data_set_may_have_a_graph_which_the_command_line_overrides(tmp_path: Path) -> None:
     """A folder below that of the data, unless it is on the network or said in full."""
     text = (

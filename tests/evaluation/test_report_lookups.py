@@ -94,6 +94,23 @@ def test_each_filter_is_held_against_what_it_was_shown(tmp_path: Path) -> None:
     assert value(found["CoT not understood, %"]) == 33.33
 
 
+def test_relations_are_no_names(tmp_path: Path) -> None:
+    """The model that reasons is shown none, so rates that count them could not be held against each other."""
+    event = filtered(
+        ("Film N", None), ("Ann Dee", None), ("Bob", "confidence"), ("Eva", "confidence"), filters="confidence"
+    )
+    event["candidates"] += [
+        [name, "relation", "question", 0.5, "confidence"] for name in ("director", "mother", "born")
+    ]
+    doubting_run(tmp_path, "sure", [Asked("q", "Rome", events=[*judged(True), event])], OPTIONS)
+    (group,) = read_groups([tmp_path])
+    (found,) = look_ups_of(group.runs[0]).values()
+    assert [one.name for one in found.filterings[0].relations] == ["director", "mother", "born"]
+    shown = cells(table(tables(tmp_path), DROPPED), "sure")
+    assert value(shown["Names each"]) == 4
+    assert value(shown["Dropped by confidence, %"]) == value(shown["Dropped, %"]) == 50
+
+
 def test_how_many_bridges_survive_each_filter(tmp_path: Path) -> None:
     remembering(tmp_path)
     found = cells(table(tables(tmp_path), DROPPED), "both, draw 0")
@@ -196,6 +213,7 @@ DAMAGED: list[Any] = [
     {"event": "decision", "kind": "filtered", "filters": "cot", "candidates": [5]},
     {"event": "decision", "kind": "filtered", "filters": "cot", "candidates": [["a", None]], "safe": 5},
     {"event": "decision", "kind": "memory", "facts": "many", "conflicts": 5},
+    {"event": "decision", "kind": "memory", "facts": 10**15 + 1, "conflicts": []},
     {"event": "decision", "kind": ["sentence"]},
     {"event": "parse", "step": "filter"},
     {"event": "decision"},

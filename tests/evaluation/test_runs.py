@@ -57,6 +57,18 @@ def run(wanted: Experiment, out: Path, **more: Any) -> dict[str, Any]:
     return asyncio.run(run_experiment(wanted, out, Ways(cache=None, **more), on_progress=hear))
 
 
+def test_right_is_who_gives_no_answer_where_there_is_none(tmp_path: Path) -> None:
+    rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [], "answerable": False} for n in range(3)]
+    rows.append({"id": "q3", "question": "What is number 3?", "answers": ["answer 3"]})
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    replies = [{"contains": "number 0?", "reply": "unknown"}, {"contains": "number 1?", "reply": "answer 1"}]
+    replies += [{"contains": "number 2?", "fault": "broken"}, *right([3])]
+    run(Experiment(data, method="direct", model=script(tmp_path / "m.json", replies)), tmp_path / "out")
+    found = {row.id: (row.scores["em"], row.scores["f1"]) for row in read_rows(tmp_path / "out")}
+    assert found == {"q0": (1.0, 1.0), "q1": (0.0, 0.0), "q2": (0.0, 0.0), "q3": (1.0, 1.0)}, "a failure is no answer"
+
+
 def test_a_run_keeps_answers_scores_traces_and_what_they_rest_on(tmp_path: Path) -> None:
     model = script(tmp_path / "m.json", [*right(range(4)), {"reply": "nonsense"}])
     summary = run(experiment(tmp_path, model), tmp_path / "run")

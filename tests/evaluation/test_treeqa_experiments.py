@@ -116,7 +116,7 @@ def test_table_6_holds_the_gold_against_the_answers(prepared: dict[str, Path], t
 
 def test_the_small_model_from_the_file_to_the_report(prepared: dict[str, Path], tmp_path: Path) -> None:
     summaries, report = made("small-model", prepared, tmp_path)
-    assert [one["failed"] for one in summaries] == [0] * 8
+    assert [one["failed"] for one in summaries] == [0] * 9
     verdicts = section(report, "2wikimultihopqa: verdicts and updates")
     assert re.search(r"\| hybrid \| `\w+` \| 1 \| 1\.00 ", verdicts), "one tree, one update"
     assert "| robust, text |" in verdicts and "| one reading |" in section(report, "2wikimultihopqa: by what the graph")

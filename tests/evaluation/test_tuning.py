@@ -92,7 +92,7 @@ def test_a_trial_is_an_ordinary_run_of_the_slice(here: Path) -> None:
     for one in found.ranked:
         run = read_run(one.folder)
         assert run["questions"] == [f"q{n}" for n in range(10, 20)] == [row.id for row in read_rows(one.folder)]
-        assert run["rests_on"]["options"] == {"k": one.trial.values["k"], "titles": True}
+        assert run["rests_on"]["options"] == {"k": one.trial.values["k"], "titles": True, "surest": False}
         assert run["rests_on"]["data"] == found.digest and run["experiment"]["ids"] == str(
             here / "out" / "tuned-on.txt"
         )

@@ -18,9 +18,9 @@ Made by `hoptree methods docs --out docs/methods.md` from docstrings, signatures
 _FIDELITY = """## How close to their papers
 
 `fidelity` says how close to its paper a run is: `exact`; `approx` without a signal that the paper hears
-from the model, or with an option that goes beyond the paper; `prompted` where the paper trained a model for the method
-and another one is asked in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it
-is `approx`.
+from the model or has in its corpus, with an option that goes beyond the paper, or where a trained model is asked in
+other words than it was trained with; `prompted` where the paper trained a model for the method and another one is asked
+in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`.
 """
 
 

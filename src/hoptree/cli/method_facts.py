@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
@@ -30,6 +30,10 @@ _MODELS_WITH = {
     "json_schema": "local/NAME, or openai/NAME where the endpoint knows it",
     "top_p": "every kind of model",
     "top_k": "local/NAME or hf/NAME",
+}
+_CORPUS_WITH = {
+    "facts": "hoptree graph extract, hoptree index facts, --retriever hippo",
+    "synonyms": "hoptree index facts --encoder SPEC",
 }
 
 
@@ -93,16 +97,24 @@ def how_to_meet(need: str) -> str:
 def notes_of(method: Method) -> tuple[str, ...]:
     """What its fidelity depends on."""
     notes = []
-    if method.signals:
-        who = "; ".join(f"{signal} ({_MODELS_WITH.get(signal, 'see its description')})" for signal in method.signals)
-        notes.append(f"approx unless the model that answers gives {who}")
+    if heard := [signal for signal in method.signals if is_signal(signal)]:
+        notes.append(f"approx unless the model that answers gives {_told(heard, _MODELS_WITH)}")
+    if held := [signal for signal in method.signals if not is_signal(signal)]:
+        notes.append(f"approx unless the corpus has {_told(held, _CORPUS_WITH)}")
     if method.beyond:
-        notes.append(f"approx with {', '.join(f'{name}=on' for name in method.beyond)}, which goes beyond the paper")
+        switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
+        notes.append(f"approx with {switches}, which goes beyond the paper")
     if method.trained:
         name, value = method.trained_by
         said = "on" if value is True else value
-        notes.append(f"prompted with any model; what the paper trained is used with {name}={said}")
+        asked = ", but asked in other words than its training's: approx" if method.reworded else ""
+        notes.append(f"prompted with any model; what the paper trained is used with {name}={said}{asked}")
     return tuple(notes)
+
+
+def _told(signals: Sequence[str], how: Mapping[str, str]) -> str:
+    """Signals with how to come by them."""
+    return "; ".join(f"{signal} ({how.get(signal, 'see its description')})" for signal in signals)
 
 
 def prompts_of(method: Method) -> tuple[str, ...]:

@@ -140,9 +140,10 @@ def _are_of_sample(rows: Sequence[Row]) -> bool:
 
 def _cost(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:
     answered = {row.trace: row.usage for row in rows if not row.error}
+    traces = folder / TRACES  # which may have been left behind; then it is not told which step made the calls
     calls = (
         (event["run"], event["step"])
-        for event in read_events(folder / TRACES)
+        for event in (read_events(traces) if traces.exists() else ())
         if event["event"] == "llm" and event["run"] in answered
     )
     model = short_name(str(run["experiment"].get("model")))

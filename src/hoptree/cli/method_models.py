@@ -40,10 +40,11 @@ def is_signal(need: str) -> bool:
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """The fidelity of a method's default options, as far as it can be told."""
+    """The fidelity of a method's default options, as far as it can be told; of a corpus that has what it takes."""
     wanted = [need for need in method.needs if is_signal(need)]
+    in_corpus = [signal for signal in method.signals if not is_signal(signal)]
     if capabilities is None:
-        return UNKNOWN if method.signals or wanted else method.fidelity({}, ())
+        return UNKNOWN if len(method.signals) > len(in_corpus) or wanted else method.fidelity({}, in_corpus)
     if any(need not in capabilities for need in wanted):
         return NOT_POSSIBLE
-    return method.fidelity({}, capabilities)
+    return method.fidelity({}, {*capabilities, *in_corpus})

@@ -7,15 +7,26 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from hoptree.cli.console import say
+
 if TYPE_CHECKING:
     from hoptree.evaluation.judging import JudgeProgress
     from hoptree.evaluation.running import Progress
 
-__all__ = ["Show", "bars", "describe", "describe_judge", "shown"]
+__all__ = ["Show", "bars", "describe", "describe_judge", "lines", "on_terminal", "shown"]
 
 Show = Callable[[int, int, Callable[[], str]], None]
 """Told how many of how many are done, and what else is to be said."""
 _EVERY = 0.2
+LINE_EVERY = 180.0
+"""Seconds between two lines where there is no terminal: a log tells that work goes on, and is not filled by it."""
+
+
+def on_terminal() -> bool:
+    """Whether bars can be drawn on standard error."""
+    from rich.console import Console
+
+    return Console(stderr=True).is_terminal
 
 
 @contextmanager
@@ -65,6 +76,25 @@ def bars(quiet: bool) -> Iterator[Callable[[str], AbstractContextManager[Show]]]
                 drawn.remove_task(task)
 
         yield bar
+
+
+@contextmanager
+def lines() -> Iterator[Callable[[str], AbstractContextManager[Show]]]:
+    """What stands in the place of bars in a log: every few minutes a line, with the name of the work before it."""
+
+    @contextmanager
+    def line(name: str) -> Iterator[Show]:
+        next_time = time.monotonic() + LINE_EVERY
+
+        def show(done: int, total: int, say_more: Callable[[], str]) -> None:
+            nonlocal next_time
+            if done < total and time.monotonic() >= next_time:
+                say(f"{name}: {done:,} of {total:,}, {say_more()}")
+                next_time = time.monotonic() + LINE_EVERY
+
+        yield show
+
+    yield line
 
 
 def describe_judge(progress: JudgeProgress) -> str:

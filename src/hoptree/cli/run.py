@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.ask import say_without_graph
-from hoptree.cli.console import print_json, what_stays
+from hoptree.cli.console import print_json, say, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import (
     AsJson,
@@ -30,7 +30,7 @@ from hoptree.cli.options import (
     read_roles,
     read_settings,
 )
-from hoptree.cli.progress import Show, bars, describe, describe_judge
+from hoptree.cli.progress import Show, bars, describe, describe_judge, lines, on_terminal
 from hoptree.cli.run_output import estimate, report
 from hoptree.cli.search import Rerank, say_without_links
 from hoptree.errors import HoptreeError, InputError
@@ -245,26 +245,45 @@ def _planned(
 
 
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, at_once: int, quiet: bool) -> list[dict[str, Any]]:
-    """All runs under one limit of money, so many at once; a model that several use is loaded once."""
+    """All runs under one limit of money, so many at once; a model that several use is loaded once.
+
+    Where no bar can be drawn, lines tell how far a run is, and which of several is finished: reports come at the end.
+    """
     from hoptree.evaluation.summary import money_spent
     from hoptree.runtime.schedule import together
 
     folders = [out / one.folder if one.run_name else out for one in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
+    in_lines = not quiet and not on_terminal()
+    finished = 0
 
     async def make(one: Planned, folder: Path) -> dict[str, Any]:
+        nonlocal finished
         async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
-            with bar(one.experiment.name if at_once > 1 else "") as show:
+            with bar(one.experiment.name if at_once > 1 or in_lines else "") as show:
                 summary = await _run_one(one, folder, replace(ways, spent=others), models, show)
             if spent:
                 spent[folder] = money_spent(folder)
+            finished += 1
+            if in_lines and len(planned) > 1:
+                say(f"{summary['name']} is finished ({finished} of {len(planned)} runs): {_how_it_did(summary)}")
             return summary
 
-    with bars(quiet) as bar:
+    with lines() if in_lines else bars(quiet) as bar:
         async with _Models(out / "indexes") as models:
             return await together(make(one, folder) for one, folder in zip(planned, folders, strict=True))
+
+
+def _how_it_did(summary: dict[str, Any]) -> str:
+    """A run in a few words."""
+    parts = [f"{summary['finished']:,} of {summary['questions']:,} questions"]
+    if f1 := summary["metrics"].get("f1"):
+        parts.append(f"F1 {100 * f1['mean']:.1f} ± {100 * f1['plus_minus']:.1f}")
+    if failed := sum(summary["errors"].values()):
+        parts.append(f"{failed:,} failed")
+    return ", ".join(parts)
 
 
 class _Models:

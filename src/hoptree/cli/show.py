@@ -11,7 +11,9 @@ import typer
 
 from hoptree.cli.ask import print_result
 from hoptree.cli.console import print_json
+from hoptree.cli.grounds import with_grounds
 from hoptree.cli.options import AsJson
+from hoptree.cli.quantiles import told_quantiles
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ __all__ = ["show"]
 _NAMED = 5
 """Ids that an error lists."""
 _GOLDS = 5
+_PAGE = """<!DOCTYPE html>
+<html>
+<head><meta charset="utf-8"><title>hoptree</title></head>
+<body>
+{}
+</body>
+</html>
+"""
 _SCORES = {"em": "EM", "f1": "F1", "judge": "judge"}
 
 
@@ -44,6 +54,9 @@ def show(
     svg: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw it as a picture.", show_default=False)
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw it as a web page.", show_default=False)
+    ] = None,
     golden: Annotated[bool, typer.Option("--golden", help="Print the trees as JSON of TreeQA's paper.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,24 +65,27 @@ def show(
     Of a run, the id of each question, its right answers and its scores stand above its tree.
 
     An answer that evidence struck out stands before the one that took its place: old ⇒ new. A guess that nothing was
-    held against is called one. Where a budget ended, a node tells what it had come to so far.
+    held against is called one, and so is an answer that nothing read for it holds. Where a budget ended, a node tells
+    what it had come to so far.
 
     Of methods that look up what they doubt while they write, it draws the text with its words shaded by doubt: which
-    made it search, what it asked and found, what it wrote instead, and what its memory held.
+    made it search, what it asked and found, what it wrote instead, and what its memory held. Of several questions, the
+    quantiles of what MIND's cut and SeaKR's theta are held against stand at the end.
 
     \b
     hoptree show run.jsonl --svg tree.svg
+    hoptree show run.jsonl --html tree.html
     hoptree show runs/taikc --id 5a8b57f2
     """
     found = _of_run(trace, name) if trace.is_dir() else _of_file(trace, name)
-    if svg:
+    if svg or html:
         from hoptree.cli.render import draw_svg
 
-        try:
-            svg.write_text(draw_svg([one.result for one in found], [one.heading for one in found]), encoding="utf-8")
-        except OSError as error:
-            cause = f"The picture cannot be written to {svg}: {error.strerror}."
-            raise InputError(cause, "Choose another --svg.") from error
+        drawn = draw_svg([with_grounds(one.result) for one in found], [one.heading for one in found])
+        if svg:
+            _write(svg, drawn, "--svg")
+        if html:
+            _write(html, _PAGE.format(drawn), "--html")
     if golden or as_json:
         from hoptree.runtime.golden import golden_tree
 
@@ -79,7 +95,18 @@ def show(
     for place, one in enumerate(found):
         if place:
             typer.echo()
-        print_result(one.result, heading=one.heading)
+        print_result(with_grounds(one.result), heading=one.heading)
+    if len(found) > 1:  # one question is no slice to set a threshold by
+        for line in told_quantiles(one.result for one in found):
+            typer.echo(f"\n{line}")
+
+
+def _write(path: Path, picture: str, option: str) -> None:
+    try:
+        path.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        cause = f"The picture cannot be written to {path}: {error.strerror}."
+        raise InputError(cause, f"Choose another {option}.") from error
 
 
 def _of_run(folder: Path, name: str) -> list[_Shown]:
@@ -134,7 +161,7 @@ def _id(events: list[Event]) -> str:
 
 def _heading(row: Row) -> str:
     answers = ", ".join(row.answers[:_GOLDS]) + (f" and {len(row.answers) - _GOLDS} more" * (len(row.answers) > _GOLDS))
-    right = f"right answer{'s' if len(row.answers) > 1 else ''}: {answers}"
+    right = f"right answer{'s' if len(row.answers) > 1 else ''}: {answers or 'none, there is none'}"
     scores = [
         f"{title} {100 * score:.1f}" for key, title in _SCORES.items() if (score := row.scores.get(key)) is not None
     ]

@@ -11,7 +11,7 @@ from hoptree.engine import Engine
 from hoptree.errors import HoptreeError, RequestTooLong
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.lists import CANDIDATES, candidate_recall, considered, score_list
-from hoptree.evaluation.metrics import score_answer
+from hoptree.evaluation.metrics import score_answer, score_none
 from hoptree.evaluation.run_folder import Row
 from hoptree.evaluation.support import (
     Sentence,
@@ -164,7 +164,9 @@ def _scored(
     example: Example, row: Row, sentences: tuple[Sentence, ...] | None, *, searched: bool
 ) -> dict[str, float | None]:
     """All scores of an outcome; None where the data set does not tell what is gold, or there was nothing to search."""
-    scores = score_answer(row.answer, row.answers)
+    scores = (
+        score_answer(row.answer, row.answers) if example.answerable else score_none(row.abstained and not row.error)
+    )
     if not searched:
         return scores
     if example.supporting_facts:

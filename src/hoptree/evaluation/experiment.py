@@ -15,7 +15,7 @@ from typing import Any
 from hoptree import __version__
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import DataSet, filter_answers, read_examples
+from hoptree.evaluation.datasets import HALVES, DataSet, filter_answers, read_examples
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval.opening import open_retriever
@@ -36,6 +36,8 @@ class Experiment:
     """Everything that decides what a run's numbers mean.
 
     `limit` takes the first questions of the file, or with a `seed` as many drawn by it; `ids` names a file of ids.
+    `half`, first or second, takes those of one half of the file, so that what was chosen or trained on the other can be
+    measured.
     `roles` gives parts of the method models of their own. `budget` holds for each question. With `filter_answers`,
     accepted answers that are not in that many passages of the corpus are left out, as RA-ISF does for TriviaQA. `judge`
     names the model that judges the answers in the end, at `judge_base_url` or else at the model's own.
@@ -54,6 +56,7 @@ class Experiment:
     limit: int | None = None
     seed: int | None = None
     ids: Path | None = None
+    half: str = ""
     budget: Budget = field(default_factory=Budget)
     prices: Prices | None = None
     filter_answers: int | None = None
@@ -63,12 +66,14 @@ class Experiment:
 
     def read_data(self) -> DataSet:
         """The questions that are asked, in their order."""
-        return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids)
+        return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
 
     def __post_init__(self) -> None:
         wanted = self.filter_answers
         if wanted is not None and (type(wanted) is not int or wanted < 1):
             raise ConfigError(f"Answers cannot be looked for in {wanted!r} passages.", "Write filter_answers: 1000.")
+        if self.half not in ("", *HALVES):
+            raise ConfigError(f"{self.half!r} is no half of a data set.", f"Write half: {' or half: '.join(HALVES)}.")
         if not isinstance(self.roles, Mapping) or not all(isinstance(spec, str) for spec in self.roles.values()):
             raise ConfigError(f"{self.roles!r} are no roles with models.", "Write roles: {decompose: openai/NAME}.")
         if not isinstance(self.judge, str):

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 
 from hoptree.errors import InputError
 
-__all__ = ["Overlap", "best_overlap", "contains", "exact_match", "normalise", "overlap", "score_answer", "yes_no"]
+__all__ = [
+    "Overlap",
+    "best_overlap",
+    "contains",
+    "exact_match",
+    "normalise",
+    "overlap",
+    "score_answer",
+    "score_none",
+    "yes_no",
+]
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -98,6 +108,12 @@ def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | Non
         "f1_first": found[0].f1,
         "yes_no": yes_no(prediction, golds),
     }
+
+
+def score_none(abstained: bool) -> dict[str, float | None]:
+    """The same metrics of a question that has no answer: right is who gives none."""
+    right = float(abstained)
+    return {name: None if name == "yes_no" else right for name in score_answer("", ("x",))}
 
 
 def _overlap(said: str, wanted: str) -> Overlap:

@@ -11,8 +11,8 @@
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
 of the data, or to that of the file where they begin with `./`. A corpus may also be a list of files, which are searched
-as one, wikipedia, or the address of an engine. A data set may have a `limit` of its own, and a knowledge `graph`: a
-folder, a URL, or wikidata.
+as one, wikipedia, or the address of an engine. A data set may have a `limit` and a `half` of its own (first or second:
+which questions are in it depends on their ids alone), and a knowledge `graph`: a folder, a URL, or wikidata.
 `method: boundary` measures what a model knows of what it knows (hoptree boundary).
 """
 
@@ -36,7 +36,7 @@ __all__ = ["Planned", "chosen", "read_plan"]
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
-_OF_A_DATA_SET = ("questions", "corpus", "graph", "limit")
+_OF_A_DATA_SET = ("questions", "corpus", "graph", "limit", "half")
 _OF_A_MODEL = ("model", "base_url", "prices")
 
 
@@ -74,7 +74,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         _known(_mapping(places, f"data: {data_name}", path), _OF_A_DATA_SET, path)
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
-        limit = {"limit": places["limit"]} if "limit" in places and "limit" not in overrides else {}
+        own = {name: places[name] for name in ("limit", "half") if name in places and name not in overrides}
         for run_name, said in named.items():
             boundary = said.get("method") == BOUNDARY_METHOD
             named_corpora = _corpora(places, path) if not boundary and corpus is None else ()
@@ -84,7 +84,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
                 corpus=(corpus or ", ".join(map(str, corpora or named_corpora)) or None) if not boundary else None,
                 graph=(graph or _graph(places, root, path)) if not boundary else None,
                 name=f"{run_name} on {data_name}",
-                **_converted({**said, **limit}, path),
+                **_converted({**said, **own}, path),
             )
             planned.append(Planned(str(data_name), run_name, corpora, experiment))
     return planned

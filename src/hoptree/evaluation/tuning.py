@@ -88,6 +88,7 @@ class Tuning:
             self.experiment,
             options={**self.experiment.options, **trial.values},
             ids=out / TUNED_ON,
+            half="",
             limit=None,
             seed=None,
             name=f"{trial.name} on {self.data.name}",

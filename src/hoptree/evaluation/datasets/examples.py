@@ -21,7 +21,8 @@ class Example:
     that come with its questions. `supporting_facts` are gold sentences, each a title and the number of the sentence
     from 0 on; None where the data set does not tell. `hop_ids` and `hop_titles` name the gold passages of each step
     in order, and are empty where it is not known which passage belongs to which step. `wanted` are the names of a list
-    that the answer is, all of them, each with what else it may be called; empty where the answer is no list.
+    that the answer is, all of them, each with what else it may be called; empty where the answer is no list. A question
+    that is not `answerable` has no accepted answer: right is who gives none.
     """
 
     id: str
@@ -38,23 +39,26 @@ class Example:
     hop_ids: tuple[tuple[str, ...], ...] = ()
     hop_titles: tuple[tuple[str, ...], ...] = ()
     wanted: tuple[tuple[str, ...], ...] = ()
+    answerable: bool = True
 
     def as_question(self) -> Question:
         """What a method is asked: nothing of the gold is in it."""
         return Question(self.question, id=self.id, type=self.type, hops=self.hops)
 
 
-_FIELDS = tuple(field.name for field in fields(Example) if field.name != "wanted")
+_FIELDS = tuple(field.name for field in fields(Example) if field.name not in ("wanted", "answerable"))
 
 
 def digest_of(examples: Iterable[Example]) -> str:
     """SHA-256 of all that is known about the examples, in their order; how the file spells it does not count.
 
-    Names of a list count where there are any: without them a set has the digest it had before they were known.
+    Names of a list count where there are any, and that there is no answer where it is said: without them a set has the
+    digest it had before they were known.
     """
     digest = hashlib.sha256()
     for example in examples:
         known = [getattr(example, name) for name in _FIELDS] + [example.wanted] * bool(example.wanted)
+        known += ["unanswerable"] * (not example.answerable)
         row = json.dumps(known, ensure_ascii=False, separators=(",", ":"))
         digest.update(row.encode("utf-8", "surrogatepass") + b"\n")
     return digest.hexdigest()

@@ -15,9 +15,11 @@ __all__ = ["beir", "flashrag", "own"]
 def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     """A question with `answers` (or one `answer`) and, as far as known, the other fields under their own names.
 
-    `wanted` is for answers that are lists: for each name a list of it and what else it may be called.
+    `wanted` is for answers that are lists: for each name a list of it and what else it may be called. A row with
+    `"answerable": false` has no answer in the documents.
     """
     question = row.question("question")
+    answerable = row.row.get("answerable") is not False
     named = row.texts("supporting_ids", of="names")
     titled = [spaced(title) for title in row.texts("supporting_titles", of="names")]
     ids, titles = distinct(named), distinct(titled)
@@ -27,7 +29,8 @@ def own(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
     yield Example(
         id=row.text("id", "_id", "ID", "qid") or question,
         question=question,
-        answers=_answers(row),
+        answers=_answers(row) if answerable else (),
+        answerable=answerable,
         type=row.text("type"),
         hops=row.whole("hops"),
         dataset=row.text("dataset"),

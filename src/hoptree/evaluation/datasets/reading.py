@@ -14,7 +14,7 @@ from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.forms import FORMS, Form, form_of
 from hoptree.evaluation.datasets.relevance import BeirFiles, find_beir, with_relevant
 from hoptree.evaluation.datasets.rows import read_question_rows
-from hoptree.evaluation.datasets.samples import read_ids, sample
+from hoptree.evaluation.datasets.samples import half, read_ids, sample
 
 __all__ = ["read_examples"]
 
@@ -31,11 +31,13 @@ def read_examples(
     limit: int | None = None,
     seed: int | None = None,
     ids: Path | Sequence[str] | None = None,
+    of_half: str = "",
     aliases: Path | None = None,
 ) -> DataSet:
     """The examples of a file of questions, or of a folder in BEIR's form: all of them, or those that are chosen.
 
-    `ids`, or a file of them, chooses and orders; `limit` takes the first, or with a `seed` as many drawn by it.
+    `ids`, or a file of them, chooses and orders; so does `of_half`, first or second, which leaves the order. `limit`
+    takes the first of what is left, or with a `seed` as many drawn by it.
 
     The form is told from the first row unless it is given. A file in which anything is broken is refused, as a score
     over the rest would not be comparable; so are ids that come twice, and questions without answers beside others
@@ -63,6 +65,10 @@ def read_examples(
     )
     if ids is not None:
         data = data.select(read_ids(ids) if isinstance(ids, Path) else ids)
+    if of_half:
+        data = replace(data, examples=half(data.examples, of_half))
+        if not data.examples:
+            raise InputError(f"The {of_half} half of {path} holds no questions.", "Take the other half, or the whole.")
     if seed is not None:
         data = replace(data, examples=sample(data.examples, len(data.examples), seed))
     return replace(data, examples=data.examples[:limit])
@@ -124,11 +130,11 @@ def _refuse_repeated(placed: list[Placed]) -> None:
 
 def _answered(placed: list[Placed], form: Form) -> list[Example]:
     """The examples that can be scored; all, if the file has no answers at all."""
-    kept = [example for _, example in placed if example.answers]
+    kept = [example for _, example in placed if example.answers or not example.answerable]
     if not kept or len(kept) == len(placed):
         return [example for _, example in placed]
     if not form.may_lack_answers:
-        where = next(where for where, example in placed if not example.answers)
+        where = next(where for where, example in placed if example not in kept)
         raise InputError(
             f"{where} has no answer, while other questions have one.", "Add it, or take the question out of the file."
         )

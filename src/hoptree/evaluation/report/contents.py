@@ -13,6 +13,7 @@ from hoptree.evaluation.report.judges import judges_table
 from hoptree.evaluation.report.lookup_tables import lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import COSTS, RARE, SCORES, YES_NO, best_of, marked, mean_cost, mean_score
 from hoptree.evaluation.report.modules import module_tables
+from hoptree.evaluation.report.replies import replies_table
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
@@ -58,7 +59,8 @@ def group_tables(group: DataGroup) -> list[Table]:
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
     tables += [*module_tables(group), *correction_tables(group), *lookup_tables(group)]
-    return [*tables, *filter(None, (draws_table(group), errors_table(group), judges_table(group), _failures(group)))]
+    others = (draws_table(group), errors_table(group), judges_table(group), replies_table(group), _failures(group))
+    return [*tables, *filter(None, others)]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:

@@ -25,34 +25,35 @@ _JUDGED = frozenset({"sentence", "step"})
 _KINDS = _JUDGED | {"filtered", "skipped", "memory"}
 _LONG = frozenset({"words", "tokens", "samples", "text"})
 """Every word of every sentence with its signals, which would fill the memory."""
+_MANY = 10**9
+"""More facts than a memory ever holds: a record that says so is damaged."""
 _MARKS = (b'"decision"', b'"parse"')
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """A name that might be searched with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one.
-
-    Relations are among them; the model that reasons is shown none.
-    """
+    """What might be searched with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one."""
 
     name: str
     dropped_by: str = ""
     safe: bool = False
-    relation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Filtering:
-    """The names before one search, and the filters that were set."""
+    """The names before one search, the relations, and the filters that were set.
+
+    Relations are kept apart: the model that reasons is shown none, so that counting them would favour its filter.
+    """
 
     filters: tuple[str, ...]
     names: tuple[CandidateName, ...]
+    relations: tuple[CandidateName, ...] = ()
 
     def reached(self, place: str) -> tuple[CandidateName, ...]:
         """The names that a filter was shown."""
         before = FILTERS[: FILTERS.index(place)]
-        names = (one for one in self.names if not one.safe and one.dropped_by not in before)
-        return tuple(one for one in names if not (one.relation and place == "cot"))
+        return tuple(one for one in self.names if not one.safe and one.dropped_by not in before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,7 @@ def _look_ups(events: Sequence[Mapping[str, Any]]) -> LookUps:
         filterings=tuple(_filterings(decisions)),
         unread=sum(one.get("ok") is not True for one in replies),
         skipped=sum(one["kind"] == "skipped" and one.get("value") is True for one in decisions),
-        facts=last["facts"] if type(last.get("facts")) is int else None,
+        facts=last["facts"] if type(last.get("facts")) is int and 0 <= last["facts"] < _MANY else None,
         conflicts=len(last["conflicts"]) if isinstance(last.get("conflicts"), list) else 0,
     )
 
@@ -139,10 +140,10 @@ def _filterings(decisions: Sequence[Mapping[str, Any]]) -> Iterator[Filtering]:
 
 def _filtering(event: Mapping[str, Any]) -> Filtering:
     safe = set(map(str, event.get("safe", ())))
-    return Filtering(
-        tuple(name for name in FILTERS if name in event["filters"].split("+")),
-        tuple(
-            CandidateName(str(name), str(dropped_by or ""), str(name) in safe, "relation" in others[:1])
-            for name, *others, dropped_by in event["candidates"]
-        ),
-    )
+    filters = tuple(name for name in FILTERS if name in event["filters"].split("+"))
+    names: list[CandidateName] = []
+    relations: list[CandidateName] = []
+    for name, *others, dropped_by in event["candidates"]:
+        kind = relations if "relation" in others[:1] else names
+        kind.append(CandidateName(str(name), str(dropped_by or ""), str(name) in safe))
+    return Filtering(filters, tuple(names), tuple(relations))

@@ -1,0 +1,61 @@
+"""Passages that were read and do not hold the answer are not shown as its evidence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from hoptree.cli.main import app
+
+PAGES = {
+    "Vertigo": "Vertigo is a film of 9 May 1958 by Alfred Hitchcock.",
+    "Rebecca": "Rebecca is a film with Joan Fontaine.",
+}
+GUESS = "note: what was read does not hold the answer: it is a guess that documents do not support"
+
+
+def drawn(folder: Path, answer: str, **final: Any) -> tuple[str, str]:
+    """What `hoptree show` draws of a question that both pages were read for, and its picture."""
+    found = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
+    begin = {"event": "start", "question": "Who directed it?", "method": "flare", "model": "m", "fidelity": "exact"}
+    read = {"event": "retrieve", "passages": found, "issued": 0.0, "seconds": 0.0}
+    events = (begin, read, {"event": "final", "answer": answer, "support": list(PAGES), **final})
+    written = "".join(json.dumps({"run": "r", "t": 0.0, **event}) + "\n" for event in events)
+    (folder / "t.jsonl").write_text(written, encoding="utf-8")
+    done = CliRunner().invoke(app, ["show", str(folder / "t.jsonl"), "--svg", str(folder / "t.svg")])
+    assert done.exit_code == 0, done.output
+    return done.output, (folder / "t.svg").read_text(encoding="utf-8")
+
+
+def test_an_answer_that_no_passage_holds_is_called_a_guess(tmp_path: Path) -> None:
+    text, picture = drawn(tmp_path, "Orson Welles")
+    assert GUESS in text and "Evidence" not in text and "Joan Fontaine" not in text
+    assert "documents" in picture and "Evidence" not in picture
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Alfred Hitchcock",
+        "the ALFRED HITCHCOCK",
+        "yes",
+        "No",
+        "May 9, 1958",
+        "Alfred Hitchcock, Joan Fontaine",  # each on a page of its own
+    ],
+)
+def test_an_answer_that_passages_hold_in_any_form_keeps_its_evidence(tmp_path: Path, answer: str) -> None:
+    text, _ = drawn(tmp_path, answer)
+    assert "\nEvidence\n  Vertigo  Vertigo: " in text and "guess" not in text
+
+
+def test_of_two_names_one_is_not_enough(tmp_path: Path) -> None:
+    assert GUESS in drawn(tmp_path, "Alfred Hitchcock and Orson Welles")[0]
+
+
+def test_no_answer_is_no_guess(tmp_path: Path) -> None:
+    assert "guess" not in drawn(tmp_path, "")[0]
