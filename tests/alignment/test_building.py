@@ -15,6 +15,7 @@ from hoptree.alignment.chat import ChatRow, balanced, described, write_rows
 from hoptree.alignment.memory import is_right
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, EndpointError, InputError
+from hoptree.evaluation.datasets import half_of
 from hoptree.indexing import build_index
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
@@ -239,8 +240,41 @@ def test_what_is_read_is_not_written(here: Path) -> None:
     assert (here / "train.jsonl").read_bytes() == before
 
 
+def test_a_half_is_built_from_and_nothing_like_the_other_half(here: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": f"h{n}", "dataset": "films", "question": f"Who directed film {n}?", "answers": ["x"]} for n in "abcdef"
+    ]
+    first = [row for row in rows if half_of(row["id"]) == "first"]
+    second = [row for row in rows if half_of(row["id"]) == "second"]
+    assert first and second
+    twin = first[0] | {"question": f"{second[0]['question']} "}
+    other = [f"What is the name of town {row['id']}?" for row in first[1:]]
+    kept = [row | {"question": text} for row, text in zip(first[1:], other, strict=True)]
+    lines(here / "train.jsonl", [twin, *second[:1], *kept])
+    told, built = made(here, "ra-isf-know", half="first")
+    assert [row["id"] for row in built] == [f"films/{row['id']}" for row in kept]
+    assert told["left_out"] == {"evaluation question by words": 1} and told["excluded"]["questions"] == 1
+    assert told["half"] == "first" and told["questions"]["read"] == len(first) + 1
+    with pytest.raises(ConfigError, match="no half of a data set"):
+        made(here, "ra-isf-know", half="third")
+
+
+def test_the_other_half_of_a_file_named_for_evaluation_tells_what_is_measured_on(here: Path) -> None:
+    rows = [row | {"dataset": "films"} for row in QUESTIONS]
+    asked = replace(wanted(here, "ra-isf-know", any_split=True), data=(lines(here / "dev.jsonl", rows),))
+    with pytest.raises(InputError, match="known which are measured on"):
+        asyncio.run(build(asked))
+    told = asyncio.run(build(replace(asked, half="second")))
+    assert told["questions"]["asked"] == sum(half_of(row["id"]) == "second" for row in rows) > 0
+    assert told["splits"] == {"dev": told["questions"]["asked"]} and told["evaluation_questions"] == 0
+
+
 def test_kinds() -> None:
     assert read_kind("ra-isf-know") == "ra-isf-know"
+    assert [read_kind(name) for name in ("if", "kbae", "gold")] == ["taikc-if", "taikc-kbae", "taikc-gold"]
+    assert read_kind("taikc-gold") == "taikc-gold"
+    with pytest.raises(ConfigError, match="Did you mean kbae"):
+        read_kind("kbea")
     with pytest.raises(ConfigError, match="Did you mean ra-isf-relevance"):
         read_kind("ra-isf-relevence")
 

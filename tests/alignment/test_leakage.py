@@ -241,3 +241,31 @@ def test_the_quick_search_finds_what_comparing_all_would(others: list[set[str]],
         excluded = Excluded([write(Path(folder) / "eval.jsonl", *rows)])
     same = any(len(mine & other) >= OVERLAP * len(mine | other) for other in others)
     assert bool(excluded.why(asked(" ".join(sorted(mine, reverse=True))))) == same
+
+
+def test_questions_of_any_split_where_it_is_known_what_is_measured_on(tmp_path: Path) -> None:
+    measured = write(tmp_path / "dev.jsonl", {"id": "m", "dataset": "d", "question": "Who wrote the novel Alpha?"})
+    path = write(
+        tmp_path / "dev_open.jsonl",
+        {"id": "1", "dataset": "d", "question": "Who wrote the long novel Alpha?"},
+        {"id": "m", "dataset": "d", "question": "Where was it?"},
+        {"id": "2", "dataset": "d", "question": "Where was Beta made?"},
+    )
+    questions = read_training_questions([path])
+    with pytest.raises(InputError, match="--any-split"):
+        admit(questions, Excluded([measured]))
+    found = admit(questions, Excluded([measured]), any_split=True)
+    assert [question.example.id for question in found.questions] == ["2"] and found.evaluation == {}
+    assert found.left_out == {"evaluation question by words": 1, "evaluation question by id": 1}
+    assert found.questions[0].split == "dev"
+    with pytest.raises(InputError, match="only where it is known which are measured on"):
+        admit(questions, Excluded(), any_split=True)
+    with pytest.raises(InputError, match="among the excluded files"):
+        admit(questions, Excluded([path]), any_split=True)
+
+
+def test_questions_that_are_in_no_file_can_be_excluded(tmp_path: Path) -> None:
+    others = {"the other half": [Example("o", "Who wrote the novel Alpha?", dataset="d")]}
+    excluded = Excluded((), others)
+    assert len(excluded) == 1
+    assert excluded.why(asked("Who wrote the novel Alpha")) == "words in the other half"

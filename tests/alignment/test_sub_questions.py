@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.alignment.questions import Fact, TrainingQuestion
-from hoptree.alignment.relations import as_phrase, as_question, name_of, phrase_of
+from hoptree.alignment.relations import as_phrase, as_question, as_statement, name_of, phrase_of, stated
 from hoptree.alignment.sub_questions import LeftOut, decomposed
 from hoptree.evaluation.datasets import Example
 from hoptree.steps.parse import question_key, read_questions
@@ -183,3 +185,66 @@ def test_a_list_is_read_back_as_it_was_meant() -> None:
     found = parts(asked)
     assert read_questions("\n".join(f"{n}. {one}" for n, one in enumerate(found, 1))) == tuple(found)
     assert len({question_key(one) for one in found}) == 2
+
+
+def test_who_is_named_with_what_belongs_to_them_is_named() -> None:
+    facts = (("Mary of Teck", "father", "Francis"), ("Francis", "date of birth", "28 August 1837"))
+    asked = question("What is the date of birth of Mary Of Teck's father?", facts=facts)
+    assert parts(asked, linked=True) == ["Who is the father of Mary of Teck?", "When was that father born?"]
+
+
+def test_a_subject_with_the_addition_of_its_page_is_the_value_before_it() -> None:
+    facts = (
+        ("Dialogues", "director", "Raúl Ruiz"),
+        ("Weep", "director", "Jules White"),
+        ("Raúl Ruiz (director)", "date of death", "2011"),
+        ("Jules White", "date of death", "1985"),
+    )
+    asked = question("Which film has the director who died earlier, Dialogues or Weep?", facts=facts)
+    assert parts(asked) == ["When did the director of Dialogues die?", "When did the director of Weep die?"]
+
+
+def test_a_subject_is_called_by_the_title_of_its_page_where_the_question_does_so() -> None:
+    facts = (("Frederick V", "father", "Frederick IV"), ("Frederick IV", "father", "Louis VI"))
+    asked = question("Who is the paternal grandfather of Frederick V Of The Palatinate?", facts=facts)
+    asked = replace(asked, example=replace(asked.example, supporting_titles=("Frederick V of the Palatinate",)))
+    assert parts(asked, linked=True)[0] == "Who is the father of Frederick V of the Palatinate?"
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "said"),
+    [
+        ("director", "Kurt Land", "the director of Alpha is Kurt Land"),
+        ("date of birth", "19 February 1913", "Alpha was born on 19 February 1913"),
+        ("date of birth", "February 19, 1913", "Alpha was born on February 19, 1913"),
+        ("date of death", "1080", "Alpha died in 1080"),
+        ("publication date", "June 1950", "Alpha was published in June 1950"),
+        ("date of birth", "about 1080 or later", ""),
+        ("country of citizenship", "Italian", "Alpha is Italian"),
+        ("country of citizenship", "Italy", "Alpha is from Italy"),
+        ("country of citizenship", "America", ""),
+        ("country", "Iran", "Alpha is in Iran"),
+        ("country", "Persian", ""),
+        ("owned by", "Shell", "Alpha is owned by Shell"),
+        ("instance of", "village", ""),
+        ("nothing known", "x", ""),
+    ],
+)
+def test_facts_as_parts_of_sentences_where_that_is_good_english(relation: str, value: str, said: str) -> None:
+    assert as_statement(relation, "Alpha", value) == said
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer", "said"),
+    [
+        ("Who is the director of the film Alpha?", "Kurt Land", "the director of the film Alpha is Kurt Land"),
+        ("What was the cause of death of Ida?", "fever", "the cause of death of Ida was fever"),
+        ("When was Kurt Land born?", "1913", "Kurt Land was born in 1913"),
+        ("Where did Kurt Land die?", "Vienna", "Kurt Land died in Vienna"),
+        ("Who founded Ikea?", "Kamprad", "Kamprad founded Ikea"),
+        ("Who are the members of Cream?", "three men", ""),
+        ("How many people live there?", "two", ""),
+    ],
+)
+def test_questions_and_answers_as_parts_of_sentences(asked: str, answer: str, said: str) -> None:
+    assert stated(asked, answer) == said

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from hoptree.alignment.plans import packaged_plans
 from hoptree.cli.main import app
 from hoptree.errors import ConfigError, InputError
+from hoptree.evaluation.datasets import half_of
 
 REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
 
@@ -110,9 +114,77 @@ def test_sub_questions(here: Path) -> None:
     assert "left out: 1 of no train split" in printed.output
 
 
+def test_a_set_for_the_boundary_of_one_half(here: Path) -> None:
+    printed = align(here, "--half", "first", kind="kbae")
+    assert printed.exit_code == 0, printed.exception
+    asked = [n for n in range(4) if half_of(f"q{n}") == "first"]
+    assert 1 < len(asked) < 4
+    lines = printed.output.splitlines()
+    assert lines[0].startswith(f"taikc-kbae: {len(asked)} rows from {len(asked)} of 4 questions")
+    assert "right by exact match, and for it alone" in lines[1]
+    assert any(line.split()[:2] == ["gap", str(len(asked) - (0 in asked))] and "Table 6" in line for line in lines)
+    assert lines[-1] == "  checked against 1 question of the other half"
+
+
+def test_a_set_from_gold_in_the_form_of_another_program(here: Path) -> None:
+    steps = {
+        "decomposition": ["Who is the director of Alpha?", "Where was #1 born?"],
+        "decomposition_answers": ["X", "Y"],
+    }
+    row = {"id": "q", "question": "Where was the director of Alpha born?", "answers": ["Y"]}
+    write(here / "questions.jsonl", [row | steps])
+    out = here / "sets" / "gold.json"
+    printed = align(here, "--format", "llama-factory", "--out", out, kind="gold")
+    assert printed.exit_code == 0, printed.exception
+    assert "1 decompose (33%), 1 read (33%), 1 summary (33%)" in printed.output and "Table 5" in printed.output
+    assert len(json.loads(out.read_text(encoding="utf-8"))) == 3
+    assert (
+        json.loads((out.parent / "dataset_info.json").read_text(encoding="utf-8"))["gold"]["file_name"] == "gold.json"
+    )
+
+
+def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
+    write(here / "dev_open.jsonl", [{"id": "q0", "question": "What is number 0?", "answers": ["zero"]}])
+    refused = align(here, "--any-split", data="dev_open.jsonl")
+    assert isinstance(refused.exception, InputError) and "--exclude" in str(refused.exception)
+    taken = align(here, "--any-split", "--exclude", here / "questions.jsonl", data="dev_open.jsonl")
+    assert isinstance(taken.exception, InputError) and "1 evaluation question by words" in str(taken.exception)
+    measured = write(here / "measured.jsonl", [{"id": "m", "question": "Who sang?", "answers": ["x"]}])
+    taken = align(here, "--any-split", "--exclude", measured, data="dev_open.jsonl")
+    assert taken.exit_code == 0 and "EVALUATION QUESTIONS" not in taken.output
+
+
+def test_plans_are_counted_and_checked(here: Path) -> None:
+    counted = CliRunner().invoke(app, ["align", "plans"])
+    assert counted.exit_code == 0 and "plans, by the number of their sub-questions:" in counted.output
+    card = (files("hoptree") / "alignment" / "PLANS.md").read_text(encoding="utf-8")
+    assert indent(counted.output, "    ") in card, "the card of the plans says what the command says"
+    told = json.loads(CliRunner().invoke(app, ["align", "plans", "--json"]).output)
+    assert told["plans"] == sum(sum(sizes.values()) for sizes in told["sub_questions"].values()) >= 300
+    key, plan = next(iter(packaged_plans().items()))
+    row = {"id": plan.id, "dataset": plan.dataset, "question": f"Tell: {json.dumps(plan.plan)}", "answers": ["x"]}
+    data = write(here / "data.jsonl", [row])
+    sound = CliRunner().invoke(app, ["align", "plans", "--data", str(data)])
+    assert sound.exit_code == 0 and "all can be carried out as they stand" in sound.output
+    measured = write(here / "dev.jsonl", [row | {"question": "Another?"}])
+    leaks = CliRunner().invoke(app, ["align", "plans", "--data", str(data), "--exclude", str(measured)])
+    assert leaks.exit_code == 1 and f"{key} is an evaluation question: id in dev.jsonl" in leaks.output
+    row["question"] = "Who?"
+    faulty = CliRunner().invoke(app, ["align", "plans", "--data", str(write(data, [row])), "--json"])
+    named = len(json.loads(faulty.output)["check"]["faults"])
+    assert faulty.exit_code == int(named > 0)
+
+
 @pytest.mark.parametrize(
     ("kind", "arguments", "said"),
     [
+        ("kbae", ("--half", "third"), "no half of a data set"),
+        ("kbae", ("--robust",), "--robust is for taikc-gold"),
+        ("gold", ("--set", "k=3"), "--set is for taikc-if"),
+        ("gold", ("--judge", "openai/x"), "--judge is for taikc-kbae"),
+        ("gold", ("--format", "csv"), "no form of training sets"),
+        ("if", ("--corpus", "sample", "--set", "kk=3"), "kk"),
+        ("if", (), "Give --corpus"),
         ("ra-isf-nothing", (), "There is no training set"),
         ("ra-isf-relevance", (), "Give --corpus"),
         ("ra-isf-decompose", ("--balance", 2), "no labels to balance"),

@@ -1,31 +1,41 @@
-"""Building the training sets of RA-ISF's three sub-models, each with the prompts that the method itself sends."""
+"""Building training sets, each with the prompts that the method itself sends: RA-ISF's three, and TAIKC's."""
 
 from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree import __version__
-from hoptree.alignment.chat import ChatRow, balanced, check_balance, described, write_rows
+from hoptree.alignment.boundary_rows import make_boundary
+from hoptree.alignment.chat import ChatRow, balanced, check_balance, described
+from hoptree.alignment.distilling import make_instructions
+from hoptree.alignment.formats import Format, check_out, write_set
+from hoptree.alignment.gold_passages import GoldReader
+from hoptree.alignment.gold_steps import Form, make_gold
 from hoptree.alignment.leakage import OVERLAP, Admitted, Excluded, admit
-from hoptree.alignment.making import Made, make_decompositions, make_knowledge, make_relevance
+from hoptree.alignment.made import Made, Progress
+from hoptree.alignment.making import make_decompositions, make_knowledge, make_relevance
 from hoptree.alignment.memory import RIGHT_F1
+from hoptree.alignment.paper_figures import beside_the_paper
+from hoptree.alignment.plans import packaged_plans
 from hoptree.alignment.questions import TrainingQuestion, read_training_questions
 from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import sample
+from hoptree.evaluation.datasets import HALVES, Example, half_of, sample
 from hoptree.models import DEFAULT_MODEL
 
 __all__ = ["KINDS", "Kind", "Wanted", "build", "read_kind"]
 
-Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose"]
+Kind = Literal["ra-isf-know", "ra-isf-relevance", "ra-isf-decompose", "taikc-if", "taikc-kbae", "taikc-gold"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-
-Progress = Callable[[int, int], None]
-"""Told how many questions of how many are done."""
+_SHORT: dict[str, Kind] = {kind.removeprefix("taikc-"): kind for kind in KINDS if kind.startswith("taikc-")}
+_LABELLED: tuple[Kind, ...] = ("ra-isf-know", "ra-isf-relevance", "taikc-kbae")
+"""The kinds whose rows have labels that can be out of balance."""
+_WHOLE: dict[Kind, str] = {"taikc-if": "instructions", "taikc-gold": "instructions", "taikc-kbae": "boundary"}
+"""What the paper calls a set of these kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +43,12 @@ class Wanted:
     """A training set as it was asked for.
 
     `only_train`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`); `limit` takes the
-    first of those, or with a `seed` as many drawn by it. `balance` is how many times as often as the rarest a label may
-    occur. The rest belongs to one kind each: `model` to `right_f1` to know, `corpus` to `titles` to relevance, `linked`
-    to decompose.
+    first of those, or with a `seed` as many drawn by it. Of `half`, first or second, questions are taken alone, and
+    none that is like one of the other half. `balance` is how many times as often as the rarest a label may occur.
+
+    The rest belongs to some kinds: `model` to those that ask one, `right_f1` to know, `judge` to kbae, `corpus` to `k`
+    to what searches, `titles` to relevance and gold, `linked` to decompose, `options` of TAIKC to if, and `robust`
+    to gold.
     """
 
     kind: Kind
@@ -43,7 +56,9 @@ class Wanted:
     out: Path
     exclude: tuple[Path, ...] = ()
     only_train: bool = False
+    any_split: bool = False
     allow_evaluation: bool = False
+    half: str = ""
     limit: int | None = None
     seed: int | None = None
     balance: float | None = None
@@ -58,14 +73,18 @@ class Wanted:
     k: int = 5
     titles: bool = False
     linked: bool = False
+    judge: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    robust: bool = False
+    form: Format = "chat"
 
 
 def read_kind(name: str) -> Kind:
-    """The kind of this name, if there is one."""
+    """The kind of this name, if there is one; TAIKC's also without its name."""
     for kind in KINDS:
-        if name == kind:
+        if name in (kind, kind.removeprefix("taikc-")):
             return kind
-    close = difflib.get_close_matches(name, KINDS, 1)
+    close = difflib.get_close_matches(name, [*KINDS, *_SHORT], 1)
     hint = f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(KINDS)}."
     raise ConfigError(f"There is no training set '{name}'.", hint)
 
@@ -73,18 +92,24 @@ def read_kind(name: str) -> Kind:
 async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: None) -> dict[str, Any]:
     """Write the file, and say what is in it and what was left out."""
     _check(wanted)
-    excluded = Excluded(wanted.exclude)
     read = read_training_questions(wanted.data)
-    admitted = admit(read, excluded, only_train=wanted.only_train, allow=wanted.allow_evaluation)
+    mine, others = _halves(read, wanted.half)
+    excluded = Excluded(wanted.exclude, others)
+    admitted = admit(
+        mine, excluded, only_train=wanted.only_train, any_split=wanted.any_split, allow=wanted.allow_evaluation
+    )
     chosen = _chosen(admitted.questions, wanted)
     made = await _made(wanted, chosen, on_progress)
     kept = balanced(made.rows, wanted.balance, wanted.seed or 0)
     if not kept:
         raise _nothing(made, wanted)
-    write_rows(wanted.out, [_marked(row, wanted, admitted) for row in kept])
+    files = write_set(wanted.out, [_marked(row, wanted, admitted) for row in kept], wanted.form)
     return {
         "kind": wanted.kind,
         "out": str(wanted.out),
+        "format": wanted.form,
+        "files": [str(path) for path in files],
+        **({"half": wanted.half} if wanted.half else {}),
         "questions": {"read": len(read), "asked": len(chosen)},
         "splits": dict(Counter(question.split for question in chosen)),
         "excluded": {"files": [str(path) for path in wanted.exclude], "questions": len(excluded)},
@@ -94,17 +119,34 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
         "warnings": _warnings(wanted, kept),
         **made.told,
         **described(kept),
+        **({"beside_the_paper": beside_the_paper(kept, _WHOLE[wanted.kind])} if wanted.kind in _WHOLE else {}),
     }
 
 
+def _halves(
+    questions: Sequence[TrainingQuestion], half: str
+) -> tuple[Sequence[TrainingQuestion], dict[str, list[Example]]]:
+    """The questions of one half, and those of the other by the names of their files; all where none is asked for."""
+    others: dict[str, list[Example]] = {}
+    if not half:
+        return questions, others
+    for question in questions:
+        if half_of(question.example.id) != half:
+            others.setdefault(f"the other half of {Path(question.file).name}", []).append(question.example)
+    return [question for question in questions if half_of(question.example.id) == half], others
+
+
 def _check(wanted: Wanted) -> None:
-    if wanted.kind == "ra-isf-relevance" and not wanted.corpus:
+    if wanted.kind in ("ra-isf-relevance", "taikc-if") and not wanted.corpus:
         raise InputError("Passages are searched for, and no corpus was given.", "Give --corpus INDEX.")
+    if wanted.half and wanted.half not in HALVES:
+        raise ConfigError(f"'{wanted.half}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+    check_out(wanted.out, wanted.form)
     if not 0 < wanted.right_f1 <= 1:
         raise ConfigError(f"An F1 of {wanted.right_f1:g} makes no answer right.", "Give more than 0, and 1 at most.")
     if wanted.balance is not None:
-        if wanted.kind == "ra-isf-decompose":
-            raise InputError("Decompositions have no labels to balance.", "Leave --balance out.")
+        if wanted.kind not in _LABELLED:
+            raise InputError(f"Rows of {wanted.kind} have no labels to balance.", "Leave --balance out.")
         check_balance(wanted.balance)
     for path in (*wanted.data, *wanted.exclude):
         if path.resolve() == wanted.out.resolve():
@@ -147,7 +189,45 @@ async def _made(wanted: Wanted, questions: Sequence[TrainingQuestion], on_progre
             titles=wanted.titles,
             on_progress=on_progress,
         )
+    if wanted.kind == "taikc-kbae":
+        return await make_boundary(
+            questions,
+            model=wanted.model,
+            judge=wanted.judge,
+            base_url=wanted.base_url,
+            cache=wanted.cache,
+            concurrency=wanted.concurrency,
+            on_progress=on_progress,
+        )
+    if wanted.kind == "taikc-if":
+        return await make_instructions(
+            questions,
+            teacher=wanted.model,
+            corpus=wanted.corpus,
+            retriever=wanted.retriever,
+            rerank=wanted.rerank,
+            options=wanted.options,
+            base_url=wanted.base_url,
+            cache=wanted.cache,
+            concurrency=wanted.concurrency,
+            on_progress=on_progress,
+        )
+    if wanted.kind == "taikc-gold":
+        return await _gold(wanted, questions, on_progress)
     return await make_decompositions(questions, linked=wanted.linked, on_progress=on_progress)
+
+
+async def _gold(wanted: Wanted, questions: Sequence[TrainingQuestion], on_progress: Progress) -> Made:
+    plans = {key: plan.plan for key, plan in packaged_plans().items()}
+    reader = None
+    if wanted.corpus:
+        reader = GoldReader(wanted.corpus, wanted.retriever, rerank=wanted.rerank, k=wanted.k)
+    try:
+        form = Form(robust=wanted.robust, titles=wanted.titles)
+        return await make_gold(questions, plans=plans, reader=reader, form=form, on_progress=on_progress)
+    finally:
+        if reader is not None:
+            await reader.aclose()
 
 
 def _marked(row: ChatRow, wanted: Wanted, admitted: Admitted) -> ChatRow:
@@ -161,7 +241,7 @@ def _marked(row: ChatRow, wanted: Wanted, admitted: Admitted) -> ChatRow:
 def _warnings(wanted: Wanted, kept: Sequence[ChatRow]) -> list[str]:
     """What a person should know of a set that was built all the same."""
     labels = {row.label for row in kept}
-    if wanted.kind == "ra-isf-decompose" or len(labels) > 1:
+    if wanted.kind not in _LABELLED or len(labels) > 1:
         return []
     rows = "The only row has" if len(kept) == 1 else f"All {len(kept):,} rows have"
     balance = "" if wanted.balance is None else ", and --balance had nothing to hold against it"

@@ -35,7 +35,8 @@ class Excluded:
     are in both.
     """
 
-    def __init__(self, paths: Iterable[Path] = ()) -> None:
+    def __init__(self, paths: Iterable[Path] = (), others: Mapping[str, Iterable[Example]] | None = None) -> None:
+        """The questions of files and runs, and `others` under the names by which they are told."""
         self._digests: set[bytes] = set()
         self._entered: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
@@ -45,6 +46,8 @@ class Excluded:
                 self._enter(examples, file.name)
                 if file.is_file():
                     self._digests.add(_digest(file))
+        for name, some in (others or {}).items():
+            self._enter(some, name)
         self._frequency = Counter(word for words, _ in self._words for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         for place, (words, _) in enumerate(self._words):
@@ -97,15 +100,26 @@ class Admitted:
 
 
 def admit(
-    questions: Sequence[TrainingQuestion], excluded: Excluded, *, only_train: bool = False, allow: bool = False
+    questions: Sequence[TrainingQuestion],
+    excluded: Excluded,
+    *,
+    only_train: bool = False,
+    any_split: bool = False,
+    allow: bool = False,
 ) -> Admitted:
     """Choose the questions that may be trained on; refuse those that say they are evaluation questions.
 
     So are those of a file that is named for evaluation, whatever its rows say, unless some of them are among the
     excluded ones: then it is known what is measured on. With `only_train`, questions of no train split are left out
-    instead. With `allow`, all are taken and marked. One that comes again, under the same id of its data set or in the
-    same words, is taken once.
+    instead. With `any_split`, a split decides nothing, as it is known by the excluded ones what is measured on. With
+    `allow`, all are taken and marked. One that comes again, under the same id of its data set or in the same words, is
+    taken once.
     """
+    if any_split and not len(excluded):
+        raise InputError(
+            "Questions of any split can be trained on only where it is known which are measured on.",
+            "Name those with --exclude, as a file or by the folder of a run.",
+        )
     if not allow:
         _refuse_files({question.file for question in questions}, excluded)
     if only_train:
@@ -113,19 +127,20 @@ def admit(
         left_out = Counter({"of no train split": len(questions) - len(chosen)})
     else:
         chosen, left_out = list(questions), Counter()
-    if not allow:
+    if not allow and not any_split:
         _refuse_splits(chosen)
     found = [(question, excluded.why(question)) for question in chosen]
     doubtful = _named_for_evaluation(found)
     if not allow:
-        _refuse_names(doubtful, excluded)
+        if not any_split:
+            _refuse_names(doubtful, excluded)
         left_out.update(f"evaluation question by {why.partition(' ')[0]}" for _, why in found if why)
         found = [(question, why) for question, why in found if not why]
     admitted, evaluation = _once_each(found, doubtful)
     left_out["of the same id or words as one before"] = len(found) - len(admitted)
     if not admitted:
         raise InputError("No question is left to train on.", f"Left out: {_told(+left_out) or 'all'}.")
-    return Admitted(tuple(admitted), dict(+left_out), evaluation)
+    return Admitted(tuple(admitted), dict(+left_out), {} if any_split and not allow else evaluation)
 
 
 def _once_each(
@@ -199,7 +214,8 @@ def _refuse_splits(questions: Sequence[TrainingQuestion]) -> None:
         raise InputError(
             f"{len(found):,} of {len(questions):,} questions are evaluation questions: the first, '{first.example.id}' "
             f"in {first.file}, is of the split '{first.split}'.",
-            f"--only-train leaves them out; {_ALLOW} takes them, and says so in the file.",
+            "--only-train leaves them out; --any-split takes those that --exclude does not name; "
+            f"{_ALLOW} takes them, and says so in the file.",
         )
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hoptree.alignment.chat import ChatRow
 from hoptree.alignment.judged_passages import GoldPassages, judge_found
+from hoptree.alignment.made import Made, Progress, rehearsed_row, require
 from hoptree.alignment.memory import answer_from_memory, is_right, open_memory
 from hoptree.alignment.questions import TrainingQuestion
-from hoptree.alignment.rehearsal import Rehearsed, rehearse
+from hoptree.alignment.rehearsal import rehearse
 from hoptree.alignment.sub_questions import LeftOut, decomposed
-from hoptree.errors import ConfigError, InputError
+from hoptree.errors import InputError
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.calls import Calls
@@ -26,22 +26,11 @@ from hoptree.steps.relevance import judge_passages
 from hoptree.steps.split import split_question
 from hoptree.values import Passage
 
-__all__ = ["METHOD", "Made", "make_decompositions", "make_knowledge", "make_relevance"]
+__all__ = ["METHOD", "make_decompositions", "make_knowledge", "make_relevance"]
 
 METHOD = "ra_isf"
 _KNOWN = {True: "yes", False: "no"}
 _RELEVANT = {True: "relevant", False: "irrelevant"}
-
-Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """The rows that came of the questions, what was left out for what, and what else is to be told."""
-
-    rows: tuple[ChatRow, ...]
-    left_out: dict[str, int]
-    told: dict[str, Any]
 
 
 async def make_knowledge(
@@ -137,8 +126,8 @@ async def _known(question: TrainingQuestion, right: bool, meta: Mapping[str, Any
 
     target = _KNOWN[right]
     rehearsed = await rehearse(METHOD, step, target)
-    _require(rehearsed.read == Knowing(right), rehearsed, target)
-    return _row(question, "", rehearsed, target, target, meta)
+    require(rehearsed.read == Knowing(right), rehearsed, target)
+    return rehearsed_row(question, "", rehearsed, target, target, meta)
 
 
 async def _judged(question: TrainingQuestion, passage: Passage, relevant: bool, titles: bool) -> ChatRow:
@@ -147,8 +136,8 @@ async def _judged(question: TrainingQuestion, passage: Passage, relevant: bool, 
 
     target = _RELEVANT[relevant]
     rehearsed = await rehearse(METHOD, step, target)
-    _require(bool(rehearsed.read) == relevant, rehearsed, target)
-    return _row(question, passage.id, rehearsed, target, target, {"passage": passage.id, "titles": titles})
+    require(bool(rehearsed.read) == relevant, rehearsed, target)
+    return rehearsed_row(question, passage.id, rehearsed, target, target, {"passage": passage.id, "titles": titles})
 
 
 async def _decomposed(question: TrainingQuestion, linked: bool) -> ChatRow:
@@ -161,18 +150,4 @@ async def _decomposed(question: TrainingQuestion, linked: bool) -> ChatRow:
     rehearsed = await rehearse(METHOD, step, target)
     if rehearsed.read != found.questions:
         raise LeftOut("a list that the method would read as another")
-    return _row(question, "", rehearsed, target, found.source, {"linked": linked})
-
-
-def _row(
-    question: TrainingQuestion, part: str, rehearsed: Rehearsed[Any], target: str, label: str, meta: Mapping[str, Any]
-) -> ChatRow:
-    told = {"question": question.key, "split": question.split, "template": rehearsed.template, **meta}
-    key = f"{question.key}/{part}" if part else question.key
-    return ChatRow(key, rehearsed.messages, target, label, question.example.dataset, told)
-
-
-def _require(understood: bool, rehearsed: Rehearsed[Any], target: str) -> None:
-    """A target that the step itself does not understand would teach a model to fail."""
-    if not understood:
-        raise ConfigError(f"The step of {rehearsed.template} does not take '{target}' for what it means.")
+    return rehearsed_row(question, "", rehearsed, target, found.source, {"linked": linked})

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hoptree.alignment.asking import ask_all
 from hoptree.engine import Engine
 from hoptree.errors import HoptreeError
 from hoptree.evaluation.asking import at_once
@@ -20,9 +20,6 @@ __all__ = ["RIGHT_F1", "Remembered", "answer_from_memory", "is_right", "open_mem
 
 RIGHT_F1 = 0.8
 """F1 with an accepted answer from which an answer counts as right: "Barack Obama" is "Barack Hussein Obama"."""
-
-_HOPELESS = 8
-"""Questions that fail before any is answered, until it is believed that none will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,33 +48,12 @@ async def answer_from_memory(
 
     If the first ones all fail, what they fail by is raised.
     """
-    found: list[Remembered] = [Remembered()] * len(examples)
-    waiting = iter(range(len(examples)))
-    answered = 0
-    failures: list[HoptreeError] = []
 
-    async def work() -> None:
-        nonlocal answered
-        for place in waiting:
-            result = await engine.ask(examples[place].as_question())
-            found[place] = Remembered(result.answer, result.failure)
-            if result.failure is None:
-                answered += 1
-            else:
-                failures.append(result.failure)
-                if not answered and len(failures) >= _HOPELESS:
-                    raise failures[0]
-            on_done()
+    async def ask(example: Example) -> tuple[Remembered, HoptreeError | None]:
+        result = await engine.ask(example.as_question())
+        return Remembered(result.answer, result.failure), result.failure
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once(engine.model.slots), len(examples))):
-                group.create_task(work())
-    except* HoptreeError as errors:
-        raise errors.exceptions[0] from None
-    if failures and not answered:
-        raise failures[0]
-    return found
+    return await ask_all(examples, ask, at_once=at_once(engine.model.slots), on_done=on_done)
 
 
 def is_right(answer: str, golds: Sequence[str], *, f1: float = RIGHT_F1) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["as_phrase", "as_question", "name_of", "phrase_of"]
+__all__ = ["as_phrase", "as_question", "as_statement", "name_of", "phrase_of", "stated"]
 
 _PEOPLE = [
     "director",
@@ -109,6 +109,62 @@ _BORN = {
     "publication date": "When was {} published?",
     "place of burial": "Where was {} buried?",
 }
+_STATED = {
+    "located in the administrative territorial entity": "{} is located in {}",
+    "contains administrative territorial entity": "{} contains {}",
+    "shares border with": "{} shares a border with {}",
+    "member of sports team": "{} is a member of the sports team {}",
+    "member of political party": "{} is a member of the political party {}",
+    "member of": "{} is a member of {}",
+    "educated at": "{} was educated at {}",
+    "owned by": "{} is owned by {}",
+    "founded by": "{} was founded by {}",
+    "lyrics by": "the lyrics of {} were written by {}",
+    "distributed by": "{} was distributed by {}",
+    "part of": "{} is part of {}",
+    "part of the series": "{} is part of the series {}",
+    "licensed to broadcast to": "{} is licensed to broadcast to {}",
+    "located on terrain feature": "{} is located on {}",
+    "located in or next to body of water": "{} is located next to {}",
+    "capital of": "{} is the capital of {}",
+    "named after": "{} is named after {}",
+    "followed by": "{} was followed by {}",
+    "follows": "{} followed {}",
+    "present in work": "{} is present in the work {}",
+    "participant in": "{} took part in {}",
+    "award received": "{} received the award {}",
+    "occupant": "{} is occupied by {}",
+    "conflict": "{} took part in the conflict {}",
+    "crosses": "{} crosses {}",
+    "based on": "{} is based on {}",
+    "place served by transport hub": "{} serves {}",
+    "place of birth": "{} was born in {}",
+    "place of death": "{} died in {}",
+    "place of burial": "{} was buried in {}",
+}
+_DATED = {
+    "date of birth": "{} was born",
+    "date of death": "{} died",
+    "publication date": "{} was published",
+    "inception": "{} was founded",
+}
+_MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DAY = re.compile(rf"\d{{1,2}} {_MONTH},? \d{{3,4}}|{_MONTH} \d{{1,2}},? \d{{3,4}}")
+_YEAR = re.compile(rf"(?:{_MONTH} )?\d{{3,4}}(?: (?:AD|BC))?")
+# What "X is …" can end with: 2WikiMultihopQA gives countries as its passages have them, by adjective or by name.
+_ADJECTIVE = re.compile(
+    r"(?:\S+ )?\S*(?:[a-z](?:ian|can|ish|ese)|German|French|Dutch|Greek|Czech|Swiss|Argentine|Filipino|Italian|Welsh)"
+)
+_COUNTRY = re.compile(
+    r"Iran|Canada|Australia|Laos|France|India|Vietnam|Russia|Pakistan|Indonesia|Germany|Peru|Israel|Italy|Romania|"
+    r"Austria|Switzerland|Japan|Lithuania|New Zealand|England|South Africa|South Korea|Brazil|Hungary|Bolivia|Botswana|"
+    r"Denmark|Bangladesh|Cyprus|Poland|Sweden|Iceland|Norway|Spain|Portugal|Greece|Turkey|China|Mexico|Ireland|Scotland"
+)
+_ORIGIN = {"country of citizenship": "{} is from {}", "country of origin": "{} is from {}", "country": "{} is in {}"}
+_BY_NAME = re.compile(
+    r"(?:who|what|which) (is|was) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
+)
+_WHO_DID = re.compile(r"Who ((?:[a-z]+ed|wrote|won|sang|built|led|made) [^?]+)\??")
 _ASKS_BY_NAME = re.compile(
     r"(?:who|what|which) (?:is|was|are|were) (the [^?]+? (?:of|for|in) [^?]+|[^?]+?['’]s [^?]+)\??", re.IGNORECASE
 )
@@ -140,6 +196,37 @@ def as_phrase(relation: str, subject: str) -> str:
         return f"the {relation} of {subject}"
     phrase = _VERBS.get(relation, ("", ""))[1]
     return f"the {phrase.format(subject)}" if phrase else ""
+
+
+def as_statement(relation: str, subject: str, value: str) -> str:
+    """What a fact says, as a part of a sentence; "" where the words at hand would not make good English."""
+    if relation in _DATED:
+        when = f"on {value}" if _DAY.fullmatch(value) else f"in {value}" if _YEAR.fullmatch(value) else ""
+        return f"{_DATED[relation].format(subject)} {when}" if when else ""
+    if relation in _ORIGIN:
+        if _COUNTRY.fullmatch(value):
+            return _ORIGIN[relation].format(subject, value)
+        fits = relation != "country" and _ADJECTIVE.fullmatch(value)
+        return f"{subject} is {value}" if fits else ""
+    if relation in _STATED:
+        return _STATED[relation].format(subject, value)
+    if relation in _PEOPLE or relation in _THINGS:
+        return f"the {relation} of {subject} is {value}"
+    return ""
+
+
+def stated(question: str, answer: str) -> str:
+    """What a question and its answer say, as a part of a sentence, where the question is of a plain form; else ""."""
+    text = question.strip()
+    for relation, asks in _BORN.items():
+        before, _, after = asks.partition("{}")
+        if text.startswith(before) and text.endswith(after):
+            return as_statement(relation, text[len(before) : len(text) - len(after)], answer)
+    if by_name := _BY_NAME.fullmatch(text):
+        return f"{by_name[2]} {by_name[1]} {answer}"
+    if did := _WHO_DID.fullmatch(text):
+        return f"{answer} {did[1]}"
+    return ""
 
 
 def phrase_of(question: str) -> str:

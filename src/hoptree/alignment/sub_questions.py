@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from hoptree.alignment.questions import Fact, TrainingQuestion
 from hoptree.alignment.relations import as_phrase, as_question, name_of, phrase_of
+from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.steps.split import MAX_SUB_QUESTIONS
 
-__all__ = ["Decomposed", "LeftOut", "decomposed"]
+__all__ = ["Decomposed", "LeftOut", "Source", "Step", "decomposed", "is_named", "references", "steps_of"]
 
 
 Source = Literal["steps", "facts"]
@@ -20,6 +21,8 @@ Source = Literal["steps", "facts"]
 _REFERENCE = re.compile(r"(?:\bthe\s+)?#\s?(\d{1,2})(?!\d)", re.IGNORECASE)
 _RELATION = re.compile(r"(.+?)\s*>>\s*(.+)")
 _BEFORE_MARK = re.compile(r"\s+(?=[?,.!;:)]|['’]s\b)")
+_POSSESSIVE = re.compile(r"(?<=\w)['’]s\b", re.IGNORECASE)
+_ADDITION = re.compile(r"\s\([^()]+\)$")
 _ASKS = re.compile(r"\b(?:who|whom|whose|what|which|when|where|why|how)\b", re.IGNORECASE)
 _YES_NO = re.compile(
     r"(?:is|are|was|were|do|does|did|can|could|would|will|has|have|had|should|may|might|must)\b", re.IGNORECASE
@@ -39,11 +42,16 @@ class LeftOut(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    """A step: as a question, and, where there is one, as a name for its answer; both may refer to earlier steps."""
+class Step:
+    """A step: as a question, and, where there is one, as a name for its answer; both may refer to earlier steps.
+
+    `relation` and `subject` are what it was put into words from; "" where it was a question already.
+    """
 
     question: str
     phrase: str = ""
+    relation: str = ""
+    subject: str = ""
 
 
 def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
@@ -54,10 +62,7 @@ def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
     one resting on the other: a reference becomes "that person". In both forms a last yes-or-no step that only puts two
     or more answers together is left to the method, which answers the question from its sub-answers.
     """
-    steps, source = _steps(question)
-    _check_references(steps)
-    closing = len(steps) > 1 and _YES_NO.match(steps[-1].question) and len(set(_references(steps[-1].question))) > 1
-    asked = steps[:-1] if closing else steps
+    asked, source = steps_of(question)
     parent = question.example.question
     try:
         return Decomposed(_checked(_stand_alone(asked), parent), source)
@@ -67,7 +72,18 @@ def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
     return Decomposed(_checked(_one_by_one(asked), parent), source)
 
 
-def _steps(question: TrainingQuestion) -> tuple[list[_Step], Source]:
+def steps_of(question: TrainingQuestion) -> tuple[list[Step], Source]:
+    """The steps that a data set gives for a question, in words, and what they were made from.
+
+    A last yes-or-no step that only puts two or more answers together is no step that asks for anything.
+    """
+    steps, source = _worded(question)
+    _check_references(steps)
+    closing = len(steps) > 1 and _YES_NO.match(steps[-1].question) and len(set(references(steps[-1].question))) > 1
+    return (steps[:-1] if closing else steps), source
+
+
+def _worded(question: TrainingQuestion) -> tuple[list[Step], Source]:
     example, facts = question.example, question.facts
     if example.decomposition:
         steps = [_step(text) for text in example.decomposition]
@@ -79,62 +95,74 @@ def _steps(question: TrainingQuestion) -> tuple[list[_Step], Source]:
             _check_subjects(steps, facts, example.question)
         return steps, "steps"
     if facts:
-        return _from_facts(facts, example.question), "facts"
+        return _from_facts(facts, example), "facts"
     raise LeftOut("no steps and no facts")
 
 
-def _step(text: str) -> _Step:
+def _step(text: str) -> Step:
     text = " ".join(_BEFORE_MARK.sub("", text).split())
     if relation := _RELATION.fullmatch(text):
         subject, name = relation[1].strip(), relation[2].strip(" ?")
-        return _Step(_required(as_question(name, subject)), as_phrase(name, subject))
+        return Step(_required(as_question(name, subject)), as_phrase(name, subject), name, subject)
     if not _ASKS.search(text) and not _YES_NO.match(text):
         raise LeftOut("a step that is no question")
     asked = text[0].upper() + text[1:].rstrip(" .?") + "?"
-    return _Step(asked, phrase_of(asked))
+    return Step(asked, phrase_of(asked))
 
 
-def _from_facts(facts: Sequence[Fact], question: str) -> list[_Step]:
+def _from_facts(facts: Sequence[Fact], example: Example) -> list[Step]:
     """A step for each fact; its subject is named in the question, or is the value of an earlier fact."""
-    steps: list[_Step] = []
+    steps: list[Step] = []
     for place, (subject, name, _) in enumerate(facts):
-        earlier = [n for n, fact in enumerate(facts[:place], 1) if normalise(fact[2]) == normalise(subject)]
-        if not earlier and not _named(subject, question):
+        earlier = [n for n, fact in enumerate(facts[:place], 1) if _same(fact[2], subject)]
+        if not earlier and not is_named(subject, example.question):
             raise LeftOut("a step about what the question does not name")
-        about = f"#{earlier[-1]}" if earlier else subject
-        steps.append(_Step(_required(as_question(name, about)), as_phrase(name, about)))
+        about = f"#{earlier[-1]}" if earlier else _called(subject, example)
+        steps.append(Step(_required(as_question(name, about)), as_phrase(name, about), name, about))
     return steps
 
 
-def _without_answers(steps: Sequence[_Step], answers: Sequence[str], question: str) -> list[_Step]:
+def _same(value: str, subject: str) -> bool:
+    """Whether a fact's value is another's subject, which may be the title of a page: "David Zucker (director)"."""
+    return normalise(value) in (normalise(subject), normalise(_ADDITION.sub("", subject)))
+
+
+def _called(subject: str, example: Example) -> str:
+    """What the question calls a subject: the title of its page, where that is longer and in the question as a whole."""
+    titles = [title for title in example.supporting_titles if is_named(title, example.question)]
+    return max((title for title in titles if is_named(subject, title)), key=len, default=subject)
+
+
+def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: str) -> list[Step]:
     """The steps with a reference where one names the answer of an earlier one, which nobody knows yet.
 
     Some data sets put answers into their steps; a model trained on those would learn to make them up.
     """
-    kept: list[_Step] = []
+    kept: list[Step] = []
     for place, step in enumerate(steps):
         for number, answer in enumerate(answers[:place], 1):
-            if len(answer) > 2 and not _named(answer, question):
+            if len(answer) > 2 and not is_named(answer, question):
                 name = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)", re.IGNORECASE)
-                step = _Step(*(name.sub(f"#{number}", text) for text in (step.question, step.phrase)))
+                put = [name.sub(f"#{number}", text) for text in (step.question, step.phrase, step.subject)]
+                step = replace(step, question=put[0], phrase=put[1], subject=put[2])
         kept.append(step)
     return kept
 
 
-def _check_subjects(steps: Sequence[_Step], facts: Sequence[Fact], question: str) -> None:
+def _check_subjects(steps: Sequence[Step], facts: Sequence[Fact], question: str) -> None:
     """Refuse a later step about somebody whom only the answer of an earlier one could have brought in."""
     for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
-        if _named(subject, step.question) and not _named(subject, question):
+        if is_named(subject, step.question) and not is_named(subject, question):
             raise LeftOut("a step about what the question does not name")
 
 
-def _stand_alone(steps: Sequence[_Step]) -> list[str]:
+def _stand_alone(steps: Sequence[Step]) -> list[str]:
     """The questions with names in the place of references; a step that is named in a later one is not asked itself."""
     phrases: list[str] = []
     questions: list[str] = []
     named: set[int] = set()
     for step in steps:
-        numbers = _references(step.question)
+        numbers = references(step.question)
         if any(not phrases[number - 1] for number in numbers):
             raise LeftOut("a step that rests on the answer of another")
         named.update(numbers)
@@ -143,11 +171,11 @@ def _stand_alone(steps: Sequence[_Step]) -> list[str]:
     return [question for number, question in enumerate(questions, 1) if number not in named]
 
 
-def _one_by_one(steps: Sequence[_Step]) -> list[str]:
+def _one_by_one(steps: Sequence[Step]) -> list[str]:
     """All questions in order, with "that …" in the place of references, where it is clear which is meant."""
     names = [name_of(step.question) for step in steps]
     for place, step in enumerate(steps):
-        meant = [names[number - 1] for number in sorted(set(_references(step.question)))]
+        meant = [names[number - 1] for number in sorted(set(references(step.question)))]
         if not all(meant) or any(names[:place].count(name) > 1 for name in meant):
             raise LeftOut("a step that rests on an answer without a name of its own")
     return [_filled(step.question, names) for step in steps]
@@ -158,13 +186,14 @@ def _filled(text: str, names: Sequence[str]) -> str:
     return filled[:1].upper() + filled[1:]
 
 
-def _references(text: str) -> list[int]:
+def references(text: str) -> list[int]:
+    """The numbers of the steps that a step refers to, as often as it does."""
     return [int(number) for number in _REFERENCE.findall(text)]
 
 
-def _check_references(steps: Sequence[_Step]) -> None:
+def _check_references(steps: Sequence[Step]) -> None:
     for place, step in enumerate(steps):
-        if any(not 1 <= number <= place for number in _references(step.question)):
+        if any(not 1 <= number <= place for number in references(step.question)):
             raise LeftOut("a reference to no earlier step")
 
 
@@ -181,8 +210,13 @@ def _checked(questions: Sequence[str], parent: str) -> tuple[str, ...]:
     return tuple(questions)
 
 
-def _named(name: str, text: str) -> bool:
-    return f" {normalise(name)} " in f" {normalise(text)} "
+def is_named(name: str, text: str) -> bool:
+    """Whether a text has the words of a name, one after the other; "Mary of Teck's father" names Mary of Teck."""
+    return f" {_words(name)} " in f" {_words(text)} "
+
+
+def _words(text: str) -> str:
+    return normalise(_POSSESSIVE.sub(" ", text))
 
 
 def _required(question: str) -> str:

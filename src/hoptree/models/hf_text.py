@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from hoptree.errors import EndpointError, RequestTooLong
 from hoptree.models.batching import OF_TOKENS, Logprobs, Row
 from hoptree.models.model import Attended, Choice, Message, Reply, Request, Token, TokenUsage
-from hoptree.models.reasoning import read_choice
+from hoptree.models.reasoning import close_thought, opens_thought, read_choice
 
 __all__ = ["OneSequence", "Opening", "Prompts", "SourceAndTarget", "Text", "plain_chat"]
 
@@ -38,16 +38,31 @@ class Prompts(Protocol):
 
     def opening(self, request: Request) -> Opening: ...
 
+    def leaves_thinking(self, request: Request) -> bool:
+        """Whether the opening ends in a thought, so that the reply begins in it."""
+
 
 class OneSequence:
-    """The prompts of a model with a chat template that reads and writes in one sequence of `context` positions."""
+    """The prompts of a model with a chat template that reads and writes in one sequence of `context` positions.
+
+    A thought that the template opens is closed before a prefix, which was said and not thought, and where signals are
+    asked for: they are to tell how sure the words are that count.
+    """
 
     def __init__(self, tokenizer: Any, context: int) -> None:
         self._tokenizer = tokenizer
         self._context = context
+        self._opens_thought: bool | None = None
+
+    def leaves_thinking(self, request: Request) -> bool:
+        if self._opens_thought is None:  # a template does so whatever the messages are
+            self._opens_thought = opens_thought(_templated(self._tokenizer, request.messages))
+        return self._opens_thought and not _says(request)
 
     def opening(self, request: Request) -> Opening:
         before = _templated(self._tokenizer, request.messages)
+        if _says(request):
+            before = close_thought(before)
         text = before + request.prefix
         if not request.max_tokens:
             tokens, spans = _spelled(self._tokenizer, text)
@@ -73,6 +88,9 @@ class SourceAndTarget:
         self._context = context
         self._start = list(start)
 
+    def leaves_thinking(self, request: Request) -> bool:
+        return False  # the decoder begins with what it is given, not with the template's end
+
     def opening(self, request: Request) -> Opening:
         templated = bool(self._tokenizer.chat_template)
         text = _templated(self._tokenizer, request.messages) if templated else plain_chat(request.messages)
@@ -91,6 +109,11 @@ class SourceAndTarget:
         if longest > self._context:
             raise _too_long(longest, self._context)
         return Opening(prompt, self._context - len(begin), begin)
+
+
+def _says(request: Request) -> bool:
+    """Whether what comes first is said and not thought."""
+    return bool(request.prefix or request.signals)
 
 
 def plain_chat(messages: Sequence[Message]) -> str:
@@ -239,7 +262,8 @@ class Text:
         said = self._decode(row.output)
         end = min((place for text in filter(None, request.stop) if (place := said.find(text)) >= 0), default=len(said))
         tokens = self._tokens(row, end) if request.top_logprobs or request.signals & OF_TOKENS else ()
-        choice = read_choice(said[:end], finish=row.finish, tokens=tokens)
+        opened = self._prompts.leaves_thinking(request)
+        choice = read_choice(said[:end], finish=row.finish, tokens=tokens, opened=opened)
         return replace(choice, hidden=_numbers(row.hidden)) if row.hidden is not None else choice
 
     def _tokens(self, row: Row, end: int) -> tuple[Token, ...]:

@@ -19,12 +19,25 @@ from hoptree.models.batching import ATTENTION, register_attention
 from hoptree.models.batching.memory import is_memory
 from hoptree.models.catalogue import CATALOGUE, file_digest, located
 
-__all__ = ["Loaded", "Source", "adapter_digest", "adapter_folder", "has_encoder", "load", "source_of", "weights_digest"]
+__all__ = [
+    "ADAPTER_CARD",
+    "ADAPTER_FILES",
+    "Loaded",
+    "Source",
+    "adapter_digest",
+    "adapter_folder",
+    "has_encoder",
+    "load",
+    "source_of",
+    "weights_digest",
+]
 
 WEIGHTS = ".safetensors"
 # Those whose decoders tell positions by distance, and those that look them up in a table.
 ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_CARD = "hoptree.json"
+"""Beside an adapter that was trained here; it names the weights that the adapter belongs to."""
 # The first of what a GGUF file says of itself: a name, the number of the kind "text", and its length before it.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
 # What besides the weights decides what a model says: its configuration, tokenizer and chat template.
@@ -128,8 +141,31 @@ def adapter_digest(folder: Path) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
+def _check_base(adapter: Path, source: Source) -> None:
+    """Refuse an adapter whose card says that it was trained on other weights: what it adds would mean nothing."""
+    path = adapter / ADAPTER_CARD
+    if not path.is_file():
+        return
+    try:
+        base = json.loads(path.read_text(encoding="utf-8"))["base"]
+        name, digest = str(base["name"]), str(base["digest"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} does not name the base of the adapter.", "Take the folder from where it was trained once more."
+        ) from error
+    here = weights_digest(source)
+    if digest != here:
+        raise ConfigError(
+            f"The adapter {adapter} was trained on {name} ({digest[:24]}), and {source.name} ({here[:24]}) has other "
+            "weights or other text around them.",
+            f"Put it on the model it was trained on: hf/{name}?adapter={adapter}",
+        )
+
+
 def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None) -> Loaded:
     """Load a model to run in batches; `dtype` is torch's name of a number type."""
+    if adapter is not None:
+        _check_base(adapter, source)
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
     options: dict[str, Any] = {"trust_remote_code": False}

@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
-from hoptree.errors import ConfigError
+from hoptree.errors import ConfigError, ModelError
 
 __all__ = [
     "Attended",
     "Capability",
     "Choice",
+    "Learns",
     "Loads",
     "Message",
     "Model",
+    "NotGiven",
     "Reply",
     "Request",
     "Signal",
@@ -155,6 +157,18 @@ class Reply:
     @property
     def finish(self) -> str:
         return self.choices[0].finish
+
+
+class NotGiven(ModelError):
+    """A model turned out not to give what it was asked for, and says so from now on: beginning again may help."""
+
+
+@runtime_checkable
+class Learns(Protocol):
+    """A model behind somebody else's endpoint: what that gives, only its replies tell."""
+
+    def lacks(self, capability: Capability) -> None:
+        """Take a capability back."""
 
 
 @runtime_checkable

@@ -19,6 +19,8 @@ DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}
 _OPTIONAL = ("temperature", "seed", "stop", "top_p")
 _LOGPROBS = ("logprobs", "top_logprobs")
+_FEWER = (5, 1)
+"""Rivals of a token to ask for where an endpoint refuses more, and does not say how many it gives."""
 _PAGE = re.compile(r"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
@@ -26,7 +28,7 @@ class OpenAIModel:
     """A model at an OpenAI-compatible base URL, over one keep-alive client.
 
     It adapts to endpoints that refuse a parameter (`max_tokens`, `temperature`, `seed`, `top_p`) by leaving it out from
-    then on; every other failure becomes a typed error.
+    then on, and asks for fewer log-probabilities where they are capped; every other failure becomes a typed error.
     """
 
     capabilities: frozenset[Capability] = frozenset({"logprobs", "n_samples", "json_schema", "top_p"})
@@ -51,6 +53,10 @@ class OpenAIModel:
         self.slots = slots
         self._model = name
         self._refused: set[str] = set()
+        self._most_logprobs: int | None = None
+
+    def lacks(self, capability: Capability) -> None:
+        self.capabilities = self.capabilities - {capability}
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         while True:
@@ -60,7 +66,10 @@ class OpenAIModel:
             )
             if status == 200:
                 return self._read(body)
-            if status == 400 and (parameters := _complained_of(body, sent)):
+            if status in (400, 422) and (most := _capped(body, sent)):
+                self._most_logprobs = most
+                continue
+            if status in (400, 422) and (parameters := _complained_of(body, sent)):
                 self._refused.update(parameters)
                 continue
             raise self._failure(status, headers, body)
@@ -80,7 +89,8 @@ class OpenAIModel:
         if request.top_p < 1:
             body["top_p"] = request.top_p
         if request.top_logprobs:
-            body |= {"logprobs": True, "top_logprobs": request.top_logprobs}
+            most = request.top_logprobs if self._most_logprobs is None else self._most_logprobs
+            body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, most)}
         if request.json_schema:
             schema = {"name": "reply", "schema": json.loads(request.json_schema), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -127,6 +137,19 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         await self._http.aclose()
+
+
+def _capped(body: bytes, sent: Mapping[str, Any]) -> int:
+    """How many rivals of a token to ask for after a 400 about log-probabilities; 0 where fewer would not help.
+
+    It is the largest number below the one sent that the error names, else a smaller one: each try asks for fewer, so
+    that a number that meant something else does no harm.
+    """
+    said, asked = error_text(body), int(sent.get("top_logprobs", 0))
+    if "logprob" not in said:
+        return 0
+    named = (int(number) for number in re.findall(r"(?<![\w.-])\d{1,3}(?![\w-])", said))
+    return max((number for number in named if 0 < number < asked), default=next((n for n in _FEWER if n < asked), 0))
 
 
 def _complained_of(body: bytes, sent: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,10 +8,22 @@ from typing import Literal
 
 from hoptree.models.model import Choice, Token
 
-__all__ = ["read_choice"]
+__all__ = ["close_thought", "opens_thought", "read_choice"]
 
 _OPEN = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSE = re.compile(r"</(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_OPENED = re.compile(rf"{_OPEN.pattern}\s*\Z", re.IGNORECASE)
+
+
+def opens_thought(prompt: str) -> bool:
+    """Whether a prompt ends in a tag that opens a thought, as some chat templates let it."""
+    return _OPENED.search(prompt) is not None
+
+
+def close_thought(prompt: str) -> str:
+    """A prompt behind which words are said: a thought that it opens stays empty."""
+    opened = _OPENED.search(prompt)
+    return f"{prompt.rstrip()}\n\n</{opened[1]}>\n\n" if opened else prompt
 
 
 def read_choice(
@@ -20,17 +32,19 @@ def read_choice(
     reasoning: str = "",
     finish: Literal["stop", "length", "other"] = "stop",
     tokens: Sequence[Token] = (),
+    opened: bool = False,
 ) -> Choice:
     """Build a choice whose text and tokens hold only what was said.
 
     `reasoning` is what the server itself kept apart. Thought inside the text counts up to the last closing tag, since
-    some chat templates open the tag in the prompt; after a tag that is never closed everything was thought.
+    some chat templates open the tag in the prompt; after a tag that is never closed everything was thought, also where
+    the prompt is known to have `opened` it.
     """
     said_from = 0
     for closing in _CLOSE.finditer(raw):
         said_from = closing.end()
-    said_to = len(raw)
-    if opening := _OPEN.search(raw, said_from):
+    said_to = 0 if opened and not said_from else len(raw)
+    if opening := _OPEN.search(raw, said_from, said_to):
         said_to = opening.start()
     said = raw[said_from:said_to].strip()
     thought = "\n".join(part for part in (reasoning, raw[:said_from], raw[said_to:]) if part)

@@ -1,0 +1,165 @@
+"""Reading chat sets to train on; whatever is wrong with their rows is told at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import InputError
+from hoptree.models.model import Message
+
+__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets"]
+
+_NAMED = 5
+_ROLES = ("system", "user", "assistant")
+# An identity is KIND:DIGEST;… and a digest is one word of it.
+_WORDS = re.compile(r"[^\w@/.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRow:
+    """A prompt and the reply to be learnt; `kind` is what the set calls its sort, `where` the file and line."""
+
+    id: str
+    where: str
+    messages: tuple[Message, ...]
+    reply: str
+    kind: str
+    evaluation: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    path: Path
+    digest: str
+    rows: tuple[TrainingRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The set as a card names it."""
+        kinds = dict(sorted(Counter(row.kind for row in self.rows).items()))
+        return {"file": str(self.path), "digest": self.digest, "rows": len(self.rows), "kinds": kinds}
+
+
+@dataclass(slots=True)
+class RefusedRows:
+    """What is wrong with rows: the first few in words, and how many there are."""
+
+    remedy: str
+    said: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, where: str, why: str) -> None:
+        self.count += 1
+        if self.count <= _NAMED:
+            self.said.append(f"{where}: {why}")
+
+    def check(self) -> None:
+        if not self.count:
+            return
+        head = "1 row cannot be trained on:" if self.count == 1 else f"{self.count:,} rows cannot be trained on:"
+        more = [f"  and {self.count - _NAMED:,} more"] if self.count > _NAMED else []
+        raise InputError("\n".join((head, *(f"  {one}" for one in self.said), *more)), f"\n{self.remedy}")
+
+
+def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
+    """The sets, if every row of them can be trained on; `base` is the digest of the weights that will be trained."""
+    refused = RefusedRows("Mend these rows or take them out; nothing was written.")
+    seen: dict[str, str] = {}
+    found = []
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give --data a file.") from error
+        rows = tuple(_rows(path, data, base, seen, refused))
+        if not rows and not refused.count:
+            raise InputError(f"{path} holds no row.", "hoptree align build makes sets.")
+        found.append(TrainingSet(path, hashlib.sha256(data).hexdigest(), rows))
+    refused.check()
+    return found
+
+
+def _rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused: RefusedRows) -> Iterator[TrainingRow]:
+    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            refused.add(where, "it is no JSON")
+            continue
+        if not isinstance(value, dict):
+            refused.add(where, "it is no object with messages, id and meta")
+            continue
+        known = value.get("id")
+        if known is not None and known != "":
+            where = f"{where} (id {known})"
+        if why := _fault(value, base, seen):
+            refused.add(where, why)
+            continue
+        seen[str(known)] = where
+        *messages, last = (Message(turn["role"], turn["content"]) for turn in value["messages"])
+        meta = value.get("meta", {})
+        yield TrainingRow(
+            str(known), where, tuple(messages), last.content, _kind(meta), evaluation=bool(meta.get("evaluation"))
+        )
+
+
+def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
+    known, meta = value.get("id"), value.get("meta", {})
+    if not isinstance(known, str | int) or not str(known).strip():
+        return "it has no id"
+    if str(known) in seen:
+        return f"its id is also that of {seen[str(known)]}"
+    if not isinstance(meta, dict):
+        return "its meta is no object"
+    if why := _turns_fault(value.get("messages")):
+        return why
+    labels_of = str(meta.get("labels_of") or "")
+    if labels_of and not _is_of(labels_of, base):
+        whose = meta.get("model") or "another model"
+        return f"its label says what {whose} knows ({_short(labels_of)}), and the base is {_short(base)}"
+    return ""
+
+
+def _is_of(identity: str, base: str) -> bool:
+    """Whether labels are of these weights, and of nothing put on them."""
+    return identity == base or (base in _WORDS.split(identity) and "adapter=" not in identity)
+
+
+def _turns_fault(turns: Any) -> str:
+    if not isinstance(turns, list) or not turns:
+        return "it has no messages"
+    for number, turn in enumerate(turns, 1):
+        if not isinstance(turn, dict) or not isinstance(turn.get("content"), str):
+            return f"message {number} is no object with a role and a text as content"
+        if turn.get("role") not in _ROLES:
+            return f"message {number} has the role {turn.get('role')!r}, and there are {', '.join(_ROLES)}"
+        try:
+            turn["content"].encode()
+        except UnicodeEncodeError:
+            return f"message {number} holds half a character"
+    roles = [turn["role"] for turn in turns]
+    asked = roles[1:] if roles[0] == "system" else roles
+    if not asked or asked != [("user", "assistant")[place % 2] for place in range(len(asked))] or len(asked) % 2:
+        return (
+            f"its messages are by {', '.join(roles)}; after a system message, if there is one, user and assistant take "
+            "turns, and the assistant comes last"
+        )
+    return "" if turns[-1]["content"].strip() else "its reply is empty"
+
+
+def _kind(meta: dict[str, Any]) -> str:
+    said = [str(meta[name]) for name in ("kind", "part") if meta.get(name)]
+    return " ".join(said) or "untold"
+
+
+def _short(digest: str) -> str:
+    return digest if len(digest) <= 24 else f"{digest[:24]}…"
