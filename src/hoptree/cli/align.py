@@ -1,4 +1,4 @@
-"""`hoptree align`: training sets for models that play a part of a method."""
+"""`hoptree align`: teaching a model the parts that it plays in a method."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hoptree.cli.options import AsJson
 __all__ = ["app"]
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Training sets for models that play a part of a method."
+    no_args_is_help=True, rich_markup_mode=None, help="Teach a model its part in a method: training sets, LoRA adapters, what they gained."
 )
 
 
@@ -29,7 +29,7 @@ app.command("eval")(evaluate)
 
 @app.callback()
 def align() -> None:
-    """Make training sets for models that play a part of a method, from train questions only."""
+    """Teach a model its part in a method: build training sets, train a LoRA adapter, measure what it gained."""
 
 
 @app.command("skr")

@@ -1,4 +1,4 @@
-"""How TreeQA comes to its answer beyond its paper (`robust`): readings of passages, and of a tree that evidence bears."""
+"""How TreeQA comes to its answer beyond its paper (`robust`): by readings of passages, and of a tree that holds."""
 
 from __future__ import annotations
 
