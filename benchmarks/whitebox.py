@@ -91,10 +91,16 @@ def prompt_of(loaded: Any, request: Request) -> Any:
     return loaded.tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"].to(loaded.model.device)
 
 
+def end_tokens(loaded: Any) -> list[int]:
+    """What ends a reply: the tokens that the model's makers list, and the tokenizer's own."""
+    listed = loaded.model.generation_config.eos_token_id
+    return [*(listed if isinstance(listed, list) else [listed]), loaded.tokenizer.eos_token_id]
+
+
 def written(loaded: Any, request: Request) -> Any:
     """What plain `generate` says to a request, with the prompt before it."""
     ids = prompt_of(loaded, request)
-    end = loaded.tokenizer.eos_token_id
+    end = end_tokens(loaded)
     return loaded.model.generate(
         ids,
         attention_mask=ids.new_ones(ids.shape),
@@ -102,7 +108,7 @@ def written(loaded: Any, request: Request) -> Any:
         do_sample=False,
         repetition_penalty=1.0,
         eos_token_id=end,
-        pad_token_id=end,
+        pad_token_id=end[0],
     )
 
 
@@ -110,7 +116,7 @@ def plain_signals(loaded: Any, request: Request) -> Signals:
     """The slow and obvious way: write greedily, read all of it again with every matrix kept, and look each up."""
     with attention_by(loaded, "eager"):
         whole = written(loaded, request)
-        if int(whole[0, -1]) == loaded.tokenizer.eos_token_id:
+        if int(whole[0, -1]) in end_tokens(loaded):
             whole = whole[:, :-1]
         read = prompt_of(loaded, request).shape[1]
         return looked_up(loaded, whole, read)

@@ -210,6 +210,20 @@ class Context:
         )
         return passages
 
+    async def titles(
+        self, name: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
+    ) -> tuple[str, ...]:
+        """The titles of the k best passages for a name: a look into the catalogue, of which nobody reads a passage."""
+        self.require_corpus()
+        assert self._retriever is not None
+        issued = self.trace.now()
+        call = await self._calls.search(self._retriever, name, k=k, where=where, on_retry=self._on_retry("search"))
+        self._note_cache()
+        found = tuple(dict.fromkeys(passage.title for passage in call.reply))
+        times = {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
+        self.trace.add("titles", name=name, k=k, **_where(node), titles=list(found), **times)
+        return found
+
     @property
     def corpus_tells(self) -> frozenset[str]:
         """What the search of the corpus has beside passages: with `facts`, `facts_near` can be asked for."""

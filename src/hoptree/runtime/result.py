@@ -257,7 +257,7 @@ def _read_evidence(
 
 def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
     llm = [e for e in events if e["event"] == "llm"]
-    timed = [e for e in events if e["event"] in ("llm", "retrieve", "facts", "entities")]
+    timed = [e for e in events if e["event"] in ("llm", "retrieve", "titles", "facts", "entities")]
     return Usage(
         llm_calls=len(llm),
         cached_calls=sum(e["cached"] for e in llm),

@@ -107,7 +107,7 @@ class Titles:
         return _exact([one for some in found for one in some][:limit])
 
     async def _titled(self, name: str) -> list[Entity]:
-        page = await self.ctx.search(name, k=1, where={TITLE: name}, node=self.node)
+        page = await self.ctx.titles(name, k=1, where={TITLE: name}, node=self.node)
         return [Entity("", name, page=name)] if page else []
 
 

@@ -42,8 +42,8 @@ async def near_title(ctx: Context, name: str, *, node: Node | None = None) -> st
     wanted = fold(name)
     if not wanted:
         return ""
-    passages = await ctx.search(name, k=_LOOKED_AT, node=node)
-    titles = list(dict.fromkeys(passage.title.split(" › ")[0] for passage in passages))
+    found = await ctx.titles(name, k=_LOOKED_AT, node=node)
+    titles = list(dict.fromkeys(title.split(" › ")[0] for title in found))
     same = [title for title in titles if fold(title) == wanted]
     behind = [title for title in titles if fold(_BRACKET.sub("", title)) == wanted]
     return same[0] if same else behind[0] if len(behind) == 1 else ""
