@@ -151,7 +151,8 @@ def print_result(result: Result, *, as_json: bool = False, heading: str = "") ->
         return
     from rich.console import Console
 
+    from hoptree.cli.grounds import with_grounds
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result, heading)
+    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), with_grounds(result), heading)
