@@ -249,6 +249,15 @@ def test_the_tree_can_be_built_node_by_node() -> None:
     assert run.result.tree[0].hypothesis == "Johnson"
 
 
+def test_who_does_not_know_there_is_asked_for_a_guess_too() -> None:
+    script = rules(
+        Rule(json.dumps({"hypothesis_answer": "Johnson", "sub_questions": [LANDING]}), step="expand", contains=MOON),
+        Rule(json.dumps({"hypothesis_answer": "I don't know", "sub_questions": []}), step="expand"),
+    )
+    nodes = Run(script, recursive=True).of("plan")[0]["nodes"]
+    assert [node["hypothesis"] for node in nodes if node["question"] == LANDING] == ["a guess"]
+
+
 def test_a_tree_that_grows_for_ever_is_cut() -> None:
     more = json.dumps({"hypothesis_answer": "x", "sub_questions": [f"What is {letter}?" for letter in "abc"]})
     run = Run(rules(Rule(more, step="expand")), recursive=True)

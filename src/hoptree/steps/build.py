@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
-from hoptree.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree, read_tree, text_of
+from hoptree.steps.logic_tree import MAX_DEPTH, MAX_NODES, Claim, LogicTree, answer_of, read_tree, text_of
 from hoptree.steps.parse import question_key, read_json, read_questions
 from hoptree.tree import Issue
 
@@ -80,7 +80,7 @@ async def _expand(ctx: Context, question: str) -> tuple[str, Sequence[str]]:
     if not isinstance(value, Mapping):
         return "", ()
     hypothesis = next(
-        (text for name, said in value.items() if "hypo" in name.casefold() and (text := text_of(said))), ""
+        (text for name, said in value.items() if "hypo" in name.casefold() and (text := answer_of(said, question))), ""
     )
     listed: object = next((said for name, said in value.items() if "sub" in name.casefold() or name == "children"), [])
     texts = [text_of(item) for item in listed] if isinstance(listed, list) else read_questions(text_of(listed))
