@@ -25,6 +25,7 @@ from hoptree.engine import Engine
 from hoptree.errors import ConfigError, CorpusError
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Entity
+from hoptree.graph.linking import Mention, reading
 from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.values import Passage
@@ -247,6 +248,30 @@ def test_the_tree_can_be_built_node_by_node() -> None:
     assert (landing.question, landing.hypothesis) == (LANDING, "Apollo 8")
     assert [child.question for child in landing.children] == [PRESIDENT], "a question is not asked below itself"
     assert run.result.tree[0].hypothesis == "Johnson"
+
+
+def test_names_can_be_marked_by_a_linker(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    class Marks:
+        name = "gliner:names"
+
+        def read(self, text: str) -> tuple[Mention, ...]:
+            read.append(text)
+            return (Mention("Apollo 15"),)
+
+    monkeypatch.setattr(reading, "open_reader", lambda spec: Marks())
+    reading.shared_reader.cache_clear()
+    try:
+        runs = [Run(rules(), linker="gliner:names", evidence="graph") for _ in range(2)]
+    finally:
+        reading.shared_reader.cache_clear()
+    assert all("Apollo 15" in run.graph.asked for run in runs) and "Apollo 15" not in Run(rules()).graph.asked
+    assert len(read) == len(set(read)) > 0, "it is loaded once, and remembers what it has read"
+
+
+def test_a_linker_that_is_none_is_refused() -> None:
+    assert isinstance(Run(rules(), linker="spacy:en").result.failure, ConfigError)
 
 
 def test_who_does_not_know_there_is_asked_for_a_guess_too() -> None:

@@ -85,5 +85,7 @@ def test_looking_for_a_title_is_no_search_whose_passages_were_read(shelf: BM25) 
     asyncio.run(Titles(ctx).of_mention("Daisies"))
     assert {event["event"] for event in ctx.trace.events} == {"titles"}
     page = asyncio.run(own_page(ctx, Entity("", "Daisies"), "who made it?", k=3))
-    read = [passage["id"] for event in ctx.trace.events if event["event"] == "retrieve" for passage in event["passages"]]
+    read = [
+        passage["id"] for event in ctx.trace.events if event["event"] == "retrieve" for passage in event["passages"]
+    ]
     assert read == [passage.id for passage in page] == ["d"]

@@ -17,7 +17,9 @@ from hoptree.cli.options import AsJson
 __all__ = ["app"]
 
 app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Teach a model its part in a method: training sets, LoRA adapters, what they gained."
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Teach a model its part in a method: training sets, LoRA adapters, what they gained.",
 )
 
 

@@ -15,7 +15,7 @@ from hoptree.graph.facts import Entity
 from hoptree.graph.linking.candidates import Candidate, Candidates
 from hoptree.graph.linking.words import bare_words, name_words
 
-__all__ = ["READERS", "Mention", "NameReader", "ReadCandidates", "open_reader", "package"]
+__all__ = ["READERS", "Mention", "NameReader", "ReadCandidates", "open_reader", "package", "shared_reader"]
 
 READERS = ("gliner", "relik")
 _EACH = 5
@@ -56,6 +56,23 @@ def open_reader(spec: str) -> NameReader:
     from hoptree.graph.linking.relik import Relik
 
     return Relik(where.strip())
+
+
+@lru_cache(maxsize=2)
+def shared_reader(spec: str) -> NameReader:
+    """The model of a specification for all questions of this process: loaded once, it reads one text at a time."""
+    return _Shared(open_reader(spec))
+
+
+class _Shared:
+    def __init__(self, reader: NameReader) -> None:
+        self.name = reader.name
+        self._read = lru_cache(_REMEMBERED)(reader.read)
+        self._one_at_a_time = threading.Lock()
+
+    def read(self, text: str) -> tuple[Mention, ...]:
+        with self._one_at_a_time:
+            return self._read(text)
 
 
 def package(name: str, remedy: str) -> Any:

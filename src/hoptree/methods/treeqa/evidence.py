@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from hoptree.graph.facts import Entity, Fact
+from hoptree.graph.linking import Candidates, NameReader, ReadCandidates
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
@@ -64,8 +65,8 @@ class Sources:
     """The knowledge graph, the corpus, or both, asked with one query.
 
     What a query finds is remembered for the question. Entities are those of the words of a query and of the names that
-    the model reads out of it, unless another `linker` is given. The model says which of their relations matter, or a
-    `ranking` does.
+    the model reads out of it; a `reader` marks names in the query, which then count in the place of its words. The
+    model says which of their relations matter, or a `ranking` does.
     """
 
     def __init__(
@@ -74,13 +75,17 @@ class Sources:
         kinds: Kinds,
         kept: Kept,
         *,
-        linker: Linker | None = None,
+        reader: NameReader | None = None,
         ranking: RelationRanking | None = None,
     ) -> None:
         self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
-        names = Titles if kinds == "text" else graph_names(ctx)
+        plain = Titles if kinds == "text" else graph_names(ctx)
+
+        def names(ctx: Context, node: Node | None) -> Candidates:
+            return ReadCandidates(reader, plain(ctx, node)) if reader else plain(ctx, node)
+
         self._linkers: dict[bool, Linker] = {
-            ahead: linker or MentionLinker(names, ahead=ahead, read=self._read) for ahead in (False, True)
+            ahead: MentionLinker(names, ahead=ahead, read=self._read) for ahead in (False, True)
         }
         self._once, self._names = Once(), Once()
         self._asking: dict[str, list[Wanted]] = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from hoptree.errors import ConfigError
+from hoptree.graph.linking import shared_reader
 from hoptree.methods.registry import method
 from hoptree.methods.treeqa.careful import Careful
 from hoptree.methods.treeqa.conclusion import conclude, read_own
@@ -54,6 +55,7 @@ async def treeqa(
     traversal: Traversal = "serial",
     evidence: Literal["hybrid", "graph", "text"] = "hybrid",
     preset: Literal["paper", "code"] = "paper",
+    linker: str = "",
     relations: Literal["llm", "dense"] = "llm",
     correct: bool = True,
     recursive: bool = False,
@@ -61,13 +63,15 @@ async def treeqa(
 ) -> Answer:
     """Guess the answers of a tree of sub-questions, hold each against graph and text, and rebuild what is refuted.
 
-    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` has the conflict
-    told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the paper's
-    text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once, or all nodes
-    at once, where those below a refuted one are done again; the tree is the same. `evidence` is where to look, `preset`
-    how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). The model says which `relations` matter, or
-    the encoder minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the paper's
-    ablation. `recursive` builds the tree node by node (Algorithm 1).
+    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` has the
+    conflict told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as
+    the paper's text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at
+    once, or all nodes at once, where those below a refuted one are done again; the tree is the same. `evidence` is
+    where to look, `preset` how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). Names are
+    looked for by the words of a query and by what the model reads out of it; a `linker` (gliner:FOLDER or
+    relik:FOLDER) marks them in the place of the words. The model says which `relations` matter, or the encoder
+    minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the paper's ablation.
+    `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and facts
     are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and what it
@@ -80,7 +84,8 @@ async def treeqa(
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     dense = relations == "dense" and correct and evidence != "text"
     async with _ranking(dense=dense) as ranking:
-        sources = Sources(ctx, evidence, PRESETS[preset], ranking=ranking)
+        reader = shared_reader(linker) if linker and correct else None
+        sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
         if correct:
             sources.require()
         careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
