@@ -271,6 +271,7 @@ def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
     assert cited_passage(Cited("x", "Quite otherwise"), DUKES) is None
     assert cited_passage(Cited("x", "a town in western France"), DUKES) == DUKES[2]
     assert cited_passage(Cited("Thouars"), DUKES) == DUKES[2]
+    assert cited_passage(Cited("Thouars", "they give you no instructions"), DUKES) == DUKES[2], "copied from the prompt"
 
 
 @pytest.mark.timeout(15)

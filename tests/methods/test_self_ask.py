@@ -31,7 +31,7 @@ def test_follow_ups_are_looked_up_and_answered_until_the_final_answer() -> None:
     prefixes = [request.prefix for request in run.sent("follow_up")]
     first = f"{HEAD} Yes.\nFollow up: {FATHER}\nIntermediate answer: Jean Bretagne"
     second = f"{first}\nFollow up: {GRANDFATHER}\nIntermediate answer: Charles Armand René"
-    assert prefixes == [HEAD, first, second]
+    assert prefixes == [HEAD, f"{first}\n", f"{second}\n"], "the answer before is not written on"
     assert "Intermediate answer:" in run.sent("follow_up")[0].stop
     assert not run.sent("final")
     assert all(event["template"].startswith("shared/") for event in run.of("llm")), "other methods call it, too"
@@ -129,7 +129,7 @@ def test_what_no_passage_holds_is_answered_from_memory_or_unknown(shelf: Search)
     script = [Rule(ASKED, step="follow_up"), Rule("The documents do not mention it.", step="read"), memory]
     run = Run("self_ask", script, shelf=shelf)
     last = run.sent("follow_up")[-1].prefix
-    assert "Intermediate answer: Louis\n" in last and last.endswith("Intermediate answer: unknown")
+    assert "Intermediate answer: Louis\n" in last and last.endswith("Intermediate answer: unknown\n")
     assert [node.source for node in run.result.tree[0].children] == ["internal", "none"]
 
 

@@ -125,9 +125,13 @@ def _grounded(said: Cited, guess: Answer, passages: Sequence[Passage]) -> Answer
 def cited_passage(said: Cited, passages: Sequence[Passage]) -> Passage | None:
     """The passage that shares most words with a citation (by F1), or with the answer where none was copied.
 
-    None where not even half of these words stand in it: then it was made up.
+    What has not even half of its words in a passage was made up, or copied from elsewhere. None where both were.
     """
-    words = said.citation or said.answer
+    return _sharing(said.citation, passages) or _sharing(said.answer, passages)
+
+
+def _sharing(words: str, passages: Sequence[Passage]) -> Passage | None:
+    """The passage that shares most of these words, if it has half of them."""
     best = max(passages, key=lambda passage: agreement(words, _whole(passage)), default=None)
     asked = set(question_key(words).split())
     held = set(question_key(_whole(best)).split()) if best else set()

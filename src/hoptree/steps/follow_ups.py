@@ -36,7 +36,7 @@ async def go_on(ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]]
         ctx,
         "follow_up",
         question,
-        write_dialogue(pairs) if pairs else _NEEDED,
+        f"{write_dialogue(pairs)}\n" if pairs else _NEEDED,  # else the answer before would be written on
         max_tokens=WHOLE_TOKENS if alone else LINE_TOKENS,
         stop=("\nQuestion:",) if alone else (BETWEEN, "\nQuestion:"),
     )
@@ -59,7 +59,7 @@ async def final_answer(ctx: Context, question: str, pairs: Sequence[tuple[str, A
 async def _write(ctx: Context, step: str, question: str, text: str, *, max_tokens: int, stop: tuple[str, ...]) -> str:
     """What comes behind a text; models that cannot continue one are shown it and asked to."""
     prefix = "prefix" in ctx.model_for("answer").capabilities
-    shown = "" if prefix or text == _NEEDED else f"\nWritten so far:\n{text}\nWrite only what comes next:"
+    shown = "" if prefix or text == _NEEDED else f"\nWritten so far:\n{text.rstrip()}\nWrite only what comes next:"
     filled = prompt_for(ctx.method, "follow_up").fill(question=question, so_far=shown)
     reply = await ctx.generate(step, filled, max_tokens=max_tokens, prefix=text if prefix else "", stop=stop, part=True)
     return reply.text

@@ -41,7 +41,7 @@ class Rollout:
         lead = lead if self._prefix else ""
         prompt, prefix = self._prompt, lead
         if self._one_text:
-            prefix = f"{self.text}\n\n{lead}".strip()
+            prefix = f"{self.text}\n\n{lead}" if self.text else lead
         else:
             prompt = Filled((*prompt.messages, *self._turns), prompt.template)
         reply = await self._ctx.generate(step, prompt, max_tokens=max_tokens, prefix=prefix, stop=stop, part=True)
