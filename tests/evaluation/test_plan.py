@@ -70,9 +70,9 @@ def test_a_data_set_may_have_a_graph_which_the_command_line_overrides(tmp_path: 
     text = (
         "data: {one: {questions: a, graph: one/kg}, two: {questions: b, graph: wikidata}, five: {questions: e},"
         " three: {questions: c, graph: 'https://kg.example/sparql'}, four: {questions: d, graph: /kg}}\n"
-        "runs: {direct: {method: direct}, mind: {method: boundary}}\n"
+        "runs: {tree: {method: treeqa}, direct: {method: direct}, mind: {method: boundary}}\n"
     )
-    found = {one.data_name: one.experiment.graph for one in plan(tmp_path, text) if one.run_name == "direct"}
+    found = {one.data_name: one.experiment.graph for one in plan(tmp_path, text) if one.run_name == "tree"}
     assert found == {
         "one": "root/one/kg",
         "two": "wikidata",
@@ -80,6 +80,8 @@ def test_a_data_set_may_have_a_graph_which_the_command_line_overrides(tmp_path: 
         "four": "/kg",
         "five": None,
     }
+    without = {one.experiment.graph for one in plan(tmp_path, text) if one.run_name == "direct"}
+    assert without == {None}, "who asks no graph does not need that of the data set"
     given = plan(tmp_path, text, graph="mine")
     assert {one.experiment.graph for one in given if one.run_name == "direct"} == {"mine"}
     assert {one.experiment.graph for one in given if one.run_name == "mind"} == {None}, "what a model knows needs none"
@@ -95,7 +97,7 @@ def test_the_command_line_puts_another_corpus_in_the_place_of_all(tmp_path: Path
 def test_a_corpus_may_be_on_the_network_and_files_beside_the_plan(tmp_path: Path) -> None:
     text = (
         "data: {wiki: {questions: ./own.jsonl, corpus: wikipedia}, engine: {questions: a, corpus: 'milvus://host/docs'},"
-        " here: {questions: a, corpus: ./docs, graph: ./kg}}\nruns: {one: {method: oner}}\n"
+        " here: {questions: a, corpus: ./docs, graph: ./kg}}\nruns: {one: {method: treeqa}}\n"
     )
     wiki, engine, here = plan(tmp_path, text)
     assert (wiki.experiment.data, wiki.experiment.corpus, wiki.corpora) == (tmp_path / "own.jsonl", "wikipedia", ())

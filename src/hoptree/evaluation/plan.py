@@ -28,6 +28,7 @@ from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
 from hoptree.evaluation.boundary_asking import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
+from hoptree.methods.registry import list_methods
 from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
@@ -82,7 +83,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
             experiment = (BoundaryExperiment if boundary else Experiment)(
                 data=_place(str(places["questions"]), root, path),
                 corpus=(corpus or ", ".join(map(str, corpora or named_corpora)) or None) if not boundary else None,
-                graph=(graph or _graph(places, root, path)) if not boundary else None,
+                graph=graph or _graph(places, root, path) if not boundary and (graph or _asks_a_graph(said)) else None,
                 name=f"{run_name} on {data_name}",
                 **_converted({**said, **own}, path),
             )
@@ -116,6 +117,11 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 def _place(said: str, root: Path, path: Path) -> Path:
     """Below the folder of the data, or beside the experiment file."""
     return (path.parent if said.startswith("./") else root) / said
+
+
+def _asks_a_graph(said: Mapping[str, Any]) -> bool:
+    """Whether a run's method looks facts up: others do without the graph of a data set."""
+    return any(one.name == said.get("method") and "graph" in one.needs for one in list_methods())
 
 
 def _graph(places: Mapping[str, Any], root: Path, path: Path) -> str | None:
