@@ -165,3 +165,10 @@ def test_entities_that_cannot_be_read_are_counted(said: str, unread: list[str]) 
     rules = Rule(said, step="entities"), Rule(YES, step="enough"), Rule(so("Providence"), step="think")
     run = asked(*rules, question="Did Damien Chazelle, Justin Hurwitz or Whiplash come first?", width=1)
     assert (run.unread("entities"), run.result.answer) == (unread, "Providence")
+
+
+def test_whom_the_question_names_is_gone_out_from_whatever_the_model_chooses() -> None:
+    rules = Rule("None", step="entities"), Rule(YES, step="enough"), Rule(so("Providence"), step="think")
+    run = asked(*rules, question="Did Damien Chazelle, Justin Hurwitz or Whiplash come first?", width=2)
+    (topics,) = run.of("decision", kind="topics")
+    assert len(topics["value"]) == 2 and set(topics["value"]) < {"Damien Chazelle", "Justin Hurwitz", "Whiplash"}

@@ -8,8 +8,8 @@ from hoptree.graph.facts import Entity
 from hoptree.runtime.context import Context
 from hoptree.steps.evidence_box import EvidenceBox
 from hoptree.steps.exploring import choose_edges, draw_hops, edges_around
-from hoptree.steps.mentions import MentionLinker, graph_names
 from hoptree.steps.page_weights import best_sentences, hops_by_pages, pages_of, passages_in
+from hoptree.steps.topics import find_topics
 
 __all__ = ["Trail", "go_further", "set_out"]
 
@@ -33,7 +33,7 @@ class Trail:
 
 async def set_out(ctx: Context, question: str) -> Trail:
     """A trail that begins with the entities that a question is about, and their pages."""
-    entities = await MentionLinker(graph_names(ctx)).link(ctx, question, keep=_TOPICS)
+    entities = await find_topics(ctx, question, keep=_TOPICS)
     return Trail(entities, EvidenceBox(passages_in(await pages_of(ctx, question, entities))))
 
 

@@ -10,8 +10,8 @@ from hoptree.steps.answer import synthesise
 from hoptree.steps.enough import judge_enough
 from hoptree.steps.evidence_box import EvidenceBox
 from hoptree.steps.exploring import go_along, hops_from
-from hoptree.steps.mentions import MentionLinker, graph_names
 from hoptree.steps.thinking import think
+from hoptree.steps.topics import find_topics
 from hoptree.values import Answer, Question
 
 __all__ = ["tog"]
@@ -49,7 +49,7 @@ async def tog(
     """
     ctx.require_graph()
     asked = question.text
-    entities = list(await MentionLinker(graph_names(ctx)).link(ctx, asked, keep=width))
+    entities = list(await find_topics(ctx, asked, keep=width))
     paths: tuple[Fact, ...] = ()
     for level in range(1, depth + 1):
         found = await together(
