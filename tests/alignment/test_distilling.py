@@ -25,10 +25,11 @@ def test_the_steps_of_a_solved_question_are_kept_and_no_knowledge_from_memory(he
         "films/q0/decompose": json.dumps(PLAN),
         "films/q0/read/1": "Kurt Land",
         "films/q0/read/2": "1913",
-        "films/q0/final": "1913.",
+        "films/q0/final": "1913",
         "films/q0/summary/1": "Alpha is by Kurt Land, who was born in 1913.",
     }
     assert told["solved"] == 1 and told["left_out"] == {"not solved with an F1 of 1": 1} and told["failed"] == []
+    assert told["questions"] == {"read": 2, "asked": 2, "in_rows": 1}
     assert told["labels"] == {"decompose": 1, "read": 3, "summary": 1}
     meta = rows[1]["meta"]
     assert meta["teacher"] == told["teacher"] == f"scripted/{here / 'm.json'}"
@@ -61,6 +62,32 @@ def test_of_two_plans_the_one_that_was_read_is_to_be_given_at_once(here: Path) -
     assert first["messages"][-1]["content"] == json.dumps(PLAN)
     assert first["messages"][-2]["content"] == f"Question: {QUESTIONS[0]['question']}"
     assert not any("cannot be used" in turn["content"] for turn in first["messages"])
+
+
+def test_a_plan_in_other_words_around_it_is_written_as_the_demonstrations_are(here: Path) -> None:
+    fenced = f"Here is the tree:\n```json\n{json.dumps(PLAN, indent=2)}\n```"
+    make_world(here, [{"step": "decompose", "contains": "Alpha", "reply": fenced}, *REPLIES])
+    _, rows = built(here, "taikc-if")
+    assert rows[0]["messages"][-1]["content"] == json.dumps(PLAN)
+
+
+def test_what_led_to_a_right_answer_by_chance_is_not_taught(here: Path) -> None:
+    lost = {**PLAN, "query3": {"question": "When did #query9 die?"}}
+    make_world(
+        here,
+        [
+            {"step": "decompose", "reply": json.dumps(lost)},
+            {"step": "read", "contains": "film Alpha?", "reply": "Answer: Kurt Land."},
+            {"step": "summarise", "reply": "I cannot summarise this."},
+            *REPLIES,
+        ],
+    )
+    told, rows = built(here, "taikc-if")
+    said = {row["id"].removeprefix("films/q0/"): row["messages"][-1]["content"] for row in rows}
+    assert said["read/1"] == "Kurt Land" and said["final"] == "1913"
+    assert "decompose" not in said and not any(name.startswith("summary") for name in said)
+    assert sum(count for why, count in told["left_out"].items() if why.startswith("no plan for a tree that")) == 1
+    assert told["left_out"]["no summary, as it does not say what its chain came to"] >= 1
 
 
 def test_robust_steps_are_kept_as_they_are_sent(here: Path) -> None:

@@ -10,10 +10,13 @@ import pytest
 from tests.alignment.film_world import PASSAGES, PLAN, QUESTIONS, built, lines, make_world, sent_by
 
 from hoptree.alignment import gold_steps
+from hoptree.alignment.chat import ChatRow
+from hoptree.alignment.made import without_contradictions
 from hoptree.alignment.plans import packaged_plans, read_plans
 from hoptree.errors import InputError
 from hoptree.indexing import build_index
 from hoptree.methods import taikc
+from hoptree.models.model import Message
 
 
 @pytest.fixture
@@ -151,3 +154,15 @@ def test_what_makes_no_good_sentence_makes_no_summary(here: Path) -> None:
 def test_rows_have_no_labels_to_balance(here: Path) -> None:
     with pytest.raises(InputError, match="no labels to balance"):
         built(here, "taikc-gold", balance=1.0)
+
+
+def test_a_prompt_with_two_targets_teaches_neither() -> None:
+    def row(name: str, asked: str, target: str) -> ChatRow:
+        return ChatRow(name, (Message("user", asked),), target, "read", "d", {})
+
+    rows = [
+        row("1", "Whose citizen is A?", "French"),
+        row("2", "Who is B?", "C"),
+        row("3", "Whose citizen is A?", "Thai"),
+    ]
+    assert without_contradictions(rows) == ([rows[1]], 2)

@@ -1,4 +1,4 @@
-"""Evaluation questions are kept out of training sets: by split, by file, by id and by words."""
+"""Evaluation questions are kept out of training sets: by split, by file, by id, by words and by steps."""
 
 from __future__ import annotations
 
@@ -265,7 +265,76 @@ def test_questions_of_any_split_where_it_is_known_what_is_measured_on(tmp_path: 
 
 
 def test_questions_that_are_in_no_file_can_be_excluded(tmp_path: Path) -> None:
-    others = {"the other half": [Example("o", "Who wrote the novel Alpha?", dataset="d")]}
+    others = {"the other half": [TrainingQuestion(Example("o", "Who wrote the novel Alpha?", dataset="d"), "d.jsonl")]}
     excluded = Excluded((), others)
     assert len(excluded) == 1
     assert excluded.why(asked("Who wrote the novel Alpha")) == "words in the other half"
+
+
+def test_any_split_needs_to_know_what_is_measured_on_of_each_data_set(tmp_path: Path) -> None:
+    elsewhere = write(tmp_path / "dev.jsonl", {"id": "m", "dataset": "songs", "question": "Who sang Alpha?"})
+    path = write(tmp_path / "dev_open.jsonl", {"id": "1", "dataset": "films", "question": "Where was Beta made?"})
+    questions = read_training_questions([path])
+    with pytest.raises(InputError, match=r"dev_open.jsonl.*'films'.*--exclude") as refused:
+        admit(questions, Excluded([elsewhere]), any_split=True)
+    assert refused.value.exit_code == 2
+    assert admit(questions, Excluded([elsewhere]), any_split=True, allow=True).evaluation == {"films/1": "split dev"}
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "test.jsonl.gz", "Dev.json", "dev/questions.jsonl"])
+def test_any_split_does_not_take_a_file_that_is_called_after_a_split_of_evaluation_alone(
+    tmp_path: Path, name: str
+) -> None:
+    measured = write(tmp_path / "some.jsonl", {"id": "m", "dataset": "films", "question": "Who sang Alpha?"})
+    question = Example("1", "Where was Beta made?", ("x",), dataset="films")
+    asked_for = TrainingQuestion(question, str(tmp_path / name), "train")
+    with pytest.raises(InputError, match=r"is by its name what is measured on.*--allow-evaluation-questions"):
+        admit([asked_for], Excluded([measured]), any_split=True)
+    other = TrainingQuestion(Example("2", "Who sang Alpha?", dataset="films"), str(tmp_path / name))
+    parted = Excluded((), {"the other half": [other]})
+    assert admit([asked_for], parted, any_split=True).questions == (asked_for,)
+    named = TrainingQuestion(question, str(tmp_path / "dev_open.jsonl"), "dev")
+    assert admit([named], Excluded([measured]), any_split=True).questions == (named,)
+
+
+def composed(key: str, text: str, *steps: str, answers: tuple[str, ...] = ()) -> TrainingQuestion:
+    example = Example(key, text, ("x",), dataset="d", decomposition=steps, decomposition_answers=answers)
+    return TrainingQuestion(example, "train.jsonl", "train")
+
+
+def test_a_question_that_shares_a_step_with_an_evaluation_question_is_left_out(tmp_path: Path) -> None:
+    measured = write(
+        tmp_path / "eval.jsonl",
+        {"id": "2hop__11_22", "question": "Whose sister played Susan?"},
+        {
+            "id": "e2",
+            "question": "When was the director of Alpha born?",
+            "evidence_triples": [["Alpha", "director", "B"]],
+        },
+        {
+            "id": "e3",
+            "question": "Who leads the town where Cy was born?",
+            "decomposition": ["Where was Cy born?", "Who leads #1?"],
+            "decomposition_answers": ["Ulm", "Dee"],
+        },
+    )
+    facts = (("Alpha (film)", "Director", "someone"),)
+    shared = [
+        composed("3hop1__7_22_9", "Name the sibling of the actress."),
+        TrainingQuestion(Example("t2", "Who made it?", ("x",), dataset="d"), "train.jsonl", "train", facts),
+        composed("t3", "What is the head of the place?", "What place?", "who leads #1", answers=("Ulm", "Dee")),
+    ]
+    own = [
+        composed("2hop__12_23", "Which river is it?"),
+        TrainingQuestion(
+            Example("t5", "Which land?", ("x",), dataset="d"), "train.jsonl", "train", (("Alpha", "country", "B"),)
+        ),
+        composed("t6", "Who is at the top there?", "What town?", "who leads #1", answers=("Bonn", "Eve")),
+        composed("t7", "Who is at the top of it?", "What village?", "who leads #1"),
+    ]
+    excluded = Excluded([measured])
+    found = admit([*shared, *own], excluded)
+    assert list(found.questions) == own
+    assert found.left_out == {"shares a step with an evaluation question": 3}
+    allowed = admit([*shared, *own], excluded, allow=True)
+    assert allowed.evaluation == {question.key: "step in eval.jsonl" for question in shared}

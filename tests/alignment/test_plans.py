@@ -105,7 +105,9 @@ def test_plans_are_held_against_their_questions_and_those_that_are_measured_on()
         asked("How old is the singer of the song Alpha?", "q2"),
         asked("Who was born when?", "q4"),
     ]
-    measured = Excluded((), {"dev.jsonl": [Example("x", "who was born, when", dataset="e")]})
+    measured = Excluded(
+        (), {"dev.jsonl": [TrainingQuestion(Example("x", "who was born, when", dataset="e"), "dev.jsonl")]}
+    )
     found = check_plans(plans, questions, measured)
     assert found == {
         "checked": 3,

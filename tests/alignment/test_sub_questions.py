@@ -121,7 +121,7 @@ def test_a_step_about_somebody_unheard_of_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
-        ((), "no steps"),
+        ((), "want of steps"),
         (("Who is A?",), "fewer than two"),
         (("Who is A?", "who is a"), "twice"),
         (("Who is A?", "Is #3 B?"), "no earlier step"),

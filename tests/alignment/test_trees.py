@@ -88,6 +88,16 @@ def test_names_are_written_as_the_question_writes_them() -> None:
     assert tree.steps[2].answer == "Records"
 
 
+def test_words_that_are_no_names_stay_small_though_the_question_has_them_in_capitals() -> None:
+    asked = question(
+        "Where Did the actor Who played Charlie In the film Leave From The Wind live?",
+        "who played charlie in leave from the wind",
+        "where did #1 live",
+    )
+    texts = [node.question for node in gold_tree(asked).read.nodes]
+    assert texts == ["Who played Charlie in Leave from the Wind?", "Where did #query1 live?"]
+
+
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
@@ -95,6 +105,15 @@ def test_names_are_written_as_the_question_writes_them() -> None:
         (("Who sang Gamma?", "#1 >> record label"), "the question does not name"),
         (("Gamma >> performer", "#1 >> record label"), "the question does not name"),
         (("What country is this landmark in?", "#1 >> capital"), "points at what is not there"),
+        (("What country took part in these games?", "#1 >> capital"), "points at what is not there"),
+        (
+            ("Who sang Alpha?", "What witness wrote that people near #1 are staunch and quit?"),
+            "words that the question does not have",
+        ),
+        (
+            tuple(f"{of} >> located in the administrative territorial entity" for of in ("Alpha", "#1")),
+            "without saying which",
+        ),
         (("Who sang Alpha?",), "fewer than two"),
         (("Who sang Alpha?", "What is the label of the singer of Alpha?"), "the question itself"),
         (("Who sang Alpha?", "Who sang Alpha?", "#2 >> record label"), "twice"),

@@ -53,7 +53,7 @@ def test_counts_and_lengths(here: Path) -> None:
 def test_one_object_and_nothing_else(here: Path) -> None:
     excluded = write(here / "dev.jsonl", [{"id": "q3", "dataset": "questions", "question": "Which?", "answers": ["x"]}])
     told = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
-    assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3}
+    assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3, "in_rows": 2}
     assert told["excluded"] == {"files": [str(excluded)], "questions": 1}
     assert told["left_out"] == {"evaluation question by id": 1, "'no' by balance": 1}
     assert told["prompt_words"]["max"] > 10 and told["failed"] == []
@@ -149,9 +149,14 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
     assert isinstance(refused.exception, InputError) and "--exclude" in str(refused.exception)
     taken = align(here, "--any-split", "--exclude", here / "questions.jsonl", data="dev_open.jsonl")
     assert isinstance(taken.exception, InputError) and "1 evaluation question by words" in str(taken.exception)
-    measured = write(here / "measured.jsonl", [{"id": "m", "question": "Who sang?", "answers": ["x"]}])
+    row = {"id": "m", "question": "Who sang?", "answers": ["x"]}
+    measured = write(here / "measured.jsonl", [row | {"dataset": "songs"}])
+    refused = align(here, "--any-split", "--exclude", measured, data="dev_open.jsonl")
+    assert isinstance(refused.exception, InputError) and "is of that data set" in str(refused.exception)
+    write(here / "dev_open.jsonl", [{"id": "q0", "dataset": "songs", "question": "What is it?", "answers": ["zero"]}])
     taken = align(here, "--any-split", "--exclude", measured, data="dev_open.jsonl")
     assert taken.exit_code == 0 and "EVALUATION QUESTIONS" not in taken.output
+    assert "1 question of the split 'dev' was taken, by --any-split" in taken.output
 
 
 def test_plans_are_counted_and_checked(here: Path) -> None:

@@ -24,7 +24,7 @@ from hoptree.alignment.paper_figures import beside_the_paper
 from hoptree.alignment.plans import packaged_plans
 from hoptree.alignment.questions import TrainingQuestion, read_training_questions
 from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import HALVES, Example, half_of, sample
+from hoptree.evaluation.datasets import HALVES, half_of, sample
 from hoptree.models import DEFAULT_MODEL
 
 __all__ = ["KINDS", "Kind", "Wanted", "build", "read_kind"]
@@ -110,10 +110,15 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
         "format": wanted.form,
         "files": [str(path) for path in files],
         **({"half": wanted.half} if wanted.half else {}),
-        "questions": {"read": len(read), "asked": len(chosen)},
+        "questions": {
+            "read": len(read),
+            "asked": len(chosen),
+            "in_rows": len({row.meta["question"] for row in kept}),
+        },
         "splits": dict(Counter(question.split for question in chosen)),
         "excluded": {"files": [str(path) for path in wanted.exclude], "questions": len(excluded)},
         "same_question_from": OVERLAP,
+        "any_split": wanted.any_split,
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
         "left_out": {**admitted.left_out, **made.left_out, **_dropped(made.rows, kept)},
         "warnings": _warnings(wanted, kept),
@@ -125,14 +130,14 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
 
 def _halves(
     questions: Sequence[TrainingQuestion], half: str
-) -> tuple[Sequence[TrainingQuestion], dict[str, list[Example]]]:
+) -> tuple[Sequence[TrainingQuestion], dict[str, list[TrainingQuestion]]]:
     """The questions of one half, and those of the other by the names of their files; all where none is asked for."""
-    others: dict[str, list[Example]] = {}
+    others: dict[str, list[TrainingQuestion]] = {}
     if not half:
         return questions, others
     for question in questions:
         if half_of(question.example.id) != half:
-            others.setdefault(f"the other half of {Path(question.file).name}", []).append(question.example)
+            others.setdefault(f"the other half of {Path(question.file).name}", []).append(question)
     return [question for question in questions if half_of(question.example.id) == half], others
 
 

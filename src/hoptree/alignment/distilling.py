@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -10,21 +12,23 @@ from typing import Any, Self
 
 from hoptree.alignment.asking import ask_all
 from hoptree.alignment.chat import ChatRow
-from hoptree.alignment.made import Made, Progress, each_once, row_of
+from hoptree.alignment.made import Made, Progress, each_once, row_of, without_contradictions
 from hoptree.alignment.questions import TrainingQuestion
+from hoptree.alignment.sub_questions import LeftOut
+from hoptree.alignment.trees import carried_out, written
 from hoptree.engine import Engine
 from hoptree.errors import HoptreeError, InputError
 from hoptree.evaluation.asking import at_once
-from hoptree.evaluation.metrics import best_overlap
+from hoptree.evaluation.metrics import best_overlap, contains
 from hoptree.models.model import Message, Model, Reply, Request
 from hoptree.runtime.calls import Call, Calls, OnRetry
 from hoptree.runtime.trace import Event
 from hoptree.steps.parse import clean_answer, read_json
-from hoptree.tree import make_plan
 
 __all__ = ["METHOD", "Overheard", "Said", "make_instructions"]
 
 METHOD = "taikc"
+_ANSWER = re.compile(r'"answer": ("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +102,15 @@ async def make_instructions(
 ) -> Made:
     """Rows of the questions that the teacher solved with an F1 of 1: decompositions, readings and summaries.
 
-    What it answered from memory is left out, so that nothing is learnt but how the steps are done.
+    What it answered from memory is left out, so that nothing is learnt but how the steps are done. So are plans that
+    had to be mended and summaries without what their chain came to: a right answer may come of those, too. What is
+    kept is written as the steps read it, without words around it.
     """
     asked = [question for question in questions if question.example.answers]
     if not asked:
         raise InputError("No question has an accepted answer.", "Give a file with answers: only right ones are kept.")
     done = 0
+    unfit: Counter[str] = Counter()
 
     def count() -> None:
         nonlocal done
@@ -129,10 +136,11 @@ async def make_instructions(
                 return _Outcome(failed=True), failure
             if best_overlap(answer, question.example.answers).f1 < 1:
                 return _Outcome(), None
-            return _Outcome(tuple(_rows(question, said, events, meta)), solved=True), None
+            return _Outcome(tuple(_rows(question, said, events, meta, unfit)), solved=True), None
 
         found = await ask_all(asked, ask, at_once=at_once(engine.model.slots), on_done=count)
     rows, twice = each_once([row for outcome in found for row in outcome.rows])
+    rows, otherwise = without_contradictions(rows)
     failed = [question.example.id for question, one in zip(asked, found, strict=True) if one.failed]
     left_out = Counter(
         {
@@ -140,36 +148,63 @@ async def make_instructions(
             "not answered by the model": len(failed),
             "not solved with an F1 of 1": sum(not one.solved and not one.failed for one in found),
             "rows that ask and say the same as another": twice,
+            "rows that ask the same as another and say something else": otherwise,
         }
     )
+    left_out.update(unfit)
     told = {"teacher": meta["teacher"], "solved": sum(one.solved for one in found), "failed": failed}
     return Made(tuple(rows), dict(+left_out), told)
 
 
 def _rows(
-    question: TrainingQuestion, said: Sequence[Said], events: Sequence[Event], meta: Mapping[str, Any]
+    question: TrainingQuestion,
+    said: Sequence[Said],
+    events: Sequence[Event],
+    meta: Mapping[str, Any],
+    unfit: Counter[str],
 ) -> Iterator[ChatRow]:
     def row(name: str, label: str, one: Said, target: str) -> ChatRow:
         told = {"template": one.event["template"], "part": label, **meta}
         return row_of(question, name, one.messages, target, label, told)
 
-    if planned := _plan(said, question.example.question):
-        yield row("decompose", "decompose", *planned)
+    try:
+        yield row("decompose", "decompose", *_plan(said, question.example.question))
+    except LeftOut as why:
+        unfit[f"no plan for {why}"] += 1
     for node, one in _readings(said, events).items():
-        yield row(f"read/{node}", "read", one, one.reply)
+        if answer := clean_answer(one.reply):
+            yield row(f"read/{node}", "read", one, answer)
     for one in _by_step(said, "final"):
-        if best_overlap(clean_answer(one.reply), question.example.answers).f1 >= 1:
-            yield row("final", "read", one, one.reply)
+        answer = clean_answer(one.reply)
+        if best_overlap(answer, question.example.answers).f1 >= 1:
+            yield row("final", "read", one, answer)
     for number, one in enumerate(_by_step(said, "summarise"), 1):
-        if one.reply:
-            yield row(f"summary/{number}", "summary", one, one.reply)
+        if contains(one.reply, [_last_answer(one)]):
+            yield row(f"summary/{number}", "summary", one, " ".join(one.reply.split()))
+        else:
+            unfit["no summary, as it does not say what its chain came to"] += 1
 
 
-def _plan(said: Sequence[Said], question: str) -> tuple[Said, str] | None:
-    """The first request for a plan, and the reply that was read in the end: it is to be given at once."""
+def _plan(said: Sequence[Said], question: str) -> tuple[Said, str]:
+    """The first request for a plan, and the last reply that can be carried out as it is: it is to be given at once."""
     calls = _by_step(said, "decompose")
-    usable = [one.reply for one in calls if make_plan(read_json(one.reply).value, question).nodes]
-    return (calls[0], usable[-1]) if usable else None
+    why = LeftOut("no tree")
+    for one in reversed(calls):
+        plan = read_json(one.reply).value
+        if isinstance(plan, dict):
+            try:
+                carried_out(plan, question)
+            except LeftOut as reason:
+                why = reason
+            else:
+                return calls[0], written(plan)
+    raise why
+
+
+def _last_answer(summary: Said) -> str:
+    """What the chain that is to be summarised came to: in its nested JSON the innermost answer is the last."""
+    answers = _ANSWER.findall(summary.messages[-1].content)
+    return str(json.loads(answers[-1])) if answers else ""
 
 
 def _readings(said: Sequence[Said], events: Sequence[Event]) -> dict[int, Said]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hoptree.alignment.chat import ChatRow
 from hoptree.alignment.gold_passages import GoldReader
-from hoptree.alignment.made import Made, Progress, each_once, rehearsed_row, require
+from hoptree.alignment.made import Made, Progress, each_once, rehearsed_row, require, without_contradictions
 from hoptree.alignment.questions import TrainingQuestion
 from hoptree.alignment.rehearsal import rehearse
 from hoptree.alignment.sub_questions import LeftOut
@@ -77,6 +77,8 @@ async def make_gold(
         on_progress(done, len(questions))
     kept, twice = each_once(rows)
     left_out["rows that ask and say the same as another"] = twice
+    kept, otherwise = without_contradictions(kept)
+    left_out["rows that ask the same as another and say something else"] = otherwise
     told: dict[str, Any] = {**form.meta, **({"corpus": reader.identity, "k": reader.k} if reader else {})}
     return Made(tuple(kept), dict(+left_out), told)
 

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
-from hoptree.alignment.questions import TRAIN, TrainingQuestion, is_evaluation, split_told_by
+from hoptree.alignment.questions import (
+    TRAIN,
+    TrainingQuestion,
+    is_evaluation,
+    is_named_for_evaluation_alone,
+    read_training_questions,
+    split_told_by,
+)
+from hoptree.alignment.shared_steps import steps_within
 from hoptree.errors import InputError
-from hoptree.evaluation.datasets import Example, read_examples
+from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 
@@ -32,31 +40,42 @@ class Excluded:
 
     By its id: that of an evaluation question of the same data set. By its words: its normal form (lower case, no
     punctuation, no articles) is that of an evaluation question, or at least `OVERLAP` of the different words in either
-    are in both.
+    are in both. One that is none of them may share a step with one, and so an answer (see `steps_within`); of the
+    questions of a run only the ids and words are known.
     """
 
-    def __init__(self, paths: Iterable[Path] = (), others: Mapping[str, Iterable[Example]] | None = None) -> None:
+    def __init__(
+        self, paths: Iterable[Path] = (), others: Mapping[str, Iterable[TrainingQuestion]] | None = None
+    ) -> None:
         """The questions of files and runs, and `others` under the names by which they are told."""
         self._digests: set[bytes] = set()
         self._entered: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
+        self._steps: dict[tuple[str, ...], str] = {}
+        self._parted: set[str] = set()
+        self.datasets: set[str] = set()
         self._words: list[tuple[frozenset[str], str]] = []
         for path in paths:
-            for file, examples in _measured_on(path):
-                self._enter(examples, file.name)
+            for file, questions in _measured_on(path):
+                self._enter(questions, file.name)
                 if file.is_file():
                     self._digests.add(_digest(file))
         for name, some in (others or {}).items():
+            some = list(some)
             self._enter(some, name)
+            self._parted.update(question.file for question in some)
         self._frequency = Counter(word for words, _ in self._words for word in words)
         self._by_word: dict[str, list[int]] = defaultdict(list)
         for place, (words, _) in enumerate(self._words):
             for word in self._telling(words):
                 self._by_word[word].append(place)
 
-    def _enter(self, examples: Iterable[Example], name: str) -> None:
-        for example in examples:
-            key, words = TrainingQuestion(example, name).key, frozenset(normalise(example.question).split())
+    def _enter(self, questions: Iterable[TrainingQuestion], name: str) -> None:
+        for question in questions:
+            self.datasets.add(question.example.dataset)
+            for step in steps_within(question):
+                self._steps.setdefault(step, name)
+            key, words = question.key, frozenset(normalise(question.example.question).split())
             if (key, words) not in self._entered:  # another run asked the same
                 self._entered.add((key, words))
                 self._ids.setdefault(key, name)
@@ -68,6 +87,15 @@ class Excluded:
     def same_file(self, path: Path) -> bool:
         """Whether a file is one of those of evaluation questions, by another name or not."""
         return path.is_file() and _digest(path) in self._digests
+
+    def parts(self, file: str) -> bool:
+        """Whether it is known of a file itself which of its questions are measured on: those of its other half."""
+        return file in self._parted
+
+    def step_shared(self, question: TrainingQuestion) -> str:
+        """Where an evaluation question has a step of this one; "" if none has."""
+        places = sorted({self._steps[step] for step in steps_within(question) if step in self._steps})
+        return f"step in {places[0]}" if places else ""
 
     def why(self, question: TrainingQuestion) -> str:
         """Where the question is an evaluation question, and by what; "" if it is none."""
@@ -111,9 +139,10 @@ def admit(
 
     So are those of a file that is named for evaluation, whatever its rows say, unless some of them are among the
     excluded ones: then it is known what is measured on. With `only_train`, questions of no train split are left out
-    instead. With `any_split`, a split decides nothing, as it is known by the excluded ones what is measured on. With
-    `allow`, all are taken and marked. One that comes again, under the same id of its data set or in the same words, is
-    taken once.
+    instead. With `any_split`, a split decides nothing, where it is known by excluded ones of the same data set what is
+    measured on; a file that is called after a split of evaluation alone is refused all the same, unless its other half
+    is what is measured on. With `allow`, all are taken and marked. One that shares a step with an excluded one is left
+    out as well. One that comes again, under the same id of its data set or in the same words, is taken once.
     """
     if any_split and not len(excluded):
         raise InputError(
@@ -122,6 +151,8 @@ def admit(
         )
     if not allow:
         _refuse_files({question.file for question in questions}, excluded)
+        if any_split:
+            _refuse_unknown(questions, excluded)
     if only_train:
         chosen = [question for question in questions if question.split == TRAIN]
         left_out = Counter({"of no train split": len(questions) - len(chosen)})
@@ -131,10 +162,11 @@ def admit(
         _refuse_splits(chosen)
     found = [(question, excluded.why(question)) for question in chosen]
     doubtful = _named_for_evaluation(found)
+    found = [(question, why or excluded.step_shared(question)) for question, why in found]
     if not allow:
         if not any_split:
             _refuse_names(doubtful, excluded)
-        left_out.update(f"evaluation question by {why.partition(' ')[0]}" for _, why in found if why)
+        left_out.update(_reason(why) for _, why in found if why)
         found = [(question, why) for question, why in found if not why]
     admitted, evaluation = _once_each(found, doubtful)
     left_out["of the same id or words as one before"] = len(found) - len(admitted)
@@ -178,14 +210,20 @@ def _named_for_evaluation(found: Sequence[tuple[TrainingQuestion, str]]) -> dict
     return {file: split for file, split in told.items() if is_evaluation(split)}
 
 
-def _measured_on(path: Path) -> Iterator[tuple[Path, Sequence[Example]]]:
+def _reason(why: str) -> str:
+    by = why.partition(" ")[0]
+    return "shares a step with an evaluation question" if by == "step" else f"evaluation question by {by}"
+
+
+def _measured_on(path: Path) -> Iterator[tuple[Path, Sequence[TrainingQuestion]]]:
     """The questions of a file, of a folder in BEIR's form, or of the runs in a folder, with the files they are from."""
     runs = sorted(file.parent for file in path.rglob(RUN)) if path.is_dir() else []
     for run in runs:
         data = str(read_run(run).get("data_name", ""))
-        yield run / RESULTS, [Example(str(row.id), str(row.question), dataset=data) for row in read_rows(run)]
+        examples = [Example(str(row.id), str(row.question), dataset=data) for row in read_rows(run)]
+        yield run / RESULTS, [TrainingQuestion(example, str(run / RESULTS)) for example in examples]
     if not runs or (path / "qrels").is_dir():
-        yield path, read_examples(path).examples
+        yield path, read_training_questions([path])
 
 
 def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
@@ -194,6 +232,24 @@ def _refuse_files(files: Iterable[str], excluded: Excluded) -> None:
             raise InputError(
                 f"{file} is among the excluded files: its questions are for evaluation.",
                 f"Give a file of train questions; {_ALLOW} builds from it all the same, and says so in the file.",
+            )
+
+
+def _refuse_unknown(questions: Sequence[TrainingQuestion], excluded: Excluded) -> None:
+    """Refuse files of which it is not known what is measured on, and those that are by their names measured on."""
+    known = {question.file for question in questions if excluded.why(question)}
+    for file, dataset in sorted({(question.file, question.example.dataset) for question in questions}):
+        if is_named_for_evaluation_alone(Path(file)) and not excluded.parts(file):
+            raise InputError(
+                f"{file} is by its name what is measured on, and --any-split does not take it.",
+                "Give a file of other questions, or --half first to train on one half and measure on the other; "
+                f"{_ALLOW} takes it, and says so in the file.",
+            )
+        if dataset not in excluded.datasets and file not in known:
+            raise InputError(
+                f"{file} has questions of '{dataset}', and none of the excluded questions is of that data set.",
+                f"Name the questions of '{dataset}' that you measure on with --exclude, as a file or by the folder of "
+                'a run; rows say with a field "dataset" of which data set they are.',
             )
 
 

@@ -12,7 +12,7 @@ from hoptree.alignment.rehearsal import Rehearsed
 from hoptree.errors import ConfigError
 from hoptree.models.model import Message
 
-__all__ = ["Made", "Progress", "each_once", "rehearsed_row", "require", "row_of"]
+__all__ = ["Made", "Progress", "each_once", "rehearsed_row", "require", "row_of", "without_contradictions"]
 
 Progress = Callable[[int, int], None]
 """Told how many questions of how many are done."""
@@ -60,3 +60,12 @@ def each_once(rows: list[ChatRow]) -> tuple[list[ChatRow], int]:
     firsts = {row.id for row in kept.values()}
     found = [row for row in rows if row.id in firsts]
     return found, len(rows) - len(found)
+
+
+def without_contradictions(rows: list[ChatRow]) -> tuple[list[ChatRow], int]:
+    """The rows whose prompt has one target only, and how many others there were: nobody could learn both of two."""
+    targets: dict[tuple[Message, ...], set[str]] = {}
+    for row in rows:
+        targets.setdefault(row.messages, set()).add(row.target)
+    kept = [row for row in rows if len(targets[row.messages]) == 1]
+    return kept, len(rows) - len(kept)

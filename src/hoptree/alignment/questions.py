@@ -14,7 +14,15 @@ from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.relevance import find_beir
 from hoptree.evaluation.datasets.rows import read_question_rows
 
-__all__ = ["TRAIN", "Fact", "TrainingQuestion", "is_evaluation", "read_training_questions", "split_told_by"]
+__all__ = [
+    "TRAIN",
+    "Fact",
+    "TrainingQuestion",
+    "is_evaluation",
+    "is_named_for_evaluation_alone",
+    "read_training_questions",
+    "split_told_by",
+]
 
 TRAIN = "train"
 _EVALUATION = r"dev|development|devtest|val|valid|validation|test|eval|evaluation|held[-_ ]?out"
@@ -64,6 +72,13 @@ def split_told_by(path: Path) -> str:
     folder = path.absolute().parent.name.casefold()
     told_by_folder = _TRAIN_WORD.fullmatch(folder) or _EVALUATION_WORD.fullmatch(folder)
     return _split_in(path.name) or (_split_in(folder) if told_by_folder else "")
+
+
+def is_named_for_evaluation_alone(path: Path) -> bool:
+    """Whether a file is called after a split of evaluation and nothing else: dev.jsonl is, dev_open.jsonl is not."""
+    said = path.name.casefold().partition(".")[0]
+    by_folder = not _split_in(path.name) and is_evaluation(split_told_by(path))
+    return bool(_EVALUATION_WORD.fullmatch(said)) or by_folder
 
 
 def _split_in(text: str) -> str:

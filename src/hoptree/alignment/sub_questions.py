@@ -96,7 +96,7 @@ def _worded(question: TrainingQuestion) -> tuple[list[Step], Source]:
         return steps, "steps"
     if facts:
         return _from_facts(facts, example), "facts"
-    raise LeftOut("no steps and no facts")
+    raise LeftOut("want of steps and facts")
 
 
 def _step(text: str) -> Step:

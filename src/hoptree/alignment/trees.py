@@ -12,6 +12,7 @@ from hoptree.alignment.questions import TrainingQuestion
 from hoptree.alignment.relations import as_question, as_statement, stated
 from hoptree.alignment.sub_questions import LeftOut, Source, Step, is_named, references, steps_of
 from hoptree.evaluation.metrics import normalise
+from hoptree.graph.linking.words import FUNCTION_WORDS
 from hoptree.names import name_spans
 from hoptree.steps.parse import clean_answer
 from hoptree.tree import Plan, make_plan, resolve
@@ -19,7 +20,12 @@ from hoptree.tree import Plan, make_plan, resolve
 __all__ = ["GoldStep", "GoldTree", "arranged", "carried_out", "facts_alone", "gold_tree", "written"]
 
 _MARK = re.compile(r"(?:\bthe\s+)?#\s?(\d{1,2})(?!\d)", re.IGNORECASE)
-_POINTING = re.compile(r"\bthis\b", re.IGNORECASE)
+_POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
+_WITHIN = "located in the administrative territorial entity"
+_STEM = 4
+"""Letters that words of one stem have in common at least: "directed" and "director"."""
+_FOREIGN = 4
+"""Content words of a step that the question does not have, from which on it is no paraphrase."""
 _KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|play|opera)s?\b", re.IGNORECASE)
 _OF_WORKS = frozenset(
     ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")
@@ -65,6 +71,8 @@ def gold_tree(question: TrainingQuestion) -> GoldTree:
     text = question.example.question
     for step in steps:
         _check(step, text)
+    if sum(step.relation == _WITHIN for step in steps) > 1:
+        raise LeftOut("two steps that ask for an area without saying which")
     kind = _kind(text)
     steps = [_with_kind(step, kind) if step.relation else _recased(step, text) for step in steps]
     plan, places = arranged(steps)
@@ -156,6 +164,14 @@ def _check(step: Step, question: str) -> None:
         names = [step.question[start:end] for start, end in name_spans(step.question, first)]
         if not all(is_named(name.removesuffix("'s").removesuffix("’s"), question) for name in names):
             raise LeftOut("a step about what the question does not name")
+        if len(_stems(step.question) - _stems(question)) >= _FOREIGN:
+            raise LeftOut("a step in words that the question does not have")
+
+
+def _stems(text: str) -> set[str]:
+    """The content words of a text by their first letters, without references."""
+    words = (word.casefold() for mark, word in _WORDS.findall(text) if not mark)
+    return {word[:_STEM] for word in words if word not in FUNCTION_WORDS}
 
 
 def _kind(question: str) -> str:
@@ -175,8 +191,10 @@ def _with_kind(step: Step, kind: str) -> Step:
 
 def _recased(step: Step, question: str) -> Step:
     """The step with names written as the question writes them: MuSiQue has some steps all in small letters."""
-    words = {word for _, word in _WORDS.findall(question)}
-    names = {word.casefold(): word for word in words if word[0].isupper() and word.casefold() not in words}
+    first, *others = [word for _, word in _WORDS.findall(question)] or [""]
+    names = {word.casefold(): word for word in others if word[0].isupper()}
+    for word in (first.casefold(), *others, *FUNCTION_WORDS):  # titles have function words in capitals
+        names.pop(word, None)
 
     def named(match: re.Match[str]) -> str:
         return f"{match[1]}{names.get(match[2], match[2])}"

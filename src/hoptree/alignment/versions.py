@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,10 +47,12 @@ def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
     weights, _, settings = name.partition("?")
     if any(setting.startswith("adapter=") for setting in settings.split("&")):
         raise ConfigError(f"{model} has an adapter already, and so is no base.", _HOW)
+    from hoptree.models.hf_weights import adapter_folder, card_on, source_of
+
     names = _names(adapters)
     found = [Version(BASE, model)]
     for folder, called in zip(adapters, names, strict=True):
-        card = _card_of(folder, weights)
+        card = card_on(adapter_folder(str(folder)), source_of(weights))
         spec = f"{model}{'&' if settings else '?'}adapter={folder}"
         found.append(Version(called, spec, folder, card))
     return found
@@ -70,26 +71,3 @@ def _names(adapters: Sequence[Path]) -> list[str]:
             "Give their folders names that tell them apart.",
         )
     return names
-
-
-def _card_of(folder: Path, weights: str) -> dict[str, Any] | None:
-    """What the adapter says of its training; None for one that peft saved without us."""
-    from hoptree.models.hf_weights import ADAPTER_CARD, adapter_folder, source_of, weights_digest
-
-    path = adapter_folder(str(folder)) / ADAPTER_CARD
-    if not path.is_file():
-        return None
-    try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        name, digest = str(card["base"]["name"]), str(card["base"]["digest"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{path} does not name the base of the adapter.", "Take the folder from where it was trained once more."
-        ) from error
-    if digest != weights_digest(source_of(weights)):
-        raise ConfigError(
-            f"The adapter {folder} was trained on {name} ({digest[:24]}), and {weights} has other weights or other "
-            "text around them.",
-            f"Measure it with the model it was trained on: --model hf/{name}",
-        )
-    return card

@@ -40,7 +40,8 @@ def build(
     any_split: Annotated[
         bool,
         typer.Option(
-            "--any-split", help="Take rows of any split, too: what --exclude or the other --half names stays out."
+            "--any-split",
+            help="Take rows of any split, too; --exclude or --half must say what of their data set is measured on.",
         ),
     ] = False,
     allow_evaluation_questions: Annotated[
@@ -200,8 +201,8 @@ def _check_settings(kind: str, settings: list[str], *, robust: bool, judge: str)
 
 
 def _report(told: Mapping[str, Any]) -> None:
-    asked, read = told["questions"]["asked"], told["questions"]["read"]
-    typer.echo(clean(f"{told['kind']}: {_rows(told['rows'])} from {asked:,} of {read:,} questions, in {told['out']}"))
+    used, read = told["questions"]["in_rows"], told["questions"]["read"]
+    typer.echo(clean(f"{told['kind']}: {_rows(told['rows'])} from {used:,} of {read:,} questions, in {told['out']}"))
     if "right_from_f1" in told:
         typer.echo(
             clean(f"  labels by the answers of {told['model']}, right from an F1 of {told['right_from_f1']:g} on")
@@ -222,6 +223,10 @@ def _report(told: Mapping[str, Any]) -> None:
         typer.echo(clean(f"hoptree: {warning}"), err=True)
     for why, count in told["left_out"].items():
         typer.echo(clean(f"  left out: {count:,} {why}"))
+    for split, count in told["splits"].items() if told["any_split"] else ():
+        if split not in ("", "train"):
+            some = "question of the split '{}' was" if count == 1 else "questions of the split '{}' were"
+            typer.echo(clean(f"  {count:,} {some.format(split)} taken, by --any-split"))
     if untold := told["splits"].get(""):
         typer.echo(f"  {untold:,} questions do not say of which split they are, nor does their file's name")
     if told["evaluation_questions"]:

@@ -116,6 +116,7 @@ def _report(told: Mapping[str, Any]) -> None:
     )
     if told["evaluation_questions"]:
         typer.echo(f"  {told['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
+    _report_repeats(told.get("same_prompts") or {})
     if told.get("dry_run"):
         typer.echo(f"  packed into {told['sequences_an_epoch']:,} sequences an epoch")
         typer.echo(
@@ -123,6 +124,17 @@ def _report(told: Mapping[str, Any]) -> None:
         )
         return
     _report_losses(told)
+
+
+def _report_repeats(same: Mapping[str, Any]) -> None:
+    if same.get("same_reply"):
+        typer.echo(f"  rows that ask and say the same as one before: {same['same_reply']:,}")
+    if same.get("other_reply"):
+        typer.echo(
+            clean(
+                f"  rows that ask the same as one before, with ANOTHER REPLY: {same['other_reply']:,}, {same['first']}"
+            )
+        )
 
 
 def _report_losses(told: Mapping[str, Any]) -> None:

@@ -216,7 +216,7 @@ class _Engine:
     def _load(self) -> _Ready:
         from hoptree.models.batching import Batcher, DecoderOnly, EncoderDecoder, Passes
         from hoptree.models.hf_text import OneSequence, Prompts, SourceAndTarget, Text
-        from hoptree.models.hf_weights import load
+        from hoptree.models.hf_weights import end_tokens, load
 
         chosen = self._settings
         loaded = load(chosen.source, dtype=DTYPES[chosen.dtype], device=chosen.device, adapter=chosen.adapter)
@@ -230,7 +230,7 @@ class _Engine:
         known = int(loaded.model.get_input_embeddings().weight.shape[0])
         batcher = Batcher(
             passes,
-            end_tokens=_end_tokens(loaded),
+            end_tokens=end_tokens(loaded),
             max_batch_tokens=chosen.max_batch_tokens or _tokens_that_fit(loaded.model, chosen.device),
             max_rows=ROWS,
         )
@@ -248,13 +248,6 @@ def _device(name: str) -> str:
     if int(number or 0) >= there:
         raise ConfigError(f"This machine has no device {name} that torch can use.", "Leave device away, or use cpu.")
     return name
-
-
-def _end_tokens(loaded: Loaded) -> frozenset[int]:
-    """The tokens that end a reply: those the model's makers list, and the tokenizer's own."""
-    listed = getattr(loaded.model.generation_config, "eos_token_id", None)
-    tokens = listed if isinstance(listed, list) else [listed]
-    return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
 
 
 def _start_tokens(name: str, loaded: Loaded) -> list[int]:

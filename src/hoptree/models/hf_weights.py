@@ -26,6 +26,8 @@ __all__ = [
     "Source",
     "adapter_digest",
     "adapter_folder",
+    "card_on",
+    "end_tokens",
     "has_encoder",
     "load",
     "source_of",
@@ -141,14 +143,17 @@ def adapter_digest(folder: Path) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def _check_base(adapter: Path, source: Source) -> None:
-    """Refuse an adapter whose card says that it was trained on other weights: what it adds would mean nothing."""
+def card_on(adapter: Path, source: Source) -> dict[str, Any] | None:
+    """What an adapter says of its training; None for one that peft saved without us.
+
+    One that was trained on other weights is refused: what it adds would mean nothing.
+    """
     path = adapter / ADAPTER_CARD
     if not path.is_file():
-        return
+        return None
     try:
-        base = json.loads(path.read_text(encoding="utf-8"))["base"]
-        name, digest = str(base["name"]), str(base["digest"])
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        name, digest = str(card["base"]["name"]), str(card["base"]["digest"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} does not name the base of the adapter.", "Take the folder from where it was trained once more."
@@ -158,14 +163,23 @@ def _check_base(adapter: Path, source: Source) -> None:
         raise ConfigError(
             f"The adapter {adapter} was trained on {name} ({digest[:24]}), and {source.name} ({here[:24]}) has other "
             "weights or other text around them.",
-            f"Put it on the model it was trained on: hf/{name}?adapter={adapter}",
+            f"Put it on the model it was trained on: hf/{name}?adapter={adapter}, or, where there is --adapter, "
+            f"--model hf/{name}",
         )
+    return card
+
+
+def end_tokens(loaded: Loaded) -> frozenset[int]:
+    """The tokens that end a reply: those the model's makers list, and the tokenizer's own."""
+    listed = getattr(loaded.model.generation_config, "eos_token_id", None)
+    tokens = listed if isinstance(listed, list) else [listed]
+    return frozenset(token for token in (*tokens, loaded.tokenizer.eos_token_id) if token is not None)
 
 
 def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None) -> Loaded:
     """Load a model to run in batches; `dtype` is torch's name of a number type."""
     if adapter is not None:
-        _check_base(adapter, source)
+        card_on(adapter, source)
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
     options: dict[str, Any] = {"trust_remote_code": False}

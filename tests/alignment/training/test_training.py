@@ -136,6 +136,15 @@ def test_what_is_finished_is_not_trained_again(wanted: TrainingWanted) -> None:
     again = train(wanted, on_progress=stopping(1))
     assert again == {**first, "new_steps": 0}
     assert {path: path.stat().st_mtime_ns for path in wanted.out.iterdir()} == before
+    divided = replace(wanted, recipe=replace(RECIPE, batch=4, accumulation=1))
+    assert train(divided)["new_steps"] == 0, "only the examples of a step count"
+    (wanted.out / "state").mkdir()
+    (wanted.out / "state" / "state.safetensors").write_bytes(b"killed after the card was written")
+    train(replace(wanted, dry_run=True))
+    assert (wanted.out / "state").exists()
+    assert train(wanted)["new_steps"] == 0 and not (wanted.out / "state").exists()
+    with pytest.raises(InputError, match="holds another adapter: examples_a_step was 4 and is 8"):
+        train(replace(wanted, recipe=replace(RECIPE, batch=4)))
     with pytest.raises(InputError, match="holds another adapter: seed was 0 and is 1") as refused:
         train(replace(wanted, recipe=replace(RECIPE, seed=1)))
     assert "--out" in refused.value.remedy
@@ -156,7 +165,9 @@ def test_a_folder_of_another_training_is_refused(wanted: TrainingWanted, data: P
         with pytest.raises(InputError, match=f"Another training was begun in .*{said}"):
             train(changed)
     assert sorted(path.name for path in wanted.out.rglob("*")) == kept
-    train(replace(wanted, pace=Pace("cpu", 5, checkpointing=True)))  # what changes time and memory only may differ
+    # What changes time and memory only may differ.
+    divided = replace(RECIPE, batch=RECIPE.batch * RECIPE.accumulation, accumulation=1)
+    train(replace(wanted, recipe=divided, pace=Pace("cpu", 5, checkpointing=True)))
 
 
 def test_a_damaged_state_or_log_is_refused(wanted: TrainingWanted) -> None:
@@ -207,6 +218,14 @@ def test_folders_that_hold_something_else(wanted: TrainingWanted, data: Path) ->
     with pytest.raises(InputError, match="holds other files"):
         train(wanted)
     assert [path.name for path in wanted.out.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("left", ["write.lock", "training.json.new"])
+def test_killed_before_it_said_what_it_is_a_training_begins_anew(wanted: TrainingWanted, left: str) -> None:
+    (wanted.out / "state").mkdir(parents=True)
+    (wanted.out / "state" / left).write_bytes(b"")
+    assert train(wanted)["new_steps"] == STEPS
+    assert not (wanted.out / "state").exists()
 
 
 def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingWanted) -> None:

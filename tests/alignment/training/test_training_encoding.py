@@ -73,6 +73,12 @@ def test_what_the_template_or_the_model_does_not_take_is_named(loaded: Any, tmp_
         encoding.encode(rows(tmp_path, chat("x")), loaded, 100)
 
 
+def test_a_reply_that_holds_the_end_of_a_reply_is_named(loaded: Any, tmp_path: Path) -> None:
+    found = rows(tmp_path, chat("x", reply="red<|im_end|> hill"), chat("y"))
+    with pytest.raises(InputError, match=r"1 row .*\n.*\(id x\): its reply holds '<\|im_end\|>'"):
+        encoding.encode(found, loaded, 100)
+
+
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=25))
 def test_sequences_hold_every_example_once(sizes: list[tuple[int, int]]) -> None:
     examples = [

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests.alignment.training.small_sets import chat, many, write
 
-from hoptree.alignment.training.rows import read_sets
+from hoptree.alignment.chat import ChatRow
+from hoptree.alignment.formats import Format, write_set
+from hoptree.alignment.training.rows import read_sets, same_prompts
 from hoptree.errors import InputError
 from hoptree.models.model import Message
 
@@ -48,6 +50,9 @@ ORDER = "the assistant comes last"
         ("[1]", "it is no object"),
         ({"messages": turns(("user", "A?"), ("assistant", "a"))}, "it has no id"),
         (chat("  "), "it has no id"),
+        ({**chat("x"), "id": True}, "it has no id"),
+        (chat("x", " \n"), "message 1 asks nothing"),
+        (chat("x", kind="taikc-kbae"), "labels_of is missing"),
         ({"id": "x"}, "it has no messages"),
         ({"id": "x", "messages": []}, "it has no messages"),
         ({"id": "x", "messages": ["hello"]}, "message 1 is no object"),
@@ -108,3 +113,22 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_sets([tmp_path / "none.jsonl"], BASE)
     with pytest.raises(InputError, match="holds no row"):
         read_sets([write(tmp_path / "empty.jsonl", [])], BASE)
+
+
+def test_rows_that_ask_the_same_are_counted_and_a_contradiction_is_named(tmp_path: Path) -> None:
+    first = write(tmp_path / "a.jsonl", [chat("x"), chat("y"), chat("z", "who else")])
+    second = write(tmp_path / "b.jsonl", [chat("v", reply="blue hill"), chat("w", reply="blue town")])
+    assert same_prompts(read_sets([first, second], BASE)) == {
+        "same_reply": 1,
+        "other_reply": 2,
+        "first": f"{first}, line 1 (id x) and {second}, line 1 (id v)",
+    }
+
+
+@pytest.mark.parametrize("form", ["trl", "llama-factory"])
+def test_sets_for_other_programs_are_told_by_their_form(tmp_path: Path, form: Format) -> None:
+    row = ChatRow("x", (Message("user", "who"),), "me", "read", "d", {})
+    path = tmp_path / "set.json"
+    write_set(path, [row, row], form)
+    with pytest.raises(InputError, match=rf"set\.json is of the form {form}.*without --format"):
+        read_sets([path], BASE)

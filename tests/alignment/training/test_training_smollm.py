@@ -44,7 +44,7 @@ def read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = load(source, dtype=dtype, device=device)
         model = copy.deepcopy(whole.model)
         if adapter is not None:
-            weights._check_base(adapter, source)
+            weights.card_on(adapter, source)
             model = weights._adapted(model, adapter, merge=dtype == "float32").eval()
         return weights.Loaded(whole.tokenizer, model, whole.context)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hoptree.alignment.training.rows import RefusedRows, TrainingRow
 from hoptree.errors import ConfigError, EndpointError
 from hoptree.models.hf_text import OneSequence
-from hoptree.models.hf_weights import Loaded
+from hoptree.models.hf_weights import Loaded, end_tokens
 from hoptree.models.model import Request
 
 __all__ = ["Example", "Packed", "encode", "end_of_turn", "packed"]
@@ -49,7 +49,7 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
     longest = min(max_length, loaded.context)
     room = "Give --max-length more" if longest < loaded.context else "The model takes no more"
     refused = RefusedRows(f"{room}, or take them out; nothing was written.")
-    end = end_of_turn(loaded)
+    end, ends = end_of_turn(loaded), end_tokens(loaded)
     prompts = OneSequence(loaded.tokenizer, _ANY_LENGTH)
     known = int(loaded.model.get_input_embeddings().weight.shape[0])
     found = []
@@ -63,6 +63,9 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
         tokens = (*prompt, *reply, end)
         if not prompt:
             refused.add(row.where, "the model's chat template makes an empty prompt of it")
+        elif inside := ends.intersection(reply):
+            said = loaded.tokenizer.decode([min(inside)])
+            refused.add(row.where, f"its reply holds '{said}', with which the model would end it there")
         elif len(tokens) > longest:
             refused.add(row.where, f"it has {len(tokens):,} tokens, and {longest:,} are taken")
         elif max(tokens) >= known:
@@ -80,8 +83,7 @@ def end_of_turn(loaded: Loaded) -> int:
     Some templates write more around a reply than what was said, so what follows is looked for behind a word.
     """
     tokenizer = loaded.tokenizer
-    listed = getattr(loaded.model.generation_config, "eos_token_id", None)
-    ends = {*(listed if isinstance(listed, list) else [listed]), tokenizer.eos_token_id} - {None}
+    ends = end_tokens(loaded)
     said = [{"role": "user", "content": "A?"}, {"role": "assistant", "content": _PROBE}]
     try:
         whole = str(tokenizer.apply_chat_template(said, tokenize=False))

@@ -14,10 +14,12 @@ from typing import Any
 from hoptree.errors import InputError
 from hoptree.models.model import Message
 
-__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets"]
+__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets", "same_prompts"]
 
 _NAMED = 5
 _ROLES = ("system", "user", "assistant")
+_LABELLED = "taikc-kbae"
+"""The kind of sets whose labels say what one model knows."""
 # An identity is KIND:DIGEST;… and a digest is one word of it.
 _WORDS = re.compile(r"[^\w@/.-]+")
 
@@ -77,12 +79,48 @@ def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
             data = path.read_bytes()
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror or error}.", "Give --data a file.") from error
+        if form := _other_form(data):
+            raise InputError(
+                f"{path} is of the form {form}, which is for another program.",
+                "Build the set without --format: this command reads chat.",
+            )
         rows = tuple(_rows(path, data, base, seen, refused))
         if not rows and not refused.count:
             raise InputError(f"{path} holds no row.", "hoptree align build makes sets.")
         found.append(TrainingSet(path, hashlib.sha256(data).hexdigest(), rows))
     refused.check()
     return found
+
+
+def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
+    """How many rows ask what one before them asks: with the same reply, and with another, of which the first is named.
+
+    Another reply may be meant, as where an answer is written in two ways; so these are told and not refused.
+    """
+    told: dict[tuple[Message, ...], TrainingRow] = {}
+    again, otherwise, first = 0, 0, ""
+    for row in (row for one in sets for row in one.rows):
+        before = told.setdefault(row.messages, row)
+        if before is row:
+            continue
+        if before.reply == row.reply:
+            again += 1
+        else:
+            otherwise += 1
+            first = first or f"{before.where} and {row.where}"
+    return {"same_reply": again, "other_reply": otherwise, "first": first}
+
+
+def _other_form(data: bytes) -> str:
+    """The form of a set that `align build` wrote for another program; "" for any other file."""
+    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"[\n{"):
+        return "llama-factory"
+    try:
+        first = json.loads(text.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return ""
+    return "trl" if isinstance(first, dict) and {"prompt", "completion"} <= set(first) else ""
 
 
 def _rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused: RefusedRows) -> Iterator[TrainingRow]:
@@ -114,7 +152,7 @@ def _rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused: Ref
 
 def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
     known, meta = value.get("id"), value.get("meta", {})
-    if not isinstance(known, str | int) or not str(known).strip():
+    if not isinstance(known, str | int) or isinstance(known, bool) or not str(known).strip():
         return "it has no id"
     if str(known) in seen:
         return f"its id is also that of {seen[str(known)]}"
@@ -123,6 +161,8 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
     if why := _turns_fault(value.get("messages")):
         return why
     labels_of = str(meta.get("labels_of") or "")
+    if meta.get("kind") == _LABELLED and not labels_of:
+        return "its label says what a model knows, and not which: labels_of is missing"
     if labels_of and not _is_of(labels_of, base):
         whose = meta.get("model") or "another model"
         return f"its label says what {whose} knows ({_short(labels_of)}), and the base is {_short(base)}"
@@ -153,6 +193,9 @@ def _turns_fault(turns: Any) -> str:
             f"its messages are by {', '.join(roles)}; after a system message, if there is one, user and assistant take "
             "turns, and the assistant comes last"
         )
+    for number, turn in enumerate(turns, 1):
+        if turn["role"] == "user" and not turn["content"].strip():
+            return f"message {number} asks nothing"
     return "" if turns[-1]["content"].strip() else "its reply is empty"
 
 

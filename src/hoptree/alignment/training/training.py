@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.alignment.training.recipe import DTYPES, Pace, Recipe
-from hoptree.alignment.training.rows import TrainingSet, read_sets
+from hoptree.alignment.training.rows import TrainingSet, read_sets, same_prompts
 from hoptree.errors import ConfigError, HoptreeError, InputError, MissingExtra
 from hoptree.evaluation.lines import read_lines
 from hoptree.lock import WriteLock
@@ -88,8 +88,10 @@ def train(wanted: TrainingWanted, *, on_progress: Progress = lambda done, total,
     wanted = replace(wanted, recipe=replace(wanted.recipe, dtype=dtype))
     base = {"name": name, "digest": weights_digest(source)}
     sets = read_sets(wanted.data, base["digest"])
-    training = {"base": base["digest"], "sets": [one.digest for one in sets], **asdict(wanted.recipe)}
+    training = {"base": base["digest"], "sets": [one.digest for one in sets], **_deciding(asdict(wanted.recipe))}
     if (finished := _looked_at(wanted.out, training)) is not None:
+        if not wanted.dry_run:
+            shutil.rmtree(wanted.out / STATE, ignore_errors=True)  # it was killed after the card was written
         return {**finished, "out": str(wanted.out), "new_steps": 0}
     loaded = load(source, dtype=DTYPES[dtype], device=processes.device)
     examples = encode([row for one in sets for row in one.rows], loaded, wanted.recipe.max_length)
@@ -122,10 +124,27 @@ def _looked_at(out: Path, training: Mapping[str, Any]) -> dict[str, Any] | None:
             raise InputError(f"{out} holds another adapter: {said}.", "Give another --out.")
         return card
     state = out / STATE
-    if out.exists() and any(out.iterdir()) and not (state / Checkpoints.PLAN).exists():
+    begun = (state / Checkpoints.PLAN).exists()
+    if out.exists() and not begun and not all(_is_beginning(path, state) for path in out.rglob("*")):
         raise InputError(f"{out} holds other files.", "Give --out a folder that is new.")
     Checkpoints(state, training).check()
     return None
+
+
+def _is_beginning(path: Path, state: Path) -> bool:
+    """Whether a file or folder is all that a training leaves that was killed before it said which one it is."""
+    from hoptree.alignment.training.checkpoints import Checkpoints
+
+    return path == state or (path.parent == state and path.name.startswith((WriteLock.NAME, Checkpoints.PLAN)))
+
+
+def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe with the examples of a step as one number: how they are divided changes nothing."""
+    told = {name: value for name, value in recipe.items() if name not in ("batch", "accumulation")}
+    batch, accumulation = recipe.get("batch"), recipe.get("accumulation")
+    if not isinstance(batch, int) or not isinstance(accumulation, int):
+        return {**told, "examples_a_step": None}  # a card that somebody changed
+    return {**told, "examples_a_step": batch * accumulation}
 
 
 def _training_of(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +152,7 @@ def _training_of(card: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "base": base.get("digest") if isinstance(base, dict) else None,
         "sets": [one.get("digest") for one in sets if isinstance(one, dict)] if isinstance(sets, list) else [],
-        **(recipe if isinstance(recipe, dict) else {}),
+        **_deciding(recipe if isinstance(recipe, dict) else {}),
     }
 
 
@@ -208,6 +227,7 @@ class _Run:
             "base": dict(self.base),
             "sets": [one.as_dict() for one in self.sets],
             "evaluation_questions": sum(row.evaluation for one in self.sets for row in one.rows),
+            "same_prompts": same_prompts(self.sets),
             "examples": len(self.examples),
             "tokens": {"prompt": prompt, "reply": reply, "longest": longest},
             "steps": self.steps,
