@@ -30,10 +30,7 @@ def invoke(*arguments: object) -> Result:
 
 def adapter_on(base: Path, out: Path, digest: str = "") -> Path:
     """Random weights, and with a digest a card that names the base by it."""
-    import peft
-    import torch
-    import transformers
-
+    peft, torch, transformers = (pytest.importorskip(name) for name in ("peft", "torch", "transformers"))
     torch.manual_seed(1)
     model = transformers.AutoModelForCausalLM.from_pretrained(base)
     config = peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM")
