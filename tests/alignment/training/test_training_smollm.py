@@ -19,6 +19,8 @@ from hoptree.alignment.training.training import TrainingWanted, train
 from hoptree.models.catalogue import Entry, find, is_complete
 from hoptree.models.model import Message, Request
 
+pytest.importorskip("torch")
+
 SMOLLM = find("smollm")
 TAUGHT = ("Tirana", "La Paz", "Orsk", "Vaduz")
 RULE = "Be brief."
