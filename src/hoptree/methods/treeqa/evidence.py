@@ -156,8 +156,8 @@ class Sources:
         named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
         if named and (own or len(others) < len(entities)):
             return _each(named, own)[:most]
-        if not wanted():
-            return _each(named, own)[:most] or None
+        if not wanted():  # a part of it would be remembered as the whole, for who comes to want it again
+            return None
         searched = await self._ctx.search(query, k=SEARCHED, node=node)
         if named:
             return _each(named, searched)[:most]
