@@ -43,6 +43,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Bytes name a case by their length: a gzip header holds the second it was made, and all workers must agree."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def commands_made_once() -> Iterator[None]:
     """Typer makes all commands anew at every call in a process, which takes longer than most of them."""
