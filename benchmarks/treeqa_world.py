@@ -14,8 +14,8 @@ from typing import Any
 
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Property, Stats, Table, Term
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.substitution import carried
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.substitution import carried
 from hoptree.values import Passage
 
 __all__ = ["ONE_TOP", "TREES", "Names", "Player", "Shelf", "World", "grown"]

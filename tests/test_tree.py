@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
-from hoptree.steps.parse import read_json
+from hoptree.steps.reading.parse import read_json
 from hoptree.tree import Issue, Node, Pairs, Plan, make_plan, resolve, single_node
 
 

@@ -19,7 +19,7 @@ from hoptree.evaluation.datasets import half_of
 from hoptree.indexing import build_index
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.steps.parse import read_knowing, read_relevance
+from hoptree.steps.reading.parse import read_knowing, read_relevance
 
 QUESTIONS: list[dict[str, Any]] = [
     {

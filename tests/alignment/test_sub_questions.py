@@ -12,7 +12,7 @@ from hoptree.alignment.questions import Fact, TrainingQuestion
 from hoptree.alignment.relations import as_phrase, as_question, as_statement, name_of, phrase_of, stated
 from hoptree.alignment.sub_questions import LeftOut, decomposed
 from hoptree.evaluation.datasets import Example
-from hoptree.steps.parse import question_key, read_questions
+from hoptree.steps.reading.parse import question_key, read_questions
 
 
 def question(

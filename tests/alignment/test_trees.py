@@ -12,7 +12,7 @@ from hoptree.alignment.questions import Fact, TrainingQuestion
 from hoptree.alignment.sub_questions import LeftOut, Step
 from hoptree.alignment.trees import arranged, carried_out, facts_alone, gold_tree, written
 from hoptree.evaluation.datasets import Example
-from hoptree.steps.parse import read_json
+from hoptree.steps.reading.parse import read_json
 from hoptree.tree import MAX_DEPTH, make_plan
 
 

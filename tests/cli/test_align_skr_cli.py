@@ -10,7 +10,7 @@ import numpy
 import pytest
 from typer.testing import CliRunner, Result
 
-import hoptree.steps.neighbours as module
+import hoptree.steps.planning.neighbours as module
 from hoptree.cli.main import app
 from hoptree.errors import InputError
 

@@ -15,7 +15,7 @@ from hoptree.methods.registry import find_method, list_methods
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled
 from hoptree.runtime.schedule import together
-from hoptree.steps.answer import answer_from, direct_answer, holding
+from hoptree.steps.answering.answer import answer_from, direct_answer, holding
 from hoptree.values import Answer, Passage, Question
 
 
@@ -24,8 +24,8 @@ def names(method: str) -> list[str]:
 
 
 def test_what_goes_into_a_call_comes_before_it() -> None:
-    assert names("oner")[:2] == ["ctx.search", "answer.answer_from"]
-    assert names("direct") == ["answer.direct_answer"]
+    assert names("oner")[:2] == ["ctx.search", "answering.answer.answer_from"]
+    assert names("direct") == ["answering.answer.direct_answer"]
 
 
 def test_a_step_is_told_in_its_own_words_with_what_it_asks() -> None:
@@ -33,18 +33,27 @@ def test_a_step_is_told_in_its_own_words_with_what_it_asks() -> None:
     about = (Context.search.__doc__ or "").split("\n\n")[0]
     assert search == Step("ctx.search", " ".join(about.split()), ("corpus",))
     assert read.asks == ("model",) and read.about.startswith("The answer that documents hold")
-    assert [step.name for step in further] == ["glances.glances", "choose.surest"], "what a switch leads to"
+    assert [step.name for step in further] == ["answering.glances.glances", "answering.choose.surest"], (
+        "what a switch leads to"
+    )
 
 
 def test_functions_inside_a_method_count_where_it_names_them() -> None:
     order = names("taikc")
-    told = [order.index(name) for name in ("decompose.decompose_tree", "answer.confident_answer", "answer.synthesise")]
+    told = [
+        order.index(name)
+        for name in (
+            "planning.decompose.decompose_tree",
+            "answering.answer.confident_answer",
+            "answering.answer.synthesise",
+        )
+    ]
     assert told == sorted(told)
 
 
 def test_what_a_switch_leads_to_comes_last_and_is_marked() -> None:
     steps = {step.name: step for step in steps_of(find_method("taikc"))}
-    assert steps["choose.surest"].only == "robust" and steps["summarise.summarise_chain"].only == ""
+    assert steps["answering.choose.surest"].only == "robust" and steps["answering.summarise.summarise_chain"].only == ""
     marks = [bool(step.only) for step in steps.values()]
     assert marks == sorted(marks)
 
@@ -78,7 +87,7 @@ class _Reader:
 
     async def all(self, text: str) -> Answer:
         found = await together(self._one(part, partial(self._ctx.entities, limit=2)) for part in text.split())
-        from hoptree.steps.choose import surest
+        from hoptree.steps.answering.choose import surest
 
         return surest(self._ctx, found, when="final")
 
@@ -102,10 +111,10 @@ def test_a_method_from_elsewhere_that_calls_another() -> None:
         "ctx.entities",
         "ctx.search",
         "ctx.generate own",
-        "answer.holding",
-        "answer.answer_from",
-        "choose.surest",
-        "answer.direct_answer",
+        "answering.answer.holding",
+        "answering.answer.answer_from",
+        "answering.choose.surest",
+        "answering.answer.direct_answer",
     ]
     assert steps[0].asks == ("model", "corpus") and steps[0].about == find_method("oner").summary
     assert [step.only for step in steps] == [""] * 7 + ["careful"]

@@ -23,7 +23,7 @@ from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
 from hoptree.runtime.context import Context
 from hoptree.sample import sample_questions
-from hoptree.steps.answer import answer_from, direct_answer
+from hoptree.steps.answering.answer import answer_from, direct_answer
 from hoptree.values import Answer, Question
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -142,9 +142,9 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
     for part in (
         "needy: Needy (P [red])",
         "Much of it [bold]twice[/bold].",
-        "1. answer.direct_answer [model]",
+        "1. answering.answer.direct_answer [model]",
         "with careful=on also:",
-        "3. answer.answer_from [model]",
+        "3. answering.answer.answer_from [model]",
         "--set careful=off on|off",
         "corpus: hoptree index FOLDER",
         "moonlight: see its description",
@@ -158,7 +158,7 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
 
 def test_one_as_json(home: Path) -> None:
     told = json.loads(said(home, "show", "taikc", "--json"))
-    assert told["steps"][0]["name"] == "decompose.decompose_tree" and told["steps"][0]["asks"] == ["model"]
+    assert told["steps"][0]["name"] == "planning.decompose.decompose_tree" and told["steps"][0]["asks"] == ["model"]
     assert {"name": "k", "type": "int", "default": 5} in told["options"]
     assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
     assert told["about"].startswith(told["summary"])

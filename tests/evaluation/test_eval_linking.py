@@ -17,7 +17,7 @@ from hoptree.evaluation.linking_data import LinkingQuestion, read_linking_questi
 from hoptree.graph.facts import Entity
 from hoptree.graph.linking import Relation, open_candidates
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.steps.relations import ByModel, ByWords
+from hoptree.steps.linking.relations import ByModel, ByWords
 
 pytest.importorskip("pyoxigraph")
 pytest.importorskip("numpy")

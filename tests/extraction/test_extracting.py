@@ -23,7 +23,7 @@ from hoptree.lock import WriteLock
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
-from hoptree.steps.facts import StatedFact
+from hoptree.steps.facts.extraction import StatedFact
 from hoptree.values import Passage
 
 COUNT = 12

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hoptree.extraction.entries import Entry, fact_rows
 from hoptree.graph.reading.rows import Rows
-from hoptree.steps.facts import StatedFact
-from hoptree.steps.triples import read_triples
+from hoptree.steps.facts.extraction import StatedFact
+from hoptree.steps.reading.triples import read_triples
 
 PART = st.text(min_size=1, max_size=40)
 

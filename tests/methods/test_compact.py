@@ -13,7 +13,7 @@ from tests.methods.stretch_asked import Run
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.compaction import Compacted, read_compacted
+from hoptree.steps.answering.compaction import Compacted, read_compacted
 from hoptree.values import Passage
 
 ASKED = "Where was the painter of the Red Barn born?"

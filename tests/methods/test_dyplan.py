@@ -12,7 +12,7 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.strategy_turns import read_final
+from hoptree.steps.dialogues.strategy_turns import read_final
 
 LAST = "So the answer is: Charles Armand."
 DIALOGUE = (

@@ -12,9 +12,9 @@ from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.citing import Cited, cited_passage, read_cited
-from hoptree.steps.deducing import read_deduced
-from hoptree.steps.dialogue import Said
+from hoptree.steps.dialogues.citing import Cited, cited_passage, read_cited
+from hoptree.steps.dialogues.deducing import read_deduced
+from hoptree.steps.reading.dialogue import Said
 from hoptree.values import Passage
 
 FATHER = "Who is the father of Charles Bretagne?"

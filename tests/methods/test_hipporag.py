@@ -13,7 +13,7 @@ from tests.methods.asked import Asked, Shelf
 from hoptree.models.scripted import Rule
 from hoptree.retrieval.retriever import FactGuided, Retriever
 from hoptree.runtime.budget import Budget
-from hoptree.steps.recognition import BestFound, read_recognised
+from hoptree.steps.linking.recognition import BestFound, read_recognised
 from hoptree.values import Fact, Passage
 
 ASKED = "Who is the mother of the director of Grey Harbour?"

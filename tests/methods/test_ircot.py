@@ -9,7 +9,7 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.interleaving import Gathered, tells_facts
+from hoptree.steps.writing.interleaving import Gathered, tells_facts
 from hoptree.values import Passage
 
 FIRST = "His father is Jean Bretagne Charles de La Trémoille."

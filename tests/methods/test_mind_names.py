@@ -12,9 +12,9 @@ from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.facts import ground_triples
-from hoptree.steps.sub_query import sought_words
-from hoptree.steps.triples import read_triples
+from hoptree.steps.facts.extraction import ground_triples
+from hoptree.steps.facts.sub_query import sought_words
+from hoptree.steps.reading.triples import read_triples
 from hoptree.uncertainty import open_tagger
 
 ROSES = "Where was the director of film A Day Of Roses In August born?"

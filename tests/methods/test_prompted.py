@@ -14,7 +14,7 @@ from tests.methods.another import registered
 
 from hoptree.methods.registry import Method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import direct_answer
+from hoptree.steps.answering.answer import direct_answer
 from hoptree.values import Answer, Question
 
 

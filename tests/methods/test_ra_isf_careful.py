@@ -10,7 +10,7 @@ from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, knows, listed, 
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.compare import compares_again
+from hoptree.steps.answering.compare import compares_again
 from hoptree.values import Passage
 
 SAME = "Are both Slava and Țerova located in the same country?"

@@ -15,7 +15,7 @@ from tests.methods.stretch_asked import Run
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.actions import break_tags, read_action
+from hoptree.steps.writing.actions import break_tags, read_action
 from hoptree.values import Passage
 
 ASKED = "Where was the painter of the Red Barn born?"

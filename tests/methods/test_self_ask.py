@@ -13,8 +13,8 @@ from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.dialogue import Said, read_dialogue
-from hoptree.steps.follow_ups import LABELS, write_dialogue
+from hoptree.steps.dialogues.follow_ups import LABELS, write_dialogue
+from hoptree.steps.reading.dialogue import Said, read_dialogue
 from hoptree.values import Answer
 
 FATHER = "Who is the father of Charles Bretagne?"

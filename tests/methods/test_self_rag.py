@@ -18,8 +18,8 @@ from tests.methods.stretch_asked import Run, Scripted
 from hoptree.models.model import Choice, Reply, Request, Token
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
-from hoptree.steps.labels import label_shares, read_label
-from hoptree.steps.reflection import needs_retrieval, read_critique, without_tokens
+from hoptree.steps.judging.labels import label_shares, read_label
+from hoptree.steps.judging.reflection import needs_retrieval, read_critique, without_tokens
 from hoptree.values import Passage
 
 ASKED = "Where was Ada Moor born?"

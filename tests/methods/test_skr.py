@@ -11,7 +11,7 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import GRANDFATHER, Run
 
-import hoptree.steps.neighbours as module
+import hoptree.steps.planning.neighbours as module
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 

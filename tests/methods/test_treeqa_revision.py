@@ -16,11 +16,11 @@ from hoptree.models.scripted import ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.rebuild import Rebuilt
-from hoptree.steps.substitution import carried
-from hoptree.steps.verify import Verdict
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.rebuild import Rebuilt
+from hoptree.steps.hypotheses.substitution import carried
+from hoptree.steps.hypotheses.verify import Verdict
 from hoptree.tree import Node
 
 LANDING = Claim("When was the third landing?", "Apollo 8")

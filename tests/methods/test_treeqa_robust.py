@@ -11,7 +11,7 @@ from tests.methods.treeqa_asked import LANDING, PAGES, PRESIDENT, Run, node, rul
 
 from hoptree.methods.treeqa import method, walk
 from hoptree.models.scripted import Rule
-from hoptree.steps.conditions import may_list, read_conditions
+from hoptree.steps.hypotheses.conditions import may_list, read_conditions
 from hoptree.values import Passage
 
 WRONG = "Who was the President of the United States in December 1968?"

@@ -35,7 +35,7 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.result import TreeNode
 from hoptree.runtime.trace import Trace
-from hoptree.steps.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.tree import Node
 from hoptree.values import Passage
 

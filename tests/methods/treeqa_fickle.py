@@ -22,8 +22,8 @@ from hoptree.engine import Engine
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 from hoptree.runtime.result import Result
 from hoptree.runtime.trace import Event
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.substitution import carried
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.substitution import carried
 from hoptree.values import Passage
 
 __all__ = ["APOLLO", "Fickle", "Foreseeable", "Generous", "asked", "final_tree", "settled"]

@@ -8,7 +8,7 @@ from typing import Any
 from hoptree.models.model import Token
 from hoptree.models.reasoning import read_choice
 from hoptree.runtime.prompts import Prompt, plain, read_prompt
-from hoptree.steps.parse import (
+from hoptree.steps.reading.parse import (
     clean_answer,
     concluded,
     read_json,

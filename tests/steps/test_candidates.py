@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.candidates import Candidate, choose_by_confidence, names_in
-from hoptree.steps.sub_query import sought_words, sub_query
+from hoptree.steps.facts.candidates import Candidate, choose_by_confidence, names_in
+from hoptree.steps.facts.sub_query import sought_words, sub_query
 from hoptree.uncertainty import LexiconTagger
 
 TAGGER = LexiconTagger()

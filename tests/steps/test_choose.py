@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.choose import answer_key, majority, surest
+from hoptree.steps.answering.choose import answer_key, majority, surest
 from hoptree.values import Answer
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.conclusion import gives_answer, led_to_answer, read_conclusion
+from hoptree.steps.answering.conclusion import gives_answer, led_to_answer, read_conclusion
 
 READS = "Can a cat read a newspaper?"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.steps.ground import covers
+from hoptree.steps.answering.ground import covers
 from hoptree.values import Passage
 
 FILM = Passage("p1", "Whiplash", "A film by Damien Chazelle.")

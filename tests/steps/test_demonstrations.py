@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hoptree.steps.demonstrations import Demonstration, fixed, load_bank, nearest
-from hoptree.steps.parse import read_json
+from hoptree.steps.planning.demonstrations import Demonstration, fixed, load_bank, nearest
+from hoptree.steps.reading.parse import read_json
 from hoptree.tree import Plan, make_plan
 
 BANK = load_bank()

@@ -9,7 +9,7 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.evidence import MAX_WORDS, _without_orders, show_passages
+from hoptree.steps.answering.evidence import MAX_WORDS, _without_orders, show_passages
 from hoptree.values import Passage
 
 FACT = "Paris is the capital of France."

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from tests.steps.broken_texts import LONG
 
-from hoptree.steps.enough import read_enough
-from hoptree.steps.rationales import read_mended, read_rationales
-from hoptree.steps.scoring import read_scores
+from hoptree.steps.answering.enough import read_enough
+from hoptree.steps.linking.scoring import read_scores
+from hoptree.steps.writing.rationales import read_mended, read_rationales
 
 NAMES = [(f"Somebody | relation {number} | ?", f"relation {number}") for number in range(60)]
 READERS: dict[str, Callable[[str], object]] = {

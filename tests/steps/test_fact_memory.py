@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.steps.memory import FactMemory, Held, relation_key
-from hoptree.steps.sub_query import sought_words
+from hoptree.steps.facts.memory import FactMemory, Held, relation_key
+from hoptree.steps.facts.sub_query import sought_words
 from hoptree.uncertainty import LexiconTagger, Span
 from hoptree.values import Fact
 

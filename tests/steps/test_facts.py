@@ -15,8 +15,8 @@ from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
 from hoptree.sentences import sentences
-from hoptree.steps.facts import Extracted, StatedFact, extract_facts, ground_triples
-from hoptree.steps.wording import Wording
+from hoptree.steps.facts.extraction import Extracted, StatedFact, extract_facts, ground_triples
+from hoptree.steps.facts.wording import Wording
 from hoptree.values import Passage
 
 TITLE = "Émile Chautard (director)"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.ground import grounded
+from hoptree.steps.answering.ground import grounded
 from hoptree.values import Answer, Passage
 
 HAS = Passage("has", "Wojciech Jerzy Has", "The director died in Łódź in 2000.")

@@ -14,8 +14,8 @@ from hoptree.models.scripted import ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.demonstrations import nearest
-from hoptree.steps.evidence import show_passages
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.planning.demonstrations import nearest
 from hoptree.tree import make_plan
 from hoptree.values import Passage
 

@@ -17,8 +17,8 @@ from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.link import Linker
-from hoptree.steps.mentions import (
+from hoptree.steps.linking.link import Linker
+from hoptree.steps.linking.mentions import (
     GraphNames,
     MentionLinker,
     Titles,

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hoptree.steps.neighbours as module
+import hoptree.steps.planning.neighbours as module
 from hoptree.errors import ConfigError, InputError
-from hoptree.steps.neighbours import documents_help, open_neighbours, read_labels
+from hoptree.steps.planning.neighbours import documents_help, open_neighbours, read_labels
 
 
 @pytest.mark.parametrize(

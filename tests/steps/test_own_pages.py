@@ -14,8 +14,8 @@ from hoptree.retrieval.index.folder import Index
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.mentions import Titles
-from hoptree.steps.own_pages import own_page
+from hoptree.steps.linking.mentions import Titles
+from hoptree.steps.linking.own_pages import own_page
 from hoptree.values import Passage
 
 PAGES = [

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from hoptree.steps.page_weights import best_sentences, weigh_pages
+from hoptree.steps.linking.page_weights import best_sentences, weigh_pages
 from hoptree.values import Passage
 
 

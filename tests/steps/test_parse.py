@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hoptree.steps.parse import (
+from hoptree.steps.reading.parse import (
     clean_answer,
     looks_unanswered,
     read_json,

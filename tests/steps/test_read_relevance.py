@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.parse import read_numbers, read_relevance
+from hoptree.steps.reading.parse import read_numbers, read_relevance
 
 TEXT = st.text(max_size=300)
 

@@ -15,9 +15,9 @@ from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.edges import edges_in
-from hoptree.steps.link import choose_facts
-from hoptree.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking, foremost
+from hoptree.steps.linking.edges import edges_in
+from hoptree.steps.linking.link import choose_facts
+from hoptree.steps.linking.relations import ByEncoder, ByModel, ByWords, RelationRanking, foremost
 
 if TYPE_CHECKING:
     import numpy

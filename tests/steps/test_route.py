@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.models.model import Choice, Reply, Token, TokenUsage
-from hoptree.steps.route import likeliest_label, list_ways, load_ways, read_way
+from hoptree.steps.planning.route import likeliest_label, list_ways, load_ways, read_way
 
 STRATEGIES = ("Direct", "Plan", "Reason", "Retrieval")
 LETTERS = ("A", "B", "C")

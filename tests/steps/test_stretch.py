@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from hoptree.errors import ConfigError
 from hoptree.models.model import Choice, Token
-from hoptree.steps.conclusion import led_to_answer, read_conclusion
-from hoptree.steps.rewriting import adds
-from hoptree.steps.stretch import Draft, _read
-from hoptree.steps.worked import draw_worked, load_worked
+from hoptree.steps.answering.conclusion import led_to_answer, read_conclusion
+from hoptree.steps.writing.rewriting import adds
+from hoptree.steps.writing.stretch import Draft, _read
+from hoptree.steps.writing.worked import draw_worked, load_worked
 
 
 def tokens(text: str) -> tuple[Token, ...]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.steps.agreement import agree, same
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.substitution import carried, names_it, substituted
+from hoptree.steps.hypotheses.agreement import agree, same
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.substitution import carried, names_it, substituted
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import open_calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.thinking import think
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 

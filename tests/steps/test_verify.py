@@ -16,11 +16,11 @@ from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.clue import read_clue
-from hoptree.steps.evidence_box import Cited, EvidenceBox, read_references
-from hoptree.steps.link import names_in
-from hoptree.steps.parse import read_json
-from hoptree.steps.verify import Label, Verdict, held, read_verdict, validate
+from hoptree.steps.hypotheses.clue import read_clue
+from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox, read_references
+from hoptree.steps.hypotheses.verify import Label, Verdict, held, read_verdict, validate
+from hoptree.steps.linking.link import names_in
+from hoptree.steps.reading.parse import read_json
 from hoptree.values import Passage
 
 JAVA = Passage("Java_0_1", "Java", "Jakarta is on Java's northwestern coast.")

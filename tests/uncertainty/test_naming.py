@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.candidates import names_in
-from hoptree.steps.sub_query import sought_words
+from hoptree.steps.facts.candidates import names_in
+from hoptree.steps.facts.sub_query import sought_words
 from hoptree.uncertainty import LexiconTagger, NameTagger
 
 TAGGER = LexiconTagger()

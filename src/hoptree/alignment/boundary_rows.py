@@ -18,7 +18,7 @@ from hoptree.evaluation.metrics import exact_match
 from hoptree.models import open_model
 from hoptree.runtime.calls import open_calls
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import confident_answer
+from hoptree.steps.answering.answer import confident_answer
 from hoptree.values import Answer
 
 __all__ = ["CONFIDENT", "GAP", "METHOD", "REFUSAL", "labels_of", "make_boundary"]

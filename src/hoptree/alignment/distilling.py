@@ -23,7 +23,7 @@ from hoptree.evaluation.metrics import best_overlap, contains
 from hoptree.models.model import Message, Model, Reply, Request
 from hoptree.runtime.calls import Call, Calls, OnRetry
 from hoptree.runtime.trace import Event
-from hoptree.steps.parse import clean_answer, read_json
+from hoptree.steps.reading.parse import clean_answer, read_json
 
 __all__ = ["METHOD", "Overheard", "Said", "make_instructions"]
 

@@ -16,11 +16,11 @@ from hoptree.alignment.sub_questions import LeftOut
 from hoptree.alignment.trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
 from hoptree.evaluation.metrics import contains, exact_match, normalise
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import answer_from, synthesise
-from hoptree.steps.decompose import decompose_tree
-from hoptree.steps.demonstrations import fixed, nearest
-from hoptree.steps.evidence import show_passages
-from hoptree.steps.summarise import summarise_chain
+from hoptree.steps.answering.answer import answer_from, synthesise
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.summarise import summarise_chain
+from hoptree.steps.planning.decompose import decompose_tree
+from hoptree.steps.planning.demonstrations import fixed, nearest
 from hoptree.tree import Plan
 from hoptree.values import Answer, Passage
 

@@ -20,10 +20,10 @@ from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.sample import sample_index
-from hoptree.steps.know import judge_knowledge
-from hoptree.steps.parse import Knowing
-from hoptree.steps.relevance import judge_passages
-from hoptree.steps.split import split_question
+from hoptree.steps.judging.relevance import judge_passages
+from hoptree.steps.planning.know import judge_knowledge
+from hoptree.steps.planning.split import split_question
+from hoptree.steps.reading.parse import Knowing
 from hoptree.values import Passage
 
 __all__ = ["METHOD", "make_decompositions", "make_knowledge", "make_relevance"]

@@ -13,7 +13,7 @@ from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import best_overlap, exact_match, yes_no
 from hoptree.methods.registry import Method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import direct_answer
+from hoptree.steps.answering.answer import direct_answer
 from hoptree.values import Answer, Question
 
 __all__ = ["RIGHT_F1", "Remembered", "answer_from_memory", "is_right", "open_memory"]

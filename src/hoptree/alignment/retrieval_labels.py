@@ -15,7 +15,7 @@ from hoptree.alignment.questions import TrainingQuestion, is_evaluation, split_t
 from hoptree.errors import InputError
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
-from hoptree.steps.neighbours import Label
+from hoptree.steps.planning.neighbours import Label
 from hoptree.whole_files import write_whole
 
 __all__ = ["LabelsWanted", "label_questions"]

@@ -11,7 +11,7 @@ from hoptree.alignment.questions import Fact, TrainingQuestion
 from hoptree.alignment.relations import as_phrase, as_question, name_of, phrase_of
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import normalise
-from hoptree.steps.split import MAX_SUB_QUESTIONS
+from hoptree.steps.planning.split import MAX_SUB_QUESTIONS
 
 __all__ = ["Decomposed", "LeftOut", "Source", "Step", "decomposed", "is_named", "references", "steps_of"]
 

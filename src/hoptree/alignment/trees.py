@@ -14,7 +14,7 @@ from hoptree.alignment.sub_questions import LeftOut, Source, Step, is_named, ref
 from hoptree.evaluation.metrics import normalise
 from hoptree.graph.linking.words import FUNCTION_WORDS
 from hoptree.names import name_spans
-from hoptree.steps.parse import clean_answer
+from hoptree.steps.reading.parse import clean_answer
 from hoptree.tree import Plan, make_plan, resolve
 
 __all__ = ["GoldStep", "GoldTree", "arranged", "carried_out", "facts_alone", "gold_tree", "written"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, Parts
     from hoptree.evaluation.linking_data import LinkingSet
     from hoptree.graph.linking import NameReader
-    from hoptree.steps.relations import RelationRanking
+    from hoptree.steps.linking.relations import RelationRanking
 
 __all__ = ["eval_linking"]
 
@@ -223,7 +223,7 @@ def _reader(spec: str) -> NameReader | None:
 
 
 async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
-    from hoptree.steps.relations import ByEncoder, ByModel, ByWords
+    from hoptree.steps.linking.relations import ByEncoder, ByModel, ByWords
 
     found: dict[str, RelationRanking] = {}
     for one in dict.fromkeys(relations):

@@ -19,8 +19,8 @@ def with_grounds(result: Result) -> Result:
     Passages do not say yes or no, and the answer of a tree may follow from what its nodes cite without standing there:
     these are left as they are.
     """
-    from hoptree.steps.evidence_box import EvidenceBox
-    from hoptree.steps.substitution import parts_of
+    from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+    from hoptree.steps.hypotheses.substitution import parts_of
 
     if not result.answer or not result.evidence or result.tree:
         return result

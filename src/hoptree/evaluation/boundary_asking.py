@@ -11,7 +11,7 @@ from hoptree.methods.registry import Method, Option, read_options
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
-from hoptree.steps.answer import confident_answer, direct_answer
+from hoptree.steps.answering.answer import confident_answer, direct_answer
 from hoptree.values import Answer, Question
 
 __all__ = ["EVENT", "METHOD", "BoundaryExperiment"]

@@ -13,7 +13,7 @@ from typing import Literal
 from hoptree.errors import InputError
 from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
 from hoptree.runtime.trace import Event, read_events
-from hoptree.steps.evidence import MAX_WORDS
+from hoptree.steps.answering.evidence import MAX_WORDS
 
 __all__ = [
     "IRRELEVANT",

@@ -23,8 +23,8 @@ from hoptree.retrieval.extras import library
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
-from hoptree.steps.mentions import Found, find_entities, keep_entities
-from hoptree.steps.relations import RelationRanking
+from hoptree.steps.linking.mentions import Found, find_entities, keep_entities
+from hoptree.steps.linking.relations import RelationRanking
 
 __all__ = ["ENTITY_KS", "RELATION_KS", "Among", "Linked", "LinkingRun", "Parts", "evaluate_linking"]
 

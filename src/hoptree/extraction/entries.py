@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoptree.graph.vocabulary import named
-from hoptree.steps.facts import StatedFact
+from hoptree.steps.facts.extraction import StatedFact
 
 __all__ = ["Entry", "Spent", "Totals", "fact_rows"]
 

@@ -20,7 +20,7 @@ from hoptree.runtime.calls import Calls, open_calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.schedule import together
 from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.facts import MAX_TOKENS, extract_facts, facts_template
+from hoptree.steps.facts.extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.values import Passage
 
 __all__ = ["Failure", "Progress", "Wanted", "extract"]

@@ -12,8 +12,12 @@ from hoptree.methods.registry import method
 from hoptree.models.model import Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.answer import holding, synthesise
-from hoptree.steps.candidates import (
+from hoptree.steps.answering.answer import holding, synthesise
+from hoptree.steps.answering.choose import surest
+from hoptree.steps.answering.conclusion import conclude
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.glances import GLANCES, glances
+from hoptree.steps.facts.candidates import (
     Candidate,
     Filtered,
     choose_by_confidence,
@@ -21,17 +25,13 @@ from hoptree.steps.candidates import (
     extract_candidates,
     names_in,
 )
-from hoptree.steps.choose import surest
-from hoptree.steps.conclusion import conclude
-from hoptree.steps.doubts import Disagreeing, Unsure
-from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import GLANCES, glances
-from hoptree.steps.learning import learn
-from hoptree.steps.memory import FactMemory, Held, relation_key
-from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, write_with_help
-from hoptree.steps.stretch import Draft, Pen, Telling, show_context, telling_of
-from hoptree.steps.sub_query import sought_words, sub_query
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.facts.learning import learn
+from hoptree.steps.facts.memory import FactMemory, Held, relation_key
+from hoptree.steps.facts.sub_query import sought_words, sub_query
+from hoptree.steps.writing.doubts import Disagreeing, Unsure
+from hoptree.steps.writing.rewriting import Doubt, Help, Judge, Limits, write_with_help
+from hoptree.steps.writing.stretch import Draft, Pen, Telling, show_context, telling_of
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.uncertainty import (
     NEUTRAL,
     Dynamic,

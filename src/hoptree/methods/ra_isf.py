@@ -12,8 +12,8 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.growing import grow, plant, spent_under
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import together
-from hoptree.steps.parse import question_key
-from hoptree.steps.split import drop_asked, split_question
+from hoptree.steps.planning.split import drop_asked, split_question
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage, Question
 

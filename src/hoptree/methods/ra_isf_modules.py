@@ -13,14 +13,14 @@ from typing import Literal, Protocol
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both
-from hoptree.steps.answer import answer_from, direct_answer, holding
-from hoptree.steps.choose import surest
-from hoptree.steps.combine import combine_answers
-from hoptree.steps.compare import compare_pairs, compares, compares_again
-from hoptree.steps.ground import covers, grounded
-from hoptree.steps.know import judge_knowledge
-from hoptree.steps.parse import question_key
-from hoptree.steps.relevance import judge_passages
+from hoptree.steps.answering.answer import answer_from, direct_answer, holding
+from hoptree.steps.answering.choose import surest
+from hoptree.steps.answering.combine import combine_answers
+from hoptree.steps.answering.compare import compare_pairs, compares, compares_again
+from hoptree.steps.answering.ground import covers, grounded
+from hoptree.steps.judging.relevance import judge_passages
+from hoptree.steps.planning.know import judge_knowledge
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 

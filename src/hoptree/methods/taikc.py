@@ -9,16 +9,16 @@ from typing import Literal
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, in_order, together
-from hoptree.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
-from hoptree.steps.both import both_hold
-from hoptree.steps.choose import surest
-from hoptree.steps.compare import compare_branches
-from hoptree.steps.decompose import decompose_tree
-from hoptree.steps.demonstrations import fixed, nearest
-from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import GLANCES, glances
-from hoptree.steps.ground import grounded
-from hoptree.steps.summarise import summarise_chain
+from hoptree.steps.answering.answer import answer_from, confident_answer, direct_answer, holding, synthesise
+from hoptree.steps.answering.both import both_hold
+from hoptree.steps.answering.choose import surest
+from hoptree.steps.answering.compare import compare_branches
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.glances import GLANCES, glances
+from hoptree.steps.answering.ground import grounded
+from hoptree.steps.answering.summarise import summarise_chain
+from hoptree.steps.planning.decompose import decompose_tree
+from hoptree.steps.planning.demonstrations import fixed, nearest
 from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Passage, Question
 

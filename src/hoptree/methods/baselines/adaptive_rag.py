@@ -7,8 +7,8 @@ from hoptree.methods.baselines.ircot import ircot
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.route import choose_way, classify, list_ways, load_ways
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.planning.route import choose_way, classify, list_ways, load_ways
 from hoptree.values import Answer, Question
 
 __all__ = ["adaptive_rag"]

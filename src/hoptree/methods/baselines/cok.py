@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding
-from hoptree.steps.conclusion import last_words, read_conclusion
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.gate import agreement_gate
-from hoptree.steps.rationales import mend_rationale, read_rationales
-from hoptree.steps.rewriting import adds
-from hoptree.steps.sources import Kinds, knowledge_of, require_sources
-from hoptree.steps.stretch import Pen
-from hoptree.steps.thinking import think
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import last_words, read_conclusion
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.sources import Kinds, knowledge_of, require_sources
+from hoptree.steps.planning.gate import agreement_gate
+from hoptree.steps.writing.rationales import mend_rationale, read_rationales
+from hoptree.steps.writing.rewriting import adds
+from hoptree.steps.writing.stretch import Pen
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.values import Answer, Question
 
 __all__ = ["cok"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import answer_from, holding, synthesise
-from hoptree.steps.compaction import MAX_TOKENS, Compacted, compress, compress_trained
+from hoptree.steps.answering.answer import answer_from, holding, synthesise
+from hoptree.steps.answering.compaction import MAX_TOKENS, Compacted, compress, compress_trained
 from hoptree.values import Answer, Question
 
 __all__ = ["compact"]

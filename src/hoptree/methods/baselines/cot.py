@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.thinking import think
 from hoptree.values import Answer, Question
 
 __all__ = ["cot"]

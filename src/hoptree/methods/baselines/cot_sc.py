@@ -7,8 +7,8 @@ from typing import Literal
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.choose import majority
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.choose import majority
+from hoptree.steps.answering.thinking import think
 from hoptree.values import Answer, Question
 
 __all__ = ["cot_sc"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import direct_answer
+from hoptree.steps.answering.answer import direct_answer
 from hoptree.values import Answer, Question
 
 __all__ = ["direct"]

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding
-from hoptree.steps.attended import words_behind
-from hoptree.steps.conclusion import conclude
-from hoptree.steps.doubts import Disagreeing, Unsure
-from hoptree.steps.rewriting import Doubt, Help, Judge, Limits, write_with_help
-from hoptree.steps.stretch import Draft, Pen, show_context, telling_of
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import conclude
+from hoptree.steps.writing.attended import words_behind
+from hoptree.steps.writing.doubts import Disagreeing, Unsure
+from hoptree.steps.writing.rewriting import Doubt, Help, Judge, Limits, write_with_help
+from hoptree.steps.writing.stretch import Draft, Pen, show_context, telling_of
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.uncertainty import Fixed, Tagger, open_tagger
 from hoptree.values import Answer, Passage, Question
 

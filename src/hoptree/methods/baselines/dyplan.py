@@ -6,10 +6,10 @@ from hoptree.methods.baselines.self_ask import self_ask
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.answer import direct_answer
-from hoptree.steps.route import choose_way, list_ways, load_ways, says_yes
-from hoptree.steps.strategy_turns import Turns
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.answer import direct_answer
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.dialogues.strategy_turns import Turns
+from hoptree.steps.planning.route import choose_way, list_ways, load_ways, says_yes
 from hoptree.values import Answer, Question
 
 __all__ = ["dyplan"]

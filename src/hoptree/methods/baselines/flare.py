@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding
-from hoptree.steps.conclusion import conclude
-from hoptree.steps.doubts import Improbable
-from hoptree.steps.rewriting import Doubt, Help, Limits, write_with_help
-from hoptree.steps.stretch import Draft, Pen, note_fidelity, show_context
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import conclude
+from hoptree.steps.writing.doubts import Improbable
+from hoptree.steps.writing.rewriting import Doubt, Help, Limits, write_with_help
+from hoptree.steps.writing.stretch import Draft, Pen, note_fidelity, show_context
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.uncertainty import masked_query
 from hoptree.values import Answer, Passage, Question
 

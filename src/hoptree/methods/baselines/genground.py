@@ -5,11 +5,11 @@ from __future__ import annotations
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import direct_answer, synthesise
-from hoptree.steps.citing import narrow_down, revise
-from hoptree.steps.deducing import deduce
-from hoptree.steps.dialogue import read_answer
-from hoptree.steps.in_turn import InTurn
+from hoptree.steps.answering.answer import direct_answer, synthesise
+from hoptree.steps.dialogues.citing import narrow_down, revise
+from hoptree.steps.dialogues.deducing import deduce
+from hoptree.steps.dialogues.in_turn import InTurn
+from hoptree.steps.reading.dialogue import read_answer
 from hoptree.values import Answer, Question
 
 __all__ = ["genground"]

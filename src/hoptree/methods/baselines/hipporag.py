@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import answer_from
-from hoptree.steps.recognition import SIGNALS, recall, require_facts
+from hoptree.steps.answering.answer import answer_from
+from hoptree.steps.linking.recognition import SIGNALS, recall, require_facts
 from hoptree.values import Answer, Question
 
 __all__ = ["hipporag"]

@@ -7,13 +7,13 @@ from functools import partial
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding
-from hoptree.steps.conclusion import read_conclusion
-from hoptree.steps.interleaving import reason_and_search
-from hoptree.steps.recognition import SIGNALS, BestFound, recall, require_facts
-from hoptree.steps.stretch import Pen
-from hoptree.steps.thinking import think
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import read_conclusion
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.linking.recognition import SIGNALS, BestFound, recall, require_facts
+from hoptree.steps.writing.interleaving import reason_and_search
+from hoptree.steps.writing.stretch import Pen
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.values import Answer, Question
 
 __all__ = ["hipporag_ircot"]

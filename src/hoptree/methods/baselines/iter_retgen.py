@@ -5,8 +5,8 @@ from __future__ import annotations
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.choose import answer_key
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.choose import answer_key
+from hoptree.steps.answering.thinking import think
 from hoptree.values import Answer, Passage, Question
 
 __all__ = ["iter_retgen"]

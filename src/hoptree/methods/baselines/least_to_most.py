@@ -7,11 +7,11 @@ from dataclasses import replace
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.growing import grow, plant
-from hoptree.steps.answer import direct_answer
-from hoptree.steps.combine import combine_answers
-from hoptree.steps.parse import question_key
-from hoptree.steps.split import drop_asked, split_question
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.answer import direct_answer
+from hoptree.steps.answering.combine import combine_answers
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.planning.split import drop_asked, split_question
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer, Question
 

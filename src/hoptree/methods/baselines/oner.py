@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import answer_from
-from hoptree.steps.choose import surest as surest_of
-from hoptree.steps.glances import GLANCES, glances
+from hoptree.steps.answering.answer import answer_from
+from hoptree.steps.answering.choose import surest as surest_of
+from hoptree.steps.answering.glances import GLANCES, glances
 from hoptree.values import Answer, Question
 
 __all__ = ["oner"]

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.alone import answer_each
-from hoptree.steps.choose import answer_key
+from hoptree.steps.answering.alone import answer_each
+from hoptree.steps.answering.choose import answer_key
 from hoptree.values import Answer, Passage, Question
 
 __all__ = ["replug"]

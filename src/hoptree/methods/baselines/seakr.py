@@ -11,12 +11,12 @@ from hoptree.methods.registry import method
 from hoptree.retrieval.encoders import Encoder, open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.answer import holding
-from hoptree.steps.conclusion import LAST_TOKENS, gives_answer, last_words, led_to_answer, read_conclusion
-from hoptree.steps.doubts import told_tokens
-from hoptree.steps.rewriting import adds
-from hoptree.steps.stretch import Draft, Pen, note_fidelity, show_context
-from hoptree.steps.worked import draw_worked
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import LAST_TOKENS, gives_answer, last_words, led_to_answer, read_conclusion
+from hoptree.steps.writing.doubts import told_tokens
+from hoptree.steps.writing.rewriting import adds
+from hoptree.steps.writing.stretch import Draft, Pen, note_fidelity, show_context
+from hoptree.steps.writing.worked import draw_worked
 from hoptree.uncertainty import open_tagger, spread, sure_query
 from hoptree.values import Answer, Passage, Question
 

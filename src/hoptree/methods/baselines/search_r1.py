@@ -5,10 +5,10 @@ from __future__ import annotations
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.actions import Action, read_action
-from hoptree.steps.answer import holding
-from hoptree.steps.parse import clean_answer, looks_unanswered
-from hoptree.steps.rollout import Rollout, show_information
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.reading.parse import clean_answer, looks_unanswered
+from hoptree.steps.writing.actions import Action, read_action
+from hoptree.steps.writing.rollout import Rollout, show_information
 from hoptree.values import Answer, Passage, Question, Source
 
 __all__ = ["search_r1"]

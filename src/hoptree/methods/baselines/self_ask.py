@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import answer_from, direct_answer
-from hoptree.steps.dialogue import Said, read_answer
-from hoptree.steps.follow_ups import final_answer, go_on
-from hoptree.steps.in_turn import InTurn
+from hoptree.steps.answering.answer import answer_from, direct_answer
+from hoptree.steps.dialogues.follow_ups import final_answer, go_on
+from hoptree.steps.dialogues.in_turn import InTurn
+from hoptree.steps.reading.dialogue import Said, read_answer
 from hoptree.tree import Node
 from hoptree.values import Answer, Question
 

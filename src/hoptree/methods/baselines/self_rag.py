@@ -7,11 +7,11 @@ from dataclasses import asdict
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import together
-from hoptree.steps.alone import answer_each
-from hoptree.steps.answer import direct_answer
-from hoptree.steps.critique import criticise, judge_need
-from hoptree.steps.reflection import Critique
-from hoptree.steps.reflective import Reflective
+from hoptree.steps.answering.alone import answer_each
+from hoptree.steps.answering.answer import direct_answer
+from hoptree.steps.judging.critique import criticise, judge_need
+from hoptree.steps.judging.reflection import Critique
+from hoptree.steps.judging.reflective import Reflective
 from hoptree.values import Answer, Question
 
 __all__ = ["self_rag"]

@@ -7,9 +7,9 @@ from typing import Literal
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.neighbours import open_neighbours
-from hoptree.steps.route import says_yes
-from hoptree.steps.thinking import think
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.planning.neighbours import open_neighbours
+from hoptree.steps.planning.route import says_yes
 from hoptree.values import Answer, Question
 
 __all__ = ["skr"]

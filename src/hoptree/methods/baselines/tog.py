@@ -6,12 +6,12 @@ from hoptree.graph.facts import Fact
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import together
-from hoptree.steps.answer import synthesise
-from hoptree.steps.enough import judge_enough
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.exploring import go_along, hops_from
-from hoptree.steps.thinking import think
-from hoptree.steps.topics import find_topics
+from hoptree.steps.answering.answer import synthesise
+from hoptree.steps.answering.enough import judge_enough
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.linking.exploring import go_along, hops_from
+from hoptree.steps.linking.topics import find_topics
 from hoptree.values import Answer, Question
 
 __all__ = ["tog"]

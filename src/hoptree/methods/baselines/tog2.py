@@ -7,11 +7,11 @@ from typing import Literal
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding, synthesise
-from hoptree.steps.enough import judge_enough
-from hoptree.steps.gate import agreement_gate
-from hoptree.steps.thinking import think
-from hoptree.steps.trail import go_further, set_out
+from hoptree.steps.answering.answer import holding, synthesise
+from hoptree.steps.answering.enough import judge_enough
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.linking.trail import go_further, set_out
+from hoptree.steps.planning.gate import agreement_gate
 from hoptree.values import Answer, Question
 
 __all__ = ["tog2"]

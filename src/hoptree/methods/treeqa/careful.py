@@ -13,15 +13,15 @@ from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.agreement import agree
-from hoptree.steps.clue import new_clue
-from hoptree.steps.evidence_box import Cited, EvidenceBox
-from hoptree.steps.link import choose_facts, names_in
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.parse import question_key
-from hoptree.steps.rebuild import Rebuilt, rebuild
-from hoptree.steps.substitution import carried, names_it
-from hoptree.steps.verify import Verdict, held, validate, weigh
+from hoptree.steps.hypotheses.agreement import agree
+from hoptree.steps.hypotheses.clue import new_clue
+from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.rebuild import Rebuilt, rebuild
+from hoptree.steps.hypotheses.substitution import carried, names_it
+from hoptree.steps.hypotheses.verify import Verdict, held, validate, weigh
+from hoptree.steps.linking.link import choose_facts, names_in
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Passage
 

@@ -8,11 +8,11 @@ from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
-from hoptree.steps.answer import holding, synthesise
-from hoptree.steps.choose import surest
-from hoptree.steps.compare import compare_pairs
-from hoptree.steps.evidence import show_passages
-from hoptree.steps.glances import GLANCES, glances
+from hoptree.steps.answering.answer import holding, synthesise
+from hoptree.steps.answering.choose import surest
+from hoptree.steps.answering.compare import compare_pairs
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.glances import GLANCES, glances
 from hoptree.values import Answer, Passage
 
 __all__ = ["conclude", "read_own"]

@@ -13,13 +13,13 @@ from hoptree.graph.linking import Candidates, NameReader, ReadCandidates
 from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.link import Linker, choose_facts
-from hoptree.steps.mentions import MentionLinker, Titles, extract_mentions, find_titles, graph_names
-from hoptree.steps.own_pages import own_page
-from hoptree.steps.relations import RelationRanking
-from hoptree.steps.sources import Kinds, require_sources
-from hoptree.steps.verify import Verdict
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.sources import Kinds, require_sources
+from hoptree.steps.hypotheses.verify import Verdict
+from hoptree.steps.linking.link import Linker, choose_facts
+from hoptree.steps.linking.mentions import MentionLinker, Titles, extract_mentions, find_titles, graph_names
+from hoptree.steps.linking.own_pages import own_page
+from hoptree.steps.linking.relations import RelationRanking
 from hoptree.tree import Node
 from hoptree.values import Passage
 

@@ -16,9 +16,9 @@ from hoptree.methods.treeqa.nodes import Branch, Outcome
 from hoptree.methods.treeqa.walk import written
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import together
-from hoptree.steps.conditions import Listing, find_candidates, split_conditions
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.parse import question_key
+from hoptree.steps.hypotheses.conditions import Listing, find_candidates, split_conditions
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer
 

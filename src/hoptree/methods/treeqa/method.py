@@ -21,10 +21,10 @@ from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, 
 from hoptree.retrieval.encoders import open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.answer import direct_answer, synthesise
-from hoptree.steps.build import build_recursively, build_tree, complete
-from hoptree.steps.logic_tree import Claim, LogicTree
-from hoptree.steps.relations import ByEncoder, RelationRanking
+from hoptree.steps.answering.answer import direct_answer, synthesise
+from hoptree.steps.hypotheses.build import build_recursively, build_tree, complete
+from hoptree.steps.hypotheses.logic_tree import Claim, LogicTree
+from hoptree.steps.linking.relations import ByEncoder, RelationRanking
 from hoptree.tree import Issue, Node
 from hoptree.values import Answer, Question
 

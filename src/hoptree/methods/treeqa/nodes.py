@@ -7,11 +7,11 @@ from typing import Any, Literal, Protocol
 
 from hoptree.methods.treeqa.evidence import Ahead, Sources, Wanted
 from hoptree.runtime.context import Context
-from hoptree.steps.clue import new_clue
-from hoptree.steps.evidence_box import EvidenceBox
-from hoptree.steps.logic_tree import Claim
-from hoptree.steps.rebuild import Rebuilt, rebuild
-from hoptree.steps.verify import Label, Verdict, find_conflict, validate
+from hoptree.steps.hypotheses.clue import new_clue
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.logic_tree import Claim
+from hoptree.steps.hypotheses.rebuild import Rebuilt, rebuild
+from hoptree.steps.hypotheses.verify import Label, Verdict, find_conflict, validate
 from hoptree.tree import Node
 
 __all__ = ["Attempt", "Branch", "NodeProcess", "Outcome", "Processing"]

@@ -12,9 +12,9 @@ from hoptree.methods.treeqa.nodes import Branch
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
-from hoptree.steps.agreement import agree
-from hoptree.steps.answer import synthesise
-from hoptree.steps.substitution import names_it, substituted
+from hoptree.steps.answering.answer import synthesise
+from hoptree.steps.hypotheses.agreement import agree
+from hoptree.steps.hypotheses.substitution import names_it, substituted
 
 __all__ = ["align_ancestors", "revise_siblings"]
 

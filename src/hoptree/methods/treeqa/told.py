@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hoptree.methods.treeqa.nodes import Branch, Outcome
 from hoptree.runtime.context import Context
-from hoptree.steps.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 
 __all__ = ["told"]
 

@@ -21,9 +21,9 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
 from hoptree.runtime.trace import events_of
-from hoptree.steps.logic_tree import MAX_NODES, Claim
-from hoptree.steps.substitution import carried
-from hoptree.steps.verify import Verdict
+from hoptree.steps.hypotheses.logic_tree import MAX_NODES, Claim
+from hoptree.steps.hypotheses.substitution import carried
+from hoptree.steps.hypotheses.verify import Verdict
 from hoptree.tree import Node
 from hoptree.values import Answer, Source
 

@@ -1,0 +1,36 @@
+"""What the passages that a question itself finds say, before any of its parts is looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import together
+from hoptree.steps.answering.answer import answer_from
+from hoptree.steps.answering.choose import surest
+from hoptree.values import Answer, Passage
+
+__all__ = ["GLANCES", "glances"]
+
+GLANCES = ("the two best passages", "the three best passages", "all passages found")
+"""What each of the readings is of."""
+
+_BEST, _FEW = 2, 3
+"""Passages of the readings that little distracts."""
+_WHOLE = 1000
+"""The order of an answer to the question itself, which counts more than one to any part of it."""
+
+
+async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> list[Answer]:
+    """Three readings that err in different ways; the surest is proposed for the end.
+
+    They are of the best two, of the best three with the question before them too, and of all with the best one last,
+    next to the question.
+    """
+    sure = "logprobs" in ctx.model_for("answer").capabilities
+    shown = ((passages[:_BEST], "read"), (passages[:_FEW], "read_asked_first"), (passages[::-1], "read"))
+    answers = await together(
+        answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure) for some, prompt in shown
+    )
+    ctx.propose(surest(ctx, answers, when="own", named=GLANCES), order=_WHOLE)
+    return answers

@@ -1,0 +1,124 @@
+"""From passages to facts in memory: what they state about names that matter, as surely as the model wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hoptree.models.model import Choice
+from hoptree.runtime.context import Context
+from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.facts.extraction import ground_triples
+from hoptree.steps.facts.memory import FactMemory, Held
+from hoptree.steps.reading.triples import Triple, read_triples
+from hoptree.uncertainty import NEUTRAL, mentions, token_spans
+from hoptree.uncertainty.scores import probability
+from hoptree.values import Fact, Passage
+
+__all__ = ["learn"]
+
+MAX_TOKENS = 256
+_MOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A passage without what gives orders to a model."""
+
+    passage: Passage
+    title: str
+    text: str
+
+
+async def learn(
+    ctx: Context,
+    memory: FactMemory,
+    question: str,
+    names: Sequence[str],
+    passages: Sequence[Passage],
+    *,
+    step: int,
+    quoted: bool = False,
+) -> None:
+    """Add to a memory what passages state about these names, each fact with the passage that states it.
+
+    What is stated about names that entered with a fact before it counts too: that is how one hop leads to the next. A
+    fact whose names do not stand in a passage does not enter, and neither does one that the model was unsure of: its
+    confidence is the probability of the least likely token of its object, 0.5 where that is not told. With `quoted`,
+    one sentence must name both its subject and its object, or stand under the subject's title.
+    """
+    shown = [
+        _Shown(passage, _clean(ctx, passage.title, passage.id), _clean(ctx, passage.text, passage.id))
+        for passage in passages
+    ]
+    if not shown or not names:
+        return
+    listed = "\n".join(f"[{number}] {one.title}: {one.text}" for number, one in enumerate(shown, 1))
+    prompt = prompt_for(ctx.method, "facts").fill(
+        passages=listed, names=", ".join(names), question=question, most=str(_MOST)
+    )
+    told = 1 if "logprobs" in ctx.model_for("extract").capabilities else 0
+    reply = await ctx.generate("facts", prompt, role="extract", max_tokens=MAX_TOKENS, top_logprobs=told, part=True)
+    read = read_triples(reply.text, cut=reply.finish == "length")
+    ctx.trace.add("parse", step="facts", ok=read.understood, repairs=[], error="" if read.understood else "no fact")
+    near = [*names]
+    for triple, sure in zip(read.triples, _confidences(reply.choices[0], read.triples), strict=True):
+        held = _stated(triple, near, shown, sure, step)
+        if quoted and held is not None and not _in_one_sentence(held):
+            held = None
+        outcome = "not stated" if held is None else memory.add(held)
+        if held is not None and outcome != "unsure":
+            near += (held.fact.subject, held.fact.object)
+        subject, relation, said = triple if held is None else (held.fact.subject, held.fact.relation, held.fact.object)
+        ctx.trace.add(
+            "memory",
+            op=outcome,
+            step=step,
+            fact=[subject, relation, said],
+            confidence=round(sure, 4),
+            passage=held.fact.passage_id if held else None,
+            sentence=held.sentence if held else "",
+        )
+
+
+def _stated(triple: Triple, names: Sequence[str], shown: Sequence[_Shown], sure: float, step: int) -> Held | None:
+    """The fact as the first passage states it that does, if it is about one of the names."""
+    about = f"{triple[0]} . {triple[2]}"
+    if not any(mentions(name, about) or mentions(triple[0], name) or mentions(triple[2], name) for name in names):
+        return None
+    for one in shown:
+        facts, _ = ground_triples([triple], one.title, one.text)
+        for stated in facts:
+            fact = Fact(stated.subject, stated.relation, stated.object, sure, one.passage.id)
+            return Held(fact, stated.sentence, one.title, step)
+    return None
+
+
+def _in_one_sentence(held: Held) -> bool:
+    fact = held.fact
+    about = mentions(fact.subject, held.sentence) or mentions(fact.subject, held.title)
+    return bool(about and mentions(fact.object, held.sentence))
+
+
+def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:
+    """How sure each triple's object is, where the reply has it behind the triples before."""
+    places = token_spans(choice.text, [token.text for token in choice.tokens])
+    found: list[float] = []
+    at = 0
+    for triple in triples:
+        start = end = -1
+        for part in triple:  # the object behind its subject and relation, since it may be a part of the subject too
+            if (start := choice.text.find(part, at)) >= 0:
+                at = end = start + len(part)
+        inside = [
+            probability(token)
+            for token, place in zip(choice.tokens, places, strict=True)
+            if start >= 0 and place and place[0] < end and place[1] > start
+        ]
+        found.append(min(inside, default=NEUTRAL))
+    return found
+
+
+def _clean(ctx: Context, text: str, name: str) -> str:
+    return show_passages(ctx, [Passage(name, "", text)], titles=False).removeprefix("passage:").strip()

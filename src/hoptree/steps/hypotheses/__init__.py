@@ -1,0 +1,1 @@
+"""Trees of hypotheses: built, held against evidence, and repaired where refuted."""

@@ -1,0 +1,239 @@
+"""Logic trees: sub-questions with hypotheses, read from whatever a model wrote. Pure functions that never raise."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.steps.reading.parse import MAX_ANSWER, looks_unanswered, question_key, says_unknown
+from hoptree.tree import Issue, Pairs
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "Claim",
+    "LogicTree",
+    "answer_of",
+    "cut",
+    "read_subtree",
+    "read_tree",
+    "text_of",
+    "thinned",
+]
+
+MAX_NODES = 16
+MAX_DEPTH = 5
+_MAX_NESTING = 50
+"""Brackets inside brackets that are followed when nodes are looked for."""
+_FEW_WORDS = 4
+"""Up to so many words, "not available" is no hypothesis; a longer one may well say that something is not there."""
+_MAY_BE_NONE = re.compile(r"\b(?:how (?:many|much|often)|number|which of|any|either|neither)\b", re.IGNORECASE)
+_SUB = ("sub_question", "subquestion", "sub_query")
+_QUESTION = ("sub_question", "subquestion", "question", "query", "sub_query")
+_HYPOTHESIS = ("hypothesis_answer", "hypothesis", "hypothetical_answer", "answer", "hypothesisanswer")
+_TREE = ("logic_tree", "logictree", "tree")
+_CHILDREN = ("children", "sub_questions", "subquestions", "sub_nodes", "nodes", "child")
+_WHOLE = ("input_question", "question", "query")
+"""What the question itself is called beside its tree."""
+_NO_NODES = {*_HYPOTHESIS, *_WHOLE, "final_answer", "correct_answer", "ref", "refs", "references", "reason", "facts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A sub-question, what the model thinks is its answer ("" where it gave none), and what that rests on."""
+
+    question: str
+    hypothesis: str
+    children: tuple[Claim, ...] = ()
+
+    def all(self) -> Iterator[Claim]:
+        """The claim and all below it, each before those it rests on."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+    @property
+    def size(self) -> int:
+        return sum(1 for _ in self.all())
+
+    @property
+    def levels(self) -> int:
+        return 1 + max((child.levels for child in self.children), default=0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The node as the paper writes it."""
+        written: dict[str, Any] = {"sub_question": self.question, "hypothesis_answer": self.hypothesis}
+        return written | ({"children": [child.as_dict() for child in self.children]} if self.children else {})
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), ensure_ascii=False, indent=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LogicTree:
+    """What stands under a question, the draft of its answer, and what had to be repaired."""
+
+    children: tuple[Claim, ...] = ()
+    draft: str = ""
+    issues: tuple[Issue, ...] = ()
+
+
+def read_tree(value: object, question: str) -> LogicTree:
+    """The tree in a parsed reply; no children where there is no sub-question in it.
+
+    A node without a sub-question is dropped and its children move up; a first node that repeats the question is the
+    question itself.
+    """
+    issues: list[Issue] = []
+    draft = _first_answer(value, ("answer", "final_answer"), question) if isinstance(value, Mapping) else ""
+    claims = _claims(_without_whole(value), 1, issues, root=True)
+    if len(claims) == 1 and claims[0].children and question_key(claims[0].question) == question_key(question):
+        issues.append(Issue("root_restated", 0, "the first node repeats the question; its children take its place"))
+        draft, claims = draft or claims[0].hypothesis, list(claims[0].children)
+    kept = thinned(claims, MAX_NODES)
+    if dropped := sum(claim.size for claim in claims) - sum(claim.size for claim in kept):
+        issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
+    return LogicTree(kept, draft, tuple(issues))
+
+
+def read_subtree(value: object, old: Claim, *, levels: int) -> tuple[Claim | None, tuple[Issue, ...]]:
+    """The rebuilt node in a parsed reply, wrapped in whatever way, with no more than `levels` levels and MAX_NODES.
+
+    None where it lacks a sub-question or a hypothesis. What it says of no children is taken at its word: the old ones
+    rest on a hypothesis that was refuted.
+    """
+    issues: list[Issue] = []
+    bare = _without_whole(value)
+    whole = bare is not value
+    claims = _claims(bare, 1, issues, root=True)
+    if not claims:
+        return None, tuple(issues)
+    same = question_key(old.question)
+    meant = [one for claim in claims for one in claim.all() if question_key(one.question) == same]
+    chosen = meant[0] if meant and (whole or len(claims) > 1) else claims[0]
+    if len(claims) > 1:
+        issues.append(Issue("rebuild_siblings", 0, f"one of {len(claims)} nodes taken for the rebuilt one"))
+    if not chosen.hypothesis:
+        return None, tuple(issues)
+    if chosen.levels > levels:
+        issues.append(Issue("rebuild_deeper", 0, f"cut from {chosen.levels} to {levels} levels"))
+        chosen = cut(chosen, levels)
+    if (dropped := chosen.size - MAX_NODES) > 0:
+        issues.append(Issue("cap_nodes", 0, f"{dropped} nodes beyond {MAX_NODES} dropped"))
+        (chosen,) = thinned([chosen], MAX_NODES)
+    return chosen, tuple(issues)
+
+
+def cut(claim: Claim, levels: int) -> Claim:
+    """The claim without what is deeper than so many levels, itself counted."""
+    return replace(claim, children=tuple(cut(child, levels - 1) for child in claim.children) if levels > 1 else ())
+
+
+def thinned(claims: Sequence[Claim], most: int) -> tuple[Claim, ...]:
+    """The first `most` nodes, each before those below it."""
+    kept = []
+    for claim in claims:
+        if most < 1:
+            break
+        below = thinned(claim.children, most - 1)
+        kept.append(replace(claim, children=below))
+        most -= kept[-1].size
+    return tuple(kept)
+
+
+def text_of(value: object, nesting: int = 0) -> str:
+    """A text, a number, or a list of these as one line; "" for what is none, or says that it is none."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str | int | float):
+        text = " ".join(str(value).split())[:MAX_ANSWER]
+        return "" if len(text.split()) < _FEW_WORDS and looks_unanswered(text) else text
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, Sequence) and nesting < _MAX_NESTING:
+        return ", ".join(filter(None, (text_of(item, nesting + 1) for item in value)))[:MAX_ANSWER]
+    return ""
+
+
+def answer_of(value: object, question: str) -> str:
+    """A text that may answer a question; "" for one that says that nothing is known.
+
+    Nobody and nothing is an answer to who counts or chooses: "None" to "How many of them survived?".
+    """
+    text = text_of(value)
+    nothing = text.strip(" .").casefold() == "none" and not _MAY_BE_NONE.search(question)
+    return "" if nothing or says_unknown(text) else text
+
+
+def _claims(raw: object, depth: int, issues: list[Issue], *, root: bool = False, nesting: int = 0) -> list[Claim]:
+    """The nodes found in a node, a group of nodes, or a bare question."""
+    if nesting > _MAX_NESTING:
+        return []
+    if isinstance(raw, str) and not root:
+        text = text_of(raw)
+        return [Claim(text, "")] if text and _within(depth, issues) else []
+    if isinstance(raw, Sequence) and not isinstance(raw, str):
+        return [claim for item in raw for claim in _claims(item, depth, issues, nesting=nesting + 1)]
+    if not isinstance(raw, Mapping):
+        return []
+    question = _first_text(raw, _QUESTION)
+    if question and not _within(depth, issues):
+        return []
+    hypothesis = _first_answer(raw, _HYPOTHESIS, question) if question else ""
+    below = _below(raw, depth + bool(question), issues, nesting=nesting + 1, anywhere=not question)
+    if question:
+        return [Claim(question, hypothesis, tuple(below))]
+    if _first_text(raw, _HYPOTHESIS) and not root:
+        issues.append(Issue("question_empty", 0, "a node without a question was dropped; its children moved up"))
+    return below
+
+
+def _below(raw: Mapping[str, Any], depth: int, issues: list[Issue], *, nesting: int, anywhere: bool) -> list[Claim]:
+    """The nodes in what a mapping calls its tree or its children; if there are none, `anywhere` that may hold some."""
+    below: list[Claim] = []
+    others: list[object] = []
+    for key, value in raw.pairs if isinstance(raw, Pairs) else raw.items():
+        name = _folded(key)
+        if name in _CHILDREN or name in _TREE:
+            below += _claims(value, depth, issues, root=name in _TREE, nesting=nesting)
+        elif isinstance(value, Mapping | list) and name not in _NO_NODES:
+            others.append(value)
+    if anywhere and not below:
+        below = [claim for value in others for claim in _claims(value, depth, issues, root=True, nesting=nesting)]
+    return below
+
+
+def _without_whole(value: object) -> object:
+    """A reply without the question itself, which stands beside its tree and is no node of it."""
+    if not isinstance(value, Mapping):
+        return value
+    names = set(map(_folded, value))
+    beside = names.intersection(_TREE) and not names.intersection(_SUB)
+    if "input_question" not in names and not (beside and names.intersection(_WHOLE)):
+        return value
+    pairs = value.pairs if isinstance(value, Pairs) else value.items()
+    return Pairs((key, held) for key, held in pairs if _folded(key) not in _WHOLE)
+
+
+def _within(depth: int, issues: list[Issue]) -> bool:
+    if depth > MAX_DEPTH:
+        issues.append(Issue("cap_depth", 0, f"deeper than {MAX_DEPTH}: dropped"))
+    return depth <= MAX_DEPTH
+
+
+def _first_text(raw: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The first text under one of the names, which may be spelled with capitals and hyphens."""
+    folded = {_folded(key): value for key, value in raw.items()}
+    return next((text for key in keys if (text := text_of(folded.get(key)))), "")
+
+
+def _first_answer(raw: Mapping[str, Any], keys: Sequence[str], question: str) -> str:
+    folded = {_folded(key): value for key, value in raw.items()}
+    return next((text for key in keys if (text := answer_of(folded.get(key), question))), "")
+
+
+def _folded(key: object) -> str:
+    return str(key).strip().casefold().replace("-", "_").replace(" ", "_")

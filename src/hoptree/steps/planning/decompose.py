@@ -1,0 +1,63 @@
+"""Splitting a question into a tree of simpler ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hoptree.runtime.context import Context
+from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.planning.demonstrations import Demonstration
+from hoptree.steps.reading.parse import JsonReading, read_json
+from hoptree.tree import Issue, Plan, make_plan, single_node
+
+__all__ = ["decompose_tree"]
+
+MAX_TOKENS = 512
+_UNCLEAR = {"ref_dangling", "ref_cycle"}
+_WORTH_TELLING = {*_UNCLEAR, "cap_nodes", "cap_depth"}
+
+
+async def decompose_tree(
+    ctx: Context, question: str, *, demonstrations: Sequence[Demonstration], mend_leaks: bool = False
+) -> Plan:
+    """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
+
+    A question that yields no tree is its own single node.
+    """
+    shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
+    prompt = prompt_for(ctx.method, "decompose").fill(shots=shots, question=question)
+    reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS)).text
+    reading, plan = _read(ctx, reply, question, mend_leaks)
+    if complaint := _complaint(reading, plan):
+        again = prompt.follow_up(reply, f"That cannot be used: {complaint}. Write the whole JSON again, corrected.")
+        second = (await ctx.generate("decompose", again, role="decompose", max_tokens=MAX_TOKENS)).text
+        _, retried = _read(ctx, second, question, mend_leaks)
+        plan = retried if retried.nodes else plan
+    if not plan.nodes:
+        plan = single_node(question, Issue("decompose_failed", 1, "no tree in the reply; the question is its own node"))
+        ctx.warn("decompose_failed", "The model's plan could not be read; the question was answered as one piece.")
+    for issue in plan.issues:
+        if issue.kind in _WORTH_TELLING:
+            ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
+    ctx.trace.add(
+        "plan",
+        nodes=[{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes],
+        issues=[{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues],
+    )
+    return plan
+
+
+def _read(ctx: Context, reply: str, question: str, mend_leaks: bool) -> tuple[JsonReading, Plan]:
+    reading = read_json(reply)
+    ctx.trace.add("parse", step="decompose", ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
+    return reading, make_plan(reading.value, question, mend_leaks=mend_leaks)
+
+
+def _complaint(reading: JsonReading, plan: Plan) -> str:
+    """What to tell the model about its plan, or nothing."""
+    if not reading.ok:
+        return f"it is not valid JSON ({reading.error})"
+    if not plan.nodes:
+        return "it holds no question"
+    unclear = [issue for issue in plan.issues if issue.kind in _UNCLEAR]
+    return f"{unclear[0].detail.split(';')[0]} in query{unclear[0].node}" if unclear else ""

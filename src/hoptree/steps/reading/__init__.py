@@ -1,0 +1,1 @@
+"""What a model said, as values: pure functions that accept anything and never raise."""

@@ -1,0 +1,1 @@
+"""Texts that are written stretch by stretch, with searches in between."""
