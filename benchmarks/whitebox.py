@@ -114,7 +114,7 @@ def written(loaded: Any, request: Request) -> Any:
 
 def plain_signals(loaded: Any, request: Request) -> Signals:
     """The slow and obvious way: write greedily, read all of it again with every matrix kept, and look each up."""
-    with attention_by(loaded, "eager"):
+    with attention_by(loaded, "eager"), import_module("torch").inference_mode():
         whole = written(loaded, request)
         if int(whole[0, -1]) in end_tokens(loaded):
             whole = whole[:, :-1]
@@ -206,6 +206,7 @@ def truth(model: HFModel, requests: Sequence[Request], show: Callable[[str], Non
         show(f"reference {number} of {len(requests)}")
     found: dict[str, dict[str, float]] = {}
     for size in (size for size in SIZES if size <= len(requests)):
+        show(f"batches of {size}")
         got = [told(choice) for choice in asyncio.run(answered(model, requests, size))]
         pairs = list(zip(got, expected, strict=True))
         alike = [differences(one, other) for one, other in pairs if one.text == other.text]

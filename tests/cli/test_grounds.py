@@ -59,3 +59,9 @@ def test_of_two_names_one_is_not_enough(tmp_path: Path) -> None:
 
 def test_no_answer_is_no_guess(tmp_path: Path) -> None:
     assert "guess" not in drawn(tmp_path, "")[0]
+
+
+def test_machines_are_told_the_same(tmp_path: Path) -> None:
+    drawn(tmp_path, "Orson Welles")
+    told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl"), "--json"]).stdout)
+    assert told["evidence"] == [] and told["warnings"] == [GUESS.removeprefix("note: ")]

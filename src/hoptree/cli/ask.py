@@ -145,14 +145,16 @@ def say_without_graph(method: str, graph: str | None) -> None:
 
 
 def print_result(result: Result, *, as_json: bool = False, heading: str = "") -> None:
-    """A result as JSON, or drawn under a heading."""
+    """A result as JSON, or drawn under a heading; passages that do not hold the answer are no evidence in either."""
+    from hoptree.steps.answering.grounds import with_grounds
+
+    result = with_grounds(result)
     if as_json:
         print_json(result.as_dict())
         return
     from rich.console import Console
 
-    from hoptree.cli.grounds import with_grounds
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), with_grounds(result), heading)
+    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result, heading)

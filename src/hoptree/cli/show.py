@@ -11,7 +11,6 @@ import typer
 
 from hoptree.cli.ask import print_result
 from hoptree.cli.console import print_json
-from hoptree.cli.grounds import with_grounds
 from hoptree.cli.options import AsJson
 from hoptree.cli.quantiles import told_quantiles
 from hoptree.errors import InputError
@@ -77,6 +76,8 @@ def show(
     hoptree show run.jsonl --html tree.html
     hoptree show runs/taikc --id 5a8b57f2
     """
+    from hoptree.steps.answering.grounds import with_grounds
+
     found = _of_run(trace, name) if trace.is_dir() else _of_file(trace, name)
     if svg or html:
         from hoptree.cli.render import draw_svg
@@ -89,13 +90,15 @@ def show(
     if golden or as_json:
         from hoptree.runtime.golden import golden_tree
 
-        told = [golden_tree(one.result) if golden else {**one.more, **one.result.as_dict()} for one in found]
+        told = [
+            golden_tree(one.result) if golden else {**one.more, **with_grounds(one.result).as_dict()} for one in found
+        ]
         print_json(told if len(told) > 1 else told[0])
         return
     for place, one in enumerate(found):
         if place:
             typer.echo()
-        print_result(with_grounds(one.result), heading=one.heading)
+        print_result(one.result, heading=one.heading)
     if len(found) > 1:  # one question is no slice to set a threshold by
         for line in told_quantiles(one.result for one in found):
             typer.echo(f"\n{line}")

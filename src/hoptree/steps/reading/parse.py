@@ -32,6 +32,7 @@ _ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|B
 # A list begins at 1; "12. May 1950" is a date.
 _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
 _QUOTES = "\"'“”‘’«»`*"
+_BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _LOOSE = " \t\r\n.,:;!?)]–—-*"
 """What stands between a yes and what follows it."""
 MAX_LISTED = 8
@@ -55,7 +56,7 @@ def clean_answer(text: str) -> str:
         return listed
     lines = concluded(text).splitlines()
     line = lines[0].strip()[:MAX_ANSWER] if lines else ""
-    line = _BULLET.sub("", line).strip()
+    line = _BOLD.sub("", _BULLET.sub("", line)).strip()
     previous = None
     while line != previous:
         previous = line

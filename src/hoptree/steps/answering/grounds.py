@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from hoptree.runtime.result import Result
+from hoptree.runtime.result import Result
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.substitution import parts_of
 
 __all__ = ["with_grounds"]
 
@@ -19,9 +19,6 @@ def with_grounds(result: Result) -> Result:
     Passages do not say yes or no, and the answer of a tree may follow from what its nodes cite without standing there:
     these are left as they are.
     """
-    from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-    from hoptree.steps.hypotheses.substitution import parts_of
-
     if not result.answer or not result.evidence or result.tree:
         return result
     read, parts = EvidenceBox(result.evidence), parts_of(result.answer)
