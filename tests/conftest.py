@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import hypothesis
 import pytest
 import typer.main
 import typer.testing
 
 # Files whose few tests take long, the longest first.
 LONG = (
+    "test_transports.py",
     "test_hf_batching.py",
     "test_hf.py",
     "test_ray.py",
@@ -31,6 +33,11 @@ LONG = (
     "test_kill.py",
     "test_kill_runs.py",
 )
+
+
+# The same examples every time, however slow the machine is.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,13 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hoptree.alignment.building import Kind, Wanted, build
+from hoptree.alignment.building.sets import Kind, Wanted, build
 from hoptree.engine import Engine
 from hoptree.indexing import build_index
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 
-__all__ = ["PLAN", "QUESTIONS", "Recording", "built", "lines", "make_world", "sent_by", "turns"]
+__all__ = ["PLAN", "QUESTIONS", "REPLIES", "Recording", "built", "lines", "make_world", "sent_by", "turns"]
 
 PLAN = {
     "query1": {

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hoptree.alignment.building import Kind, Wanted, build, read_kind
-from hoptree.alignment.chat import ChatRow, balanced, described, write_rows
-from hoptree.alignment.memory import is_right
+from hoptree.alignment.building.chat_rows import ChatRow, balanced, described, write_rows
+from hoptree.alignment.building.memory import is_right
+from hoptree.alignment.building.sets import Kind, Wanted, build, read_kind
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, EndpointError, InputError
 from hoptree.evaluation.datasets import half_of
@@ -320,15 +320,17 @@ def test_a_balance_that_cannot_be_is_refused_before_anything_is_asked(here: Path
             made(here, "ra-isf-know", balance=impossible)
 
 
-@pytest.mark.parametrize("balance", [None, 1.0])
-def test_a_set_with_one_label_only_is_told(here: Path, balance: float | None) -> None:
-    told, rows = made(here, "ra-isf-know", balance=balance)
-    assert told["warnings"] == [] and len(rows) == 4
+def test_a_set_with_one_label_only_is_told_and_one_that_was_to_be_balanced_refused(here: Path) -> None:
+    for balance in (None, 1.0):
+        told, rows = made(here, "ra-isf-know", balance=balance)
+        assert told["warnings"] == [] and len(rows) == 4
     (here / "m.json").write_text(json.dumps({"replies": [{"reply": "nonsense"}]}), encoding="utf-8")
-    told, rows = made(here, "ra-isf-know", balance=balance)
+    with pytest.raises(InputError, match="All 4 rows have the label 'no', so nothing can be balanced"):
+        made(here, "ra-isf-know", balance=1.0)
+    assert [target(row) for row in rows] != ["no"] * 4, "what was built before is kept"
+    told, rows = made(here, "ra-isf-know")
     assert [target(row) for row in rows] == ["no"] * 4
-    (said,) = told["warnings"]
-    assert said.startswith("All 4 rows have the label 'no'") and ("--balance" in said) is (balance is not None)
+    assert [said.partition(":")[0] for said in told["warnings"]] == ["All 4 rows have the label 'no'"]
 
 
 def test_decompositions_have_no_labels_to_be_told_of(here: Path) -> None:

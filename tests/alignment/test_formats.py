@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.alignment.chat import ChatRow
-from hoptree.alignment.formats import check_out, read_format, write_set
-from hoptree.alignment.made import each_once
-from hoptree.alignment.paper_figures import PAPER, beside_the_paper
+from hoptree.alignment.building.chat_rows import ChatRow, in_words
+from hoptree.alignment.building.formats import check_out, read_format, write_set
+from hoptree.alignment.building.makers import each_once
+from hoptree.alignment.building.paper_figures import PAPER, Length, beside_the_paper
 from hoptree.errors import ConfigError, InputError
 from hoptree.models.model import Message
 
@@ -72,7 +72,7 @@ def test_what_cannot_be_written_is_told_before(tmp_path: Path) -> None:
 
 
 def test_figures_stand_beside_those_of_the_paper() -> None:
-    told = beside_the_paper([*rows(3), *rows(1, "confident")], "boundary")
+    told = beside_the_paper([*in_words([*rows(3), *rows(1, "confident")]), Length("of another paper", 1, 1)])
     assert [(line["part"], line["rows"], line["paper"]["table"]) for line in told] == [
         ("confident", 1, 6),
         ("gap", 3, 6),

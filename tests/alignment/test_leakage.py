@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.alignment.leakage import OVERLAP, Excluded, admit
-from hoptree.alignment.questions import TrainingQuestion, is_evaluation, read_training_questions, split_told_by
+from hoptree.alignment.questions.leakage import OVERLAP, Excluded, admit
+from hoptree.alignment.questions.reading import TrainingQuestion, is_evaluation, read_training_questions, split_told_by
 from hoptree.errors import InputError
 from hoptree.evaluation.datasets import Example
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.alignment.questions import Fact, TrainingQuestion
-from hoptree.alignment.sub_questions import LeftOut, Step
-from hoptree.alignment.trees import arranged, carried_out, facts_alone, gold_tree, written
+from hoptree.alignment.plans.sub_questions import LeftOut, Step
+from hoptree.alignment.plans.trees import arranged, carried_out, facts_alone, gold_tree, written
+from hoptree.alignment.questions.reading import Fact, TrainingQuestion
 from hoptree.evaluation.datasets import Example
 from hoptree.steps.reading.parse import read_json
 from hoptree.tree import MAX_DEPTH, make_plan
@@ -96,6 +96,12 @@ def test_words_that_are_no_names_stay_small_though_the_question_has_them_in_capi
     )
     texts = [node.question for node in gold_tree(asked).read.nodes]
     assert texts == ["Who played Charlie in Leave from the Wind?", "Where did #query1 live?"]
+
+
+def test_what_somebody_plays_is_no_kind_of_work() -> None:
+    facts = (("Big Stan", "director", "Ann Lee"), ("Ann Lee", "spouse", "Joe Day"))
+    tree = gold_tree(question("Who is the spouse of the director of Big Stan, who plays in it?", facts=facts))
+    assert tree.steps[1].asked == "Who is the director of Big Stan?"
 
 
 @pytest.mark.parametrize(

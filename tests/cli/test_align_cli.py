@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from hoptree.alignment.plans import packaged_plans
+from hoptree.alignment.plans.by_hand import packaged_plans
 from hoptree.cli.main import app
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import half_of
@@ -101,8 +101,10 @@ def test_what_should_be_known_is_said_and_the_set_is_built(here: Path) -> None:
     printed = align(here)
     assert printed.exit_code == 0 and "All rows have" not in printed.stderr
     assert "the label 'yes'" in printed.stderr
-    told = json.loads(align(here, "--json", "--balance", 1).output)
-    assert len(told["warnings"]) == 1 and "--balance" in told["warnings"][0]
+    assert len(json.loads(align(here, "--json").output)["warnings"]) == 1
+    refused = align(here, "--balance", 1)
+    assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2
+    assert "no --balance" in str(refused.exception)
 
 
 def test_sub_questions(here: Path) -> None:
@@ -162,7 +164,7 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
 def test_plans_are_counted_and_checked(here: Path) -> None:
     counted = CliRunner().invoke(app, ["align", "plans"])
     assert counted.exit_code == 0 and "plans, by the number of their sub-questions:" in counted.output
-    card = (files("hoptree") / "alignment" / "PLANS.md").read_text(encoding="utf-8")
+    card = (files("hoptree") / "alignment" / "plans" / "PLANS.md").read_text(encoding="utf-8")
     assert indent(counted.output, "    ") in card, "the card of the plans says what the command says"
     told = json.loads(CliRunner().invoke(app, ["align", "plans", "--json"]).output)
     assert told["plans"] == sum(sum(sizes.values()) for sizes in told["sub_questions"].values()) >= 300

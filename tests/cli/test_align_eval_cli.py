@@ -168,7 +168,7 @@ def test_what_cannot_be_measured_is_said_before_anything_is_asked(
 
 
 def test_folders_of_one_name_are_told_apart_by_where_they_lie(here: Path, tmp_path: Path) -> None:
-    from hoptree.alignment.versions import versions_of
+    from hoptree.alignment.measuring.versions import versions_of
 
     places = [tmp_path / "first" / "base", tmp_path / "second" / "base"]
     for place in places:

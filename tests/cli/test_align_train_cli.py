@@ -65,6 +65,19 @@ def test_one_object_and_nothing_else(here: Path) -> None:
     assert "nothing was written" in train(here, "--dry-run", out="dry").output
 
 
+def test_lengths_stand_beside_the_paper_s_in_tokens(here: Path) -> None:
+    rows = [row | {"meta": {"kind": "taikc-gold", "part": "read", "label": "read"}} for row in many(6, 6)]
+    rows[0]["meta"] |= {"part": "decompose", "label": "decompose"}
+    sets = write(here / "taikc.jsonl", [row | {"id": f"t{row['id']}"} for row in rows])
+    dry = json.loads(train(here, "--json", "--dry-run", "--data", sets, out="beside").stdout)
+    decompose, read, whole = dry["beside_the_paper"]
+    assert [one["rows"] for one in (decompose, read, whole)] == [1, 5, 6], "rows of other papers are not counted"
+    replies = (one["rows"] * one["output"] for one in (decompose, read))
+    assert sum(replies) == pytest.approx(6 * whole["output"], abs=0.5)
+    assert whole["output"] > 1 + max(len(row["messages"][-1]["content"].split()) for row in rows) / 6
+    assert "mean tokens" in train(here, "--dry-run", "--data", sets, out="beside").output
+
+
 def test_only_the_first_of_several_processes_speaks(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = train(here, "--targets", "none", out="refused")
     assert isinstance(refused.exception, InputError) and refused.exception.exit_code == 2

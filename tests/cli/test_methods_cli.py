@@ -120,7 +120,14 @@ def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home
     model = "local/qwen2.5-coder-1.5b-instruct"
     assert told["hipporag"]["fidelity"] == {model: "exact"}, "it hangs on no model"
     assert told["tog2"]["fidelity"] == {model: "approx"}, "by its default"
-    assert "approx unless the corpus has facts (hoptree graph extract, " in unwrapped(home, "show", "hipporag")
+    hipporag = unwrapped(home, "show", "hipporag")
+    assert "approx unless the corpus has facts (hoptree graph extract DIR --out FACTS, hoptree index facts " in hipporag
+    needs = hipporag.partition("needs:")[2]
+    assert "facts in the corpus, else it is approx: hoptree graph extract DIR --out FACTS" in needs
+    assert "--corpus DIR --retriever hippo" in needs.partition("for example:")[2], "a corpus that has them"
+    for name, why in (("cok", "the paper chooses among domains"), ("tog", "be it extracted from passages")):
+        assert told[name]["fidelity"] == {model: "approx"}
+        assert f"{why}" in unwrapped(home, "show", name).partition("approx: ")[2]
     assert "approx with fall_back=reading, which goes beyond the paper" in unwrapped(home, "show", "tog2")
 
 

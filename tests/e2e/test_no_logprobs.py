@@ -143,7 +143,7 @@ def test_an_endpoint_that_gives_one_sample_at_a_time_is_asked_for_each(endpoint:
 def test_who_cannot_do_without_logprobs_says_so(
     endpoint: Endpoint, corpus: Path, method: str, before: Before | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.methods.baselines.seakr._opened", lambda _: _Encoder())
+    monkeypatch.setattr("hoptree.steps.writing.spreading._opened", lambda _: _Encoder())
     endpoint.on("", Unsure())
     endpoint.before = before
     (result,) = Asked(endpoint, corpus, method)(QUESTION)

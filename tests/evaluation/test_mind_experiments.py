@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 import yaml
 from tests.evaluation.experiment_files import invoke, write
 
+from hoptree.evaluation.datasets import read_examples, read_ids
 from hoptree.evaluation.plan import read_plan
+from hoptree.evaluation.variations import read_trials
+from hoptree.methods.registry import find_method
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "mind"
+SHARED = FOLDER.parents[2] / "shared" / "data"
 QUESTION = "Where was the director of Film N born?"
 DRAFT, LAST = "The director of Film N is Bob.", "So the answer is: Rome."
 REPLIES = [
@@ -23,6 +28,7 @@ REPLIES = [
     {"step": "facts", "reply": "Film N | director | Ann Dee"},
     {"step": "rewrite", "contains": "Film N", "reply": "The director of Film N is Ann Dee.", "entropy": 0.1},
     {"step": "look_back", "attended": {"Film": 0.9}},
+    {"step": "weigh", "attention": 0.2},
     {"step": "draft", "reply": [f"{DRAFT} {LAST}"], "entropy": [0, 0, 0, 0, 0, 0, 9, 0], "attention": 0.2},
     {"step": "sample", "reply": "x", "hidden": [1.0, -1.0]},
     {"step": "conclude", "reply": ": Rome."},
@@ -69,6 +75,39 @@ def section(report: str, title: str) -> str:
 def test_there_is_a_file_for_every_table() -> None:
     names = {path.stem for path in FOLDER.glob("*.yaml")}
     assert names >= {*(f"table{number}" for number in range(1, 5)), "small-model"}
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the data sets are not here")
+@pytest.mark.parametrize("name", ["hotpotqa", "strategyqa"])
+def test_thresholds_are_tuned_on_questions_that_no_table_asks(name: str) -> None:
+    """Of whatever experiment file, and however it draws its questions."""
+    slice_ = set(read_ids(FOLDER / f"tuning-{name}.txt"))
+    assert len(slice_) == 100 and slice_ <= {one.id for one in read_examples(SHARED / name / "dev.jsonl").examples}
+    drawn = {
+        (one.experiment.data, one.experiment.limit, one.experiment.seed, one.experiment.half): one.experiment
+        for path in FOLDER.parent.rglob("*.yaml")
+        for one in read_plan(path, SHARED, {"model": "hf/none"})
+        if one.experiment.data == SHARED / name / "dev.jsonl"
+    }
+    assert len(drawn) > 2
+    for wanted in drawn.values():
+        assert not slice_ & {example.id for example in wanted.read_data().examples}
+
+
+def test_every_command_of_the_tuning_can_be_given() -> None:
+    """Methods, options and values are read as the command reads them; the questions are counted."""
+    text = (FOLDER / "TUNING.md").read_text(encoding="utf-8")
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("    hoptree tune")]
+    assert {line[line.index("--method") + 1] for line in commands} == {"mind", "dragin", "flare", "seakr"}
+    outs = [line[line.index("--out") + 1] for line in commands]
+    assert len(set(outs)) == len(outs)
+    for line in commands:
+        given = {flag: [line[at + 1] for at, said in enumerate(line) if said == flag] for flag in ("--vary", "--set")}
+        chosen = find_method(line[line.index("--method") + 1])
+        fixed = dict(one.split("=") for one in [*given["--set"], "titles=on"])
+        assert len(read_trials(chosen, given["--vary"], fixed)) > 3
+    slices = re.findall(r'SLICE="(.*)"', text)
+    assert len(slices) == 3 and all((FOLDER.parents[1] / name).exists() for name in re.findall(r"--ids (\S+)", text))
 
 
 def test_what_the_small_model_is_asked(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.evaluation.doubting_runs import doubting_run, understood
 from tests.evaluation.hypothesis_runs import Asked, llm
 from tests.evaluation.report_runs import HOSTILE, cells, table
 
-from hoptree.evaluation.report import as_csv, as_latex, as_markdown, read_groups, replies, tables_of
+from hoptree.evaluation.report import as_csv, as_latex, as_markdown, read_groups, replies, some_events, tables_of
 from hoptree.evaluation.report.page import make_page
 from hoptree.evaluation.report.replies import replies_of
 from hoptree.evaluation.report.tables import Number, Table
@@ -52,6 +52,13 @@ def test_replies_and_calls_of_all_questions_are_counted(tmp_path: Path) -> None:
     assert found["Step with most unread"] == "judge"
     assert found["Unread of that step, %"].text == "50.0 (2 of 4)"
     assert found["Calls remembered, %"].text == "25.0 (1 of 4)"
+
+
+def test_what_could_be_read_only_when_mended_is_told_beside_what_could_not(tmp_path: Path) -> None:
+    mended = [understood(ok, "plan") | {"repairs": repairs} for ok, repairs in ((True, ["closed"]), (False, ["cut"]))]
+    made(tmp_path, "run", [*mended, understood(True, "plan"), understood(True, "read")])
+    found = cells(shown(tmp_path), "run")
+    assert (found["Unread, %"].text, found["Mended, %"].text) == ("25.0 (1 of 4)", "25.0 (1 of 4)")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +113,7 @@ def test_only_lines_that_can_matter_are_decoded(tmp_path: Path, monkeypatch: pyt
             decoded.append(line)
             return json.loads(line)
 
-    monkeypatch.setattr(replies, "json", Counting)
+    monkeypatch.setattr(some_events, "json", Counting)
     assert replies_of(group.runs[0]).calls == 1
     assert len(decoded) == 2
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hoptree.errors import ConfigError, HoptreeError, InputError
 from hoptree.evaluation import tuning as tuning_module
 from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.run_folder import RESULTS, read_rows, read_run
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.evaluation.tuned import Outcome, Tuned
 from hoptree.evaluation.tuning import Tuning, rungs, tune
 from hoptree.evaluation.variations import read_trials
 from hoptree.indexing import index_passages
-from hoptree.methods.registry import find_method
+from hoptree.methods.registry import find_method, read_options
 from hoptree.models.scripted import ScriptedModel
 from hoptree.runtime.context import Prices
 from hoptree.values import Passage
@@ -102,6 +105,39 @@ def test_a_trial_is_an_ordinary_run_of_the_slice(here: Path) -> None:
     assert told["slice"]["ids"] == [f"q{n}" for n in range(10, 20)] and told["slice"]["digest"] == found.digest
     assert told["slice"]["questions"] == run["rests_on"]["questions"], "the digest that runs have"
     assert (here / "out" / "others.txt").read_text().split() == [f"q{n}" for n in (*range(10), *range(20, COUNT))]
+
+
+@pytest.mark.parametrize(
+    ("fixed", "varied", "said"),
+    [
+        ({"titles": "on"}, "k=8", "options: {titles: on, k: 8}"),
+        ({"surest": False}, "k=8", "options: {surest: off, k: 8}"),
+    ],
+)
+def test_an_experiment_file_takes_the_best_as_it_is_written(
+    here: Path, fixed: dict[str, Any], varied: str, said: str
+) -> None:
+    found = tuned(here, varied, rows="1-24", options=fixed)
+    assert found.setting == said == json.loads((here / "out" / "tune.json").read_text(encoding="utf-8"))["setting"]
+    plan = here / "plan.yaml"
+    plan.write_text(
+        f"data: {{d: {{questions: data.jsonl}}}}\nruns: {{best: {{method: oner, {said}}}}}", encoding="utf-8"
+    )
+    (run,) = read_plan(plan, here)
+    assert read_options(find_method("oner"), run.experiment.options) == read_options(
+        find_method("oner"), {**fixed, **found.best.trial.values}
+    )
+
+
+@pytest.mark.parametrize(
+    "value", ["minilm", "rules:de", "a, b", "x: y", "}", "#1", "", "cot+confidence", None, 0.5, -6.0]
+)
+def test_any_value_is_read_as_it_was(here: Path, value: Any) -> None:
+    found = replace(
+        tuned(here, "k=8", rows="1-12"), experiment=replace(prepared(here, "k=8").experiment, options={"x": value})
+    )
+    read = yaml.safe_load(found.setting)["options"]["x"]
+    assert read == ("none" if value is None else value) and type(read) in (str, float)
 
 
 def test_finished_trials_cost_nothing_and_others_may_join_them(here: Path, asked: list[str]) -> None:

@@ -72,6 +72,22 @@ def test_a_title_is_an_entity_by_its_page_then_by_its_name_then_by_the_words_in_
     assert linked(Mention("nobody", "No Such Page")) == []
 
 
+class Titles:
+    """Titles of a corpus, which have no ids."""
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return (Candidate(Entity("", mention), 1.0),)
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        return ()
+
+
+def test_titles_are_told_apart_without_ids() -> None:
+    reader = Told(Mention("Film Alpha", score=0.9), Mention("Film Beta", score=0.8))
+    found = asyncio.run(ReadCandidates(reader, Titles()).of_text("Do Film Alpha and Film Beta share a maker?"))
+    assert [one.entity.label for one in found] == ["Film Alpha", "Film Beta"]
+
+
 def test_a_text_is_read_once() -> None:
     reader = Told(Mention("Elia Kazan"))
     candidates = ReadCandidates(reader, Names())

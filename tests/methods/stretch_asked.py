@@ -83,7 +83,7 @@ class Run(Asked):
     ) -> None:
         self.events: list[Event] = []
         self.method, self.shelf = method, Shelf(*DUKES) if shelf is None else shelf
-        self.model = self.scripted = Scripted(script, without)
+        self.model = self.scripted = Scripted([*_weighed(script), *script], without)
         self.result: Result = asyncio.run(self._ask(question, budget, None, options))
         assert not self.result.error_message.startswith("Hoptree"), self.result.error_message
 
@@ -99,6 +99,13 @@ class Run(Asked):
 
     def sentences(self, triggered: bool, *, rewritten: bool = False) -> list[str]:
         return [event["text"] for event in self.of("decision", kind="sentence", value=triggered, rewritten=rewritten)]
+
+
+def _weighed(script: list[Rule]) -> list[Rule]:
+    """A draft that is read by itself gets the attention with which it was written, unless a script says otherwise."""
+    told = [rule.attention for rule in script if rule.step == "draft" and rule.attention is not None]
+    said = any(rule.step == "weigh" for rule in script)
+    return [Rule(step="weigh", attention=told[0])] if told and not said else []
 
 
 def sure(text: str, **doubted: float) -> list[float]:

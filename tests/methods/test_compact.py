@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
 
+from hoptree.errors import ConfigError
+from hoptree.methods.registry import find_method, read_options
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 from hoptree.steps.answering.compaction import Compacted, read_compacted
@@ -37,7 +39,7 @@ def test_segments_of_five_until_the_summary_is_complete() -> None:
     first, second = compressed(done)
     assert [f"number {n}." in first for n in (1, 5, 6)] == [True, True, False]
     assert [f"number {n}." in second for n in (5, 6, 10, 11)] == [False, True, True, False]
-    assert done.values("stop") == ["complete"] and done.values("compacted") == [False, True]
+    assert done.values("ended") == ["complete"] and done.values("compacted") == [False, True]
 
 
 def test_the_evaluation_is_shown_without_its_tag_and_the_first_turn_sees_neither() -> None:
@@ -59,7 +61,7 @@ def test_the_reader_sees_the_last_summary_alone() -> None:
 
 def test_six_segments_at_most() -> None:
     done = run([Rule(MISSING, step="compress"), Rule("Lund", step="final")])
-    assert done.steps == ["compress"] * 6 + ["final"] and done.values("stop") == ["documents"]
+    assert done.steps == ["compress"] * 6 + ["final"] and done.values("ended") == ["documents"]
     assert len(run([Rule(MISSING, step="compress"), Rule("L")], count=7).sent("compress")) == 2
     assert len(run([Rule(MISSING, step="compress"), Rule("L")], segment=2, segments=3).sent("compress")) == 3
 
@@ -101,6 +103,34 @@ def test_the_checkpoint_is_asked_in_one_turn_with_its_sections() -> None:
     assert done.result.answer == "Lund"
 
 
+def test_the_examples_show_a_reason_before_each_verdict_and_both_verdicts() -> None:
+    first = run([Rule(ENOUGH, step="compress"), Rule("Lund")]).sent("compress")[0].messages
+    shown = [read_compacted(turn.content) for turn in first if turn.role == "assistant"]
+    assert [(read.complete, lacking) for read, lacking in shown] == [(False, ()), (True, ())]
+    (before, _), _ = shown
+    assert f"Summary so far:\n{before.summary}\n\nWhat it lacked:\n{before.evaluation}\n" in first[3].content
+
+
+def test_a_verdict_without_a_reason_is_told() -> None:
+    done = run([Rule("Summary: Lund.\nEvaluation: [COMPLETE]", step="compress"), Rule("Lund")])
+    assert [(event["ok"], event["repairs"]) for event in done.of("parse", step="compress")] == [(True, ["reason"])]
+
+
+def test_what_was_summarised_is_shown() -> None:
+    done = run([Rule([MISSING, ENOUGH], step="compress"), Rule("Lund")])
+    assert done.result.writing is None, "nothing was written with doubts"
+    assert done.result.chains == (
+        "Summary: Ada Moor painted the Red Barn. Evaluation: Where Ada Moor was born is lacking. [INCOMPLETE]",
+        "Summary: Ada Moor, born in Lund, painted the Red Barn. Evaluation: Lund is named. [COMPLETE]",
+    )
+
+
+@pytest.mark.parametrize("name", ["segment", "segments"])
+def test_nothing_to_read_is_refused_by_the_name_of_the_option(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=0 is not possible.* 1 or more .--set {name}="):
+        read_options(find_method("compact"), {name: "0"})
+
+
 def test_fidelity_says_which_form_ran() -> None:
     for checkpoint, fidelity in ((False, "prompted"), (True, "approx")):
         done = run([Rule(ENOUGH, step="compress"), Rule("Lund")], checkpoint=checkpoint)
@@ -117,6 +147,8 @@ def test_a_budget_of_one_call_ends_it() -> None:
     [
         ("Summary: A.\nEvaluation: [COMPLETE] B.", True),
         ("summary: A.\nevaluation: [complete]", True),
+        ("Summary: A.\nEvaluation: The town is asked for, and told; nothing is lacking. [COMPLETE]", True),
+        ("Summary: A.\nEvaluation: A complete list is asked for; some are lacking. [INCOMPLETE]", False),
         ("**Summary:** A.\n\n**Evaluation:** [COMPLETE]", True),
         ("1. Summary: A.\n2. Evaluation: [COMPLETE]", True),
         ("A. Evaluation: COMPLETE. All is there.", True),

@@ -85,6 +85,26 @@ def test_replies_that_belong_elsewhere_are_no_bad_end(name: str) -> None:
             check(world, world.ask(f"{ASKED} {number}"))
 
 
+_NOT_READ = {
+    "look_back",  # writes nothing
+    "sample",  # how far samples are apart is all that counts
+    "weigh",  # writes nothing
+}
+_READ_WITH = {"conclude": {"conclude", "think", "use"}, "classify": {"classify", "route"}}
+"""Replies that finish another one are read together with it."""
+
+
+@every
+def test_of_every_reply_it_is_told_whether_it_could_be_read(name: str) -> None:
+    """Else the share of replies that could not be read would be that of a few steps."""
+    for number in range(5):
+        world = World(name, Voice(by_chance))
+        world.ask(f"{ASKED} {number}")
+        told = {event["step"] for event in world.of("parse")}
+        asked = {event["step"] for event in world.of("llm")} - _NOT_READ
+        assert {step for step in asked if not _READ_WITH.get(step, {step}) & told} == set()
+
+
 @every
 def test_nothing_found_is_no_bad_end(name: str) -> None:
     for said in ("So the answer is: Providence.", "", "1. Who directed Whiplash?"):

@@ -6,7 +6,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, sure
 
+from hoptree.models.model import Token
 from hoptree.models.scripted import Rule
+from hoptree.steps.writing.attended import with_attention
+from hoptree.steps.writing.stretch import Draft
 
 SURE = "Charles Bretagne was a duke."
 UNSURE = "His father is Louis."
@@ -28,7 +31,7 @@ def rules(*first: Rule, **louis: float) -> list[Rule]:
 def test_an_unsure_word_is_looked_up_and_its_sentence_written_again() -> None:
     run = Run("dragin", rules(), k=2, words=4)
     assert run.sentences(False) == [SURE, LAST] and run.sentences(True) == [UNSURE]
-    assert run.steps == ["draft", "look_back", "rewrite", "draft"]
+    assert run.steps == ["draft", "weigh", "look_back", "rewrite", "draft", "weigh"]
     assert [request.prefix for request in run.sent("rewrite")] == [SURE]
     assert [request.prefix for request in run.sent("draft")] == ["", f"{SURE} His father is Jean."]
     assert run.result.answer == "Charles Armand"
@@ -65,6 +68,44 @@ def test_the_trigger_is_entropy_times_the_share_of_attention(paid: float, share:
     assert [round(attention, 4) for _, _, attention, _, _ in event["words"]] == [round(one, 4) for one in shares]
     assert event["words"][2] == ["Louis", 1.5, share, 1.5 * share, True]
     assert (event["value"], event["theta"]) == (hits, 1.0)
+
+
+def test_attention_is_that_of_the_draft_by_itself() -> None:
+    """With worked examples, documents and question in view a draft gets what these leave it."""
+    said = "His father Louis died."
+    script = [
+        Rule(said, step="draft", entropy=sure(said, Louis=1.5), attention=[0.2, 0.2, 0.2]),
+        Rule(step="weigh", attention=[0.1, 0.1, 0.4]),
+        Rule(": Charles.", step="conclude", entropy=0.1),
+    ]
+    run = Run("dragin", script, theta=2.9)
+    (event, *_) = run.of("decision", kind="sentence")
+    assert event["words"][2] == ["Louis", 1.5, 2.0, 3.0, True] and event["value"]
+    (request,) = run.sent("weigh")
+    assert (request.prefix, request.max_tokens) == (said, 0) and request.signals == frozenset({"attention"})
+    assert [message.content for message in request.messages] == [""]
+
+
+def test_a_draft_that_is_cut_into_other_tokens_when_it_is_read_has_the_sums_of_its_words() -> None:
+    def tokens(*pieces: str, attention: tuple[float | None, ...] = ()) -> tuple[Token, ...]:
+        paid = attention or (9.0,) * len(pieces)
+        return tuple(Token(piece, -0.1, (), 1.0, got) for piece, got in zip(pieces, paid, strict=True))
+
+    draft = Draft("Heyerdahl sailed far.", tokens("Hey", "er", "dahl", " sailed", " far", "."))
+    read = tokens("Heyer", "dahl", " sai", "led", " far", ".", attention=(0.2, 0.3, 0.1, 0.1, 0.4, None))
+    found = with_attention(draft, read)
+    assert [token.attention for token in found.tokens] == [0.2, None, 0.3, 0.2, 0.4, None]
+    assert [token.entropy for token in found.tokens] == [1.0] * 6 and found.text == draft.text
+
+
+@pytest.mark.parametrize("tagger", ["rules:de", "spacy:none_such", "verbs"])
+def test_words_are_tagged_as_is_asked(tagger: str) -> None:
+    """What there is not is refused before anything is asked."""
+    run = Run("dragin", [*rules(father=9.0), Rule(": Charles.", step="conclude", entropy=0.1)], tagger=tagger)
+    if tagger == "rules:de":
+        assert run.sentences(True) == [UNSURE] and run.result.answer
+    else:
+        assert run.steps == [] and ("tagger" in run.result.error_message or "spaCy" in run.result.error_message)
 
 
 @pytest.mark.parametrize(("theta", "asked"), [(2.9, 1), (3.0, 0), (50.0, 0)])
@@ -187,7 +228,7 @@ def test_a_model_that_repeats_itself_ends_it() -> None:
 def test_a_doubt_of_the_words_that_announce_the_answer_is_none() -> None:
     """How unsure the word "answer" is tells whether to come to the end now, which no document says."""
     run = Run("dragin", [Rule(LAST, step="draft", entropy=sure(LAST, answer=5.0), attention=0.2)])
-    assert run.queries == [] and run.sentences(True) == [] and run.steps == ["draft"]
+    assert run.queries == [] and run.sentences(True) == [] and run.steps == ["draft", "weigh"]
     assert run.result.answer == "Charles Armand"
     (event,) = run.of("decision", kind="sentence")
     assert event["highest"] <= event["theta"], "it is shown as sure"

@@ -51,9 +51,9 @@ def test_passages_take_the_place_of_those_before_and_the_text_is_written_anew() 
 
 def test_rounds_go_on_where_nothing_changes_unless_told_to_stop() -> None:
     again = Run("iter_retgen", thinking(ROUNDS[0]))
-    assert len(again.queries) == 3 and not again.values("stop") and again.result.fidelity == "exact"
+    assert len(again.queries) == 3 and not again.values("ended") and again.result.fidelity == "exact"
     stopped = Run("iter_retgen", thinking(ROUNDS[0]), early_stop=True)
-    assert (len(stopped.queries), stopped.values("stop"), stopped.result.fidelity) == (2, ["repeated"], "approx")
+    assert (len(stopped.queries), stopped.values("ended"), stopped.result.fidelity) == (2, ["repeated"], "approx")
 
 
 def test_an_early_stop_takes_the_same_answer_and_the_same_passages() -> None:

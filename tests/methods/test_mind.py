@@ -50,6 +50,25 @@ def test_figure_1() -> None:
     assert run.values("stop") == ["answer"]
 
 
+def test_a_sentence_that_stays_though_it_is_in_doubt_counts_in_the_history() -> None:
+    """There was nothing to search with; the threshold over the history is of all that the text has."""
+    script = [
+        Rule('{"entities": [], "relations": []}', step="extract"),
+        Rule(
+            ["It was red.", "Then came the end.", LAST],
+            step="draft",
+            entropy=[0.0, 0.0, 9.0, 0.0],
+            attention=0.2,
+            finish="length",
+        ),
+    ]
+    run = ask(script, question="Who?", over="history", alpha=0.1, filters="none")
+    first, second, *_ = run.of("decision", kind="sentence")
+    assert (first["value"], run.values("sub_query"), second["value"]) == (True, [""], False)
+    assert second["theta"] == pytest.approx(0.1 * (9.0 + 0.0 + 0.0) / 3 + 0.2), "red, came and end"
+    assert run.result.fidelity == "approx", "the paper's mean is over the sentence"
+
+
 def test_what_was_kept_is_continued_and_what_follows_the_rewritten_sentence_is_not() -> None:
     """The released code drops the sentences before the one it writes again, and ends after the first that it keeps."""
     run = ask(figure(needed=NEEDED), k=1)

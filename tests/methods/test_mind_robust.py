@@ -176,6 +176,51 @@ def test_facts_are_read_of_the_names_that_were_searched_with() -> None:
     assert "Thouars" in run.sent("facts")[0].messages[-1].content.rpartition("Names:")[2]
 
 
+def test_a_name_that_was_dropped_is_still_tried_when_its_sentence_is_gone() -> None:
+    """The sentence that named Thouars was written again without it; a later search finds nothing new."""
+
+    class Late(Once):
+        async def search(self, query: str, **how: Any) -> tuple[Passage, ...]:
+            found = await super().search(query, **how)
+            return self.passages[2:] if len(self.asked) == 2 else found
+
+    first, second = f"The father of {CHARLES} at Thouars is Louis.", f"The mother of that {CHARLES} here was Marie."
+    many = json.dumps({"entities": [CHARLES, "Ann", "Ben"], "relations": []})
+    drafts = Rule([first, second, LAST], step="draft", entropy=[0.1] * 12 + [3.0], attention=0.2)
+    script = [Rule(many, step="extract"), drafts, Rule(WRITTEN, step="rewrite", entropy=0.1, attention=0.2), *figure()]
+    run = ask(script, top_k=0, filters="confidence", shelf=Late(*DUKES))
+    asked = run.of("decision", kind="sub_query")
+    assert [event["again"] for event in asked] == [False, False, True]
+    assert "Thouars" not in asked[1]["sentence"] and "Thouars" in asked[2]["value"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "beside", "taken"),
+    [
+        ("cot+confidence", " with Ann", "confidence"),
+        ("cot+confidence", "", "cot"),
+        ("confidence", "", "confidence"),
+        ("cot", " with Ann", "cot"),
+        ("none", " with Ann", "none"),
+    ],
+)
+def test_of_two_filters_the_one_is_taken_that_tells_something(filters: str, beside: str, taken: str) -> None:
+    """The model wrote Ann, and tells how sure it was; of a relation that it never wrote it tells nothing."""
+    text = f"The father of {CHARLES}{beside} is Louis."
+    draft = Rule([text, LAST], step="draft", entropy=sure(text, Louis=3.0), attention=0.2)
+    named = Rule(MANY.replace("paternal grandfather", "uncle"), step="extract")
+    event, *_ = ask([draft, named, *figure()], filters=filters).of("decision", kind="filtered")
+    assert event["filters"] == taken and "uncle" in [name for name, *_ in event["candidates"]]
+
+
+def test_where_nothing_is_in_doubt_nothing_is_asked_about_names() -> None:
+    def script() -> list[Rule]:
+        return [Rule(LAST, step="draft", entropy=0.1, attention=0.2), *figure()]
+
+    assert "extract" not in ask(script()).steps
+    assert Run("mind", script()).steps == ["extract", "draft"], "the paper's first step"
+
+
 def test_dropped_names_are_not_tried_where_no_search_is_left() -> None:
     assert len(dropped(shelf=Once(*DUKES), retrievals=2).queries) == 2
 

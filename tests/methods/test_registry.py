@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from hoptree.errors import ConfigError
-from hoptree.methods import registry
+from hoptree.methods import baselines, registry
 from hoptree.methods.registry import Method, Option, find_method, list_methods, method, read_options
 from hoptree.runtime.context import Context
 from hoptree.values import Answer, Question
@@ -299,3 +300,16 @@ def test_an_option_like_no_other_gets_the_list(chosen: Method) -> None:
 def test_a_method_without_options_says_so() -> None:
     with pytest.raises(ConfigError, match=r"direct has no option 'k'.*none"):
         read_options(find_method("direct"), {"k": 3})
+
+
+def test_a_compared_method_is_short_since_what_it_does_is_in_steps() -> None:
+    folder = Path(baselines.__file__).parent
+    lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in folder.glob("[!_]*.py")}
+    assert sum(lines.values()) / len(lines) <= 90 and max(lines.values()) <= 120, lines
+
+
+def test_what_always_differs_from_the_paper_is_approx_whatever_is_given() -> None:
+    plain, different = (
+        Method("m", "M", sample, (), signals=("facts",), differs=said) for said in ("", "another graph")
+    )
+    assert [one.fidelity({}, {"facts"}) for one in (plain, different)] == ["exact", "approx"]

@@ -150,6 +150,32 @@ def test_what_the_evidence_mentions_is_followed_before_a_clue_is_asked_for() -> 
     assert run.steps.count("clue") == 1
 
 
+def test_a_page_that_is_followed_is_looked_for_by_its_name_too() -> None:
+    """A page that shares no word with the question is found by none of its words."""
+    pages = Pages(Passage("a", "Third landing", "The third landing was made by Alan Shepard in Apollo 14."))
+    run = careful(rules(validate=verdict("unknown"), build=tree(node(LANDING, "1968"))), graph=NO_GRAPH, pages=pages)
+    looked = [title for query, title in pages.asked if title and query == f"{LANDING} {title}"]
+    assert "Alan Shepard" in looked and "Shepard" not in looked, "a word of a name has no page of its own"
+    assert run.of("decision", kind="followed")[0]["value"] == []
+
+
+@pytest.mark.parametrize("rebuilt", [json.dumps(node(LANDING, "Apollo 12")), "no tree at all"])
+def test_what_only_the_reason_says_is_not_borne_out(rebuilt: str) -> None:
+    said = says(LANDING, verdict(False, "T1", reason="It was Apollo 12, in November 1969."))
+    script = rules(said, build=TREE, rebuild=rebuilt, final="Spiro Agnew")
+    read = Rule("Richard Nixon", step="read")
+    run = careful([*script, read], graph=NO_GRAPH)
+    assert run.result.answer == "Richard Nixon" and "final" not in run.steps, "a guess has no say beside passages"
+
+
+def test_an_answer_out_of_guesses_alone_is_called_one() -> None:
+    silent = Rule("unknown", step="read")
+    run = careful(rules(silent, validate=verdict("unknown"), build=TREE, final="Tom Cruise"), graph=NO_GRAPH)
+    assert run.result.answer == "Tom Cruise" and run.result.evidence == ()
+    assert any("guesses that nothing found confirms" in warning for warning in run.result.warnings)
+    assert run.of("final")[0]["source"] == "fallback"
+
+
 @pytest.mark.parametrize("attempts", [1, 2, 3])
 def test_no_more_clues_are_asked_for_than_attempts_allow(attempts: int) -> None:
     build = tree(node(LANDING, "Apollo 8"))

@@ -15,6 +15,15 @@ def test_what_names_no_model_is_refused(spec: str) -> None:
         open_model(spec)
 
 
+@pytest.mark.parametrize(
+    ("spec", "meant"), [("opnai/x", "'openai/…'"), ("smollm", "'local/smollm'"), ("qwn", "'local/qwen'")]
+)
+def test_what_may_be_meant_is_told(spec: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_model(spec)
+    assert caught.value.remedy.startswith(f"Did you mean {meant}? ")
+
+
 @pytest.mark.parametrize("settings", ["n_ctx=many", "n_ctx", "batch=3", "slots=-1"])
 def test_unknown_settings_of_a_local_model_are_refused(settings: str) -> None:
     with pytest.raises(ConfigError, match="no setting of a local model"):

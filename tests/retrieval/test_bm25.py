@@ -151,6 +151,8 @@ def test_words_that_only_ask_are_not_looked_for(tmp_path: Path) -> None:
         ("english", "Re\u0301sume\u0301 of Ko\u0308ln", "résumé Köln"),
         ("english", "résumé Köln", "Re\u0301sume\u0301"),
         ("english", "Cafés", "cafe"),
+        ("english", "Émile Chautard and Hélène", "Emile"),
+        ("english", "Emile and Helene", "Hélène"),
         ("german", "Die Häuser", "Haus"),
         ("french", "les étoiles", "etoile"),
     ],

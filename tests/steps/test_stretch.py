@@ -13,7 +13,7 @@ from hoptree.models.model import Choice, Token
 from hoptree.steps.answering.conclusion import led_to_answer, read_conclusion
 from hoptree.steps.writing.rewriting import adds
 from hoptree.steps.writing.stretch import Draft, _read
-from hoptree.steps.writing.worked import draw_worked, load_worked
+from hoptree.steps.writing.worked import Worked, draw_documented, draw_worked, load_worked
 
 
 def tokens(text: str) -> tuple[Token, ...]:
@@ -98,9 +98,31 @@ def test_what_was_said_before_adds_nothing() -> None:
 
 def test_worked_examples() -> None:
     bank = load_worked()
-    assert len(bank) >= 8 and len(dict(bank)) == len(bank)
-    assert all(read_conclusion(answer).known and question.endswith("?") for question, answer in bank)
+    assert len(bank) >= 8 and len({one.question for one in bank}) == len(bank)
+    assert all(read_conclusion(one.answer).known and one.question.endswith("?") for one in bank)
     assert draw_worked(6) == bank[:6] and draw_worked(0) == ()
     assert draw_worked(6, 1) == draw_worked(6, 1) != draw_worked(6, 2)
     with pytest.raises(ConfigError, match="worked examples"):
         draw_worked(len(bank) + 1)
+
+
+@pytest.mark.parametrize("example", load_worked(), ids=lambda example: example.question)
+def test_a_worked_example_says_nothing_that_its_documents_do_not(example: Worked) -> None:
+    texts = " ".join(f"{one.title} {one.text}" for one in example.documents)
+    named = re.findall(r"[A-ZÀ-Þ]\w+|\d{4}", example.answer.replace("So the answer is", ""))
+    unsaid = {word for word in named if word not in texts} - {"Someone", "Men", "The"}
+    assert len(example.documents) > 1 and not unsaid
+    answer = read_conclusion(example.answer, example.question).text
+    assert answer in ("yes", "no") or answer.removeprefix("the ") in texts
+
+
+def test_documents_of_worked_examples_are_shown_as_those_of_a_question_are() -> None:
+    (bare, *_), (named, *_), (nameless, *_) = (
+        draw_worked(6, 1),
+        draw_documented(6, 1, titles=True),
+        draw_documented(6, 1, titles=False),
+    )
+    assert bare.context == "" and bare.question == named.question == nameless.question
+    first = named.documents[0]
+    assert named.context.startswith(f"Context:\n[1] {first.title}: {first.text}\n[2] ")
+    assert nameless.context.startswith(f"Context:\n[1] {first.text}\n[2] ")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.stretch_asked import Scripted
 
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.calls import open_calls
@@ -41,6 +42,17 @@ def test_passages_stand_before_the_question_and_behind_the_answer() -> None:
     (_, asked), *_ = ctx.model.requests  # type: ignore[attr-defined]
     assert asked.startswith("Context:\n[1] Jane Austen: Jane Austen was born in Steventon.\n[2] Bath: ")
     assert asked.endswith(f"Question: {ASKED}")
+
+
+@pytest.mark.parametrize(("passages", "documents"), [((AUSTEN,), 6), ((), 0)])
+def test_worked_examples_have_documents_where_the_question_has(passages: tuple[Passage, ...], documents: int) -> None:
+    """After examples without, small models read the answer off in one sentence and leave the rest out."""
+    model = Scripted([Rule(CHAIN)], frozenset())
+    ctx = Context(method="cot", model=model, calls=open_calls(None), trace=Trace("run", ()))
+    asyncio.run(think(ctx, ASKED, passages=passages))
+    ((_, request),) = model.sent
+    shots = [turn.content for turn in request.messages[1:-1] if turn.role == "user"]
+    assert len(shots) == 6 and sum(shot.startswith("Context:\n[1] ") for shot in shots) == documents
 
 
 def test_what_is_thought_for_a_node_is_told_of_it_and_no_answer_to_the_question() -> None:

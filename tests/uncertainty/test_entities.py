@@ -41,13 +41,22 @@ TOKENS = [
 
 
 def test_a_name_counts_where_it_first_stands() -> None:
-    # Attention of the second sentence has a mean of 0.1, so that a is 1, 1, 0 for the tokens of the first mention.
-    assert entity_confidence("Jean Bretagne", TEXT, TOKENS) == pytest.approx(max(1 / 4 + 0.2, 1 / 2 + 0.2, 1 / 1.25))
-    assert entity_confidence("jean bretagne", TEXT, TOKENS, delta=1.0) == pytest.approx(1 / 2 + 1)
+    # The words of the second sentence get 0.1, 0.1, 0.1 and 0.2 (the last is not known), so that a is 0.8 for both of
+    # the first mention; their entropies are 3 and the mean of 1 and 0.25.
+    assert entity_confidence("Jean Bretagne", TEXT, TOKENS) == pytest.approx(1 / 1.625 + 0.2 * 0.8)
+    assert entity_confidence("jean bretagne", TEXT, TOKENS, delta=1.0) == pytest.approx(1 / 1.625 + 0.8)
+    assert entity_confidence("Jean", TEXT, TOKENS) == pytest.approx(1 / 4 + 0.2 * 0.8)
     assert entity_confidence("Rome", TEXT, TOKENS) == pytest.approx(1 / 2 + 0.2)
     assert entity_confidence("Berlin", TEXT, TOKENS) is None
     assert entity_confidence("Rome", "Rome", [Token("Rome", -1.0)]) is None
     assert entity_confidence("Rome", "Rome", []) is None
+
+
+def test_a_name_is_not_sure_because_its_last_piece_is() -> None:
+    """Whoever has written "Heyer" has no choice but "dahl": by tokens, every name of several would be sure."""
+    pieces = [("The", 0.1), (" Hey", 8.0), ("er", 4.0), ("dahl", 0.0)]
+    tokens = [Token(text, -1.0, (), entropy, 0.1) for text, entropy in pieces]
+    assert entity_confidence("Heyerdahl", "The Heyerdahl", tokens, delta=0.0) == pytest.approx(1 / (1 + 12 / 3))
 
 
 @given(st.text(max_size=10), st.text(max_size=60))

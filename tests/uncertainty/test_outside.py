@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.models.model import Token
+from hoptree.uncertainty import LexiconTagger
 from hoptree.uncertainty.outside import agreement, disagreement, entropy_of, entropy_of_top
 
 
@@ -56,7 +57,25 @@ def test_agreement_of_words() -> None:
 
 
 def test_disagreement_of_samples() -> None:
-    assert disagreement(["red hill"] * 5) == 0
-    assert disagreement(["red", "blue", "red"]) == pytest.approx(2 / 3)
-    assert disagreement(["red hill", "red town"]) == pytest.approx(0.5)
-    assert disagreement(["red"]) == disagreement([]) == 0
+    tagger = LexiconTagger()
+    assert disagreement(["red hill"] * 5, tagger) == 0
+    assert disagreement(["red", "blue", "red"], tagger) == pytest.approx(2 / 3)
+    assert disagreement(["red hill", "red town"], tagger) == pytest.approx(0.5)
+    assert disagreement(["red"], tagger) == disagreement([], tagger) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("He was born in Oslo.", "She was born in the Oslo.", 0.0),
+        ("It is of the Rome.", "It is of the Oslo.", 1.0),
+        ("So the answer is: Rome.", "So the answer is: Oslo.", 1.0),
+        ("So the answer is yes.", "So the answer is no.", 1.0),
+        ("It is.", "It is.", 0.0),
+        ("It is.", "They are.", 1.0),
+        ("He was not born in Oslo.", "He was born in Oslo.", 0.2),
+    ],
+)
+def test_samples_differ_in_what_they_say(one: str, other: str, differ: float) -> None:
+    """Words such as "the" agree whatever is said; yes, no and not do not."""
+    assert disagreement([one, other], LexiconTagger()) == pytest.approx(differ)

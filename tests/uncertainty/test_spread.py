@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.uncertainty import spread
+from hoptree.uncertainty import least_spread, spread
 
 
 @pytest.fixture(params=["numpy", "plain"])
@@ -39,6 +39,15 @@ def test_samples_without_a_state_are_left_out() -> None:
     assert spread([(), (1.0, -1.0), (math.inf, 0.0), (1e200, 0.0)]) == pytest.approx(math.log(2.001))
     with pytest.raises(ValueError, match="one layer"):
         spread([(1.0,), (1.0, 2.0)])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 20])
+def test_no_samples_are_nearer_to_each_other_than_equal_ones(count: int) -> None:
+    """For 20 samples of an encoder SeaKR's threshold is next to the least there is, and for fewer below it."""
+    root = math.sqrt(0.5)
+    assert spread([(root, -root)] * count) == pytest.approx(least_spread(count))
+    assert (least_spread(count) < -6.0) is (count == 20)
+    assert spread([(3.0, 1.0)] * count, alpha=0.1) == pytest.approx(least_spread(count, square=2.0, alpha=0.1))
 
 
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 from tests.uncertainty.tagged_sentences import SEEN, UNSEEN
 
 from hoptree.errors import ConfigError
-from hoptree.uncertainty import LexiconTagger, Tagger, content_words, find_words, open_tagger, word_spans
+from hoptree.uncertainty import (
+    LexiconTagger,
+    SpacyTagger,
+    Tagger,
+    content_words,
+    find_words,
+    open_tagger,
+    tagging,
+    word_spans,
+)
 
 
 def content(text: str, tagger: Tagger | None = None) -> list[str]:
@@ -52,9 +62,16 @@ def test_other_languages_go_by_length() -> None:
     assert content("Der König von Rom lebte 12 Jahre am Po.", LexiconTagger("de")) == [
         *["König", "Rom", "lebte", "12", "Jahre", "Po"]
     ]
-    assert content("東京 de", open_tagger(language="ja")) == ["東", "京"]
+    assert content("東京 de", open_tagger("rules:ja")) == ["東", "京"]
 
 
+@pytest.fixture
+def _loads_anew() -> Iterator[None]:
+    yield
+    tagging._spacy_tagger.cache_clear()
+
+
+@pytest.mark.usefixtures("_loads_anew")
 def test_spacy_is_used_where_a_model_of_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     tags = [("Marie", 0, "PROPN"), ("Curie", 6, "PROPN"), ("'s", 11, "PART"), ("is", 14, "AUX"), ("old", 17, "ADJ")]
     read = [SimpleNamespace(text=text, idx=start, pos_=tag) for text, start, tag in tags]
@@ -64,14 +81,30 @@ def test_spacy_is_used_where_a_model_of_it_is_named(monkeypatch: pytest.MonkeyPa
             raise OSError(name)
         return lambda text: read
 
-    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load))
-    assert content("Marie Curie's is old", open_tagger(spacy_model="en_here")) == ["Marie", "Curie's", "old"]
+    there = ["de_here", "en_here"]
+    util = SimpleNamespace(get_installed_models=lambda: there)
+    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load, util=util))
+    for said in ("spacy:en_here", "spacy"):
+        assert content("Marie Curie's is old", open_tagger(said)) == ["Marie", "Curie's", "old"]
+        assert open_tagger(said) is open_tagger(said), "a model is loaded once"
     with pytest.raises(ConfigError, match="no model en_gone"):
-        open_tagger(spacy_model="en_gone")
+        open_tagger("spacy:en_gone")
+    there.pop()
+    with pytest.raises(ConfigError, match="no model en_core_web_sm"):
+        SpacyTagger()
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(ConfigError, match="not installed"):
-        open_tagger(spacy_model="en_here")
+        open_tagger("spacy:other")
     assert isinstance(open_tagger(), LexiconTagger)
+
+
+def test_spacy_is_not_taken_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked would depend on the machine."""
+    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=pytest.fail))
+    assert content("The old king of Rome") == ["old", "king", "Rome"]
+    assert isinstance(open_tagger("rules"), LexiconTagger)
+    with pytest.raises(ConfigError, match="no tagger 'verbs'"):
+        open_tagger("verbs")
 
 
 @given(st.text(max_size=80), st.sampled_from(["en", "de"]))

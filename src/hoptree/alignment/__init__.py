@@ -1,6 +1,5 @@
-"""Training sets for models that play a part of a method, from train questions alone."""
+"""Teaching a model the parts that it plays in a method.
 
-from hoptree.alignment.building import KINDS, Kind, Wanted, build, read_kind
-from hoptree.alignment.leakage import OVERLAP, Excluded, admit
-
-__all__ = ["KINDS", "OVERLAP", "Excluded", "Kind", "Wanted", "admit", "build", "read_kind"]
+`questions` says which questions may be trained on, `plans` makes trees of sub-questions of them, `building` writes
+training sets, `training` makes an adapter of these, and `measuring` says what it gained.
+"""

@@ -9,6 +9,7 @@ import typer
 
 from hoptree.cli.align_build import build, counted
 from hoptree.cli.align_eval import evaluate
+from hoptree.cli.align_gguf import gguf
 from hoptree.cli.align_plans import plans
 from hoptree.cli.align_train import train
 from hoptree.cli.console import clean, print_json
@@ -27,6 +28,7 @@ app.command("build")(build)
 app.command("plans")(plans)
 app.command("train")(train)
 app.command("eval")(evaluate)
+app.command("gguf")(gguf)
 
 
 @app.callback()
@@ -65,7 +67,7 @@ def skr(
     hoptree align skr runs/cot runs/read --out labels.jsonl
     hoptree run --data dev.jsonl --method skr --set how=knn --set labels=labels.jsonl --corpus docs.idx --out runs/skr
     """
-    from hoptree.alignment.retrieval_labels import LabelsWanted, label_questions
+    from hoptree.alignment.building.skr_labels import LabelsWanted, label_questions
 
     told = label_questions(
         LabelsWanted(without, with_documents, out, metric, tuple(exclude), allow_evaluation=allow_evaluation_questions)

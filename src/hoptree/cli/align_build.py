@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hoptree.cli.align_figures import print_beside_the_paper
 from hoptree.cli.console import clean, print_error, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, Settings, read_settings
@@ -132,8 +133,8 @@ def build(
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
     hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
-    from hoptree.alignment.building import Wanted, build, read_kind
-    from hoptree.alignment.formats import read_format
+    from hoptree.alignment.building.formats import read_format
+    from hoptree.alignment.building.sets import Wanted, build, read_kind
 
     named = read_kind(kind)
     _check_settings(named, settings, robust=robust, judge=judge)
@@ -218,7 +219,7 @@ def _report(told: Mapping[str, Any]) -> None:
     for name in ("prompt", "target"):
         words = told[f"{name}_words"]
         typer.echo(f"  words a {name}: {words['mean']:,.1f} on average, {words['max']:,} at most")
-    _beside(told.get("beside_the_paper", ()))
+    print_beside_the_paper(told.get("beside_the_paper", ()), "words")
     for warning in told["warnings"]:
         typer.echo(clean(f"hoptree: {warning}"), err=True)
     for why, count in told["left_out"].items():
@@ -238,20 +239,6 @@ def _report(told: Mapping[str, Any]) -> None:
         typer.echo(f"  checked against {known:,} {'question' if known == 1 else 'questions'} of the other half")
     else:
         typer.echo("  no evaluation questions were excluded: name those you will measure on with --exclude")
-
-
-def _beside(lines: Any) -> None:
-    """Counts and mean lengths beside the paper's."""
-    if not lines:
-        return
-    typer.echo(f"  {'':14}{'rows':>8}{'prompt':>9}{'target':>9}   {'TAIKC: rows':>12}{'prompt':>9}{'target':>9}")
-    for line in lines:
-        paper = line["paper"]
-        typer.echo(
-            f"  {line['part']:14}{line['rows']:>8,}{line['instruction']:>9.1f}{line['output']:>9.1f}   "
-            f"{paper['rows']:>12,}{paper['instruction']:>9.1f}{paper['output']:>9.1f}  Table {paper['table']}"
-        )
-    typer.echo("  (mean lengths: words here, and in the paper tokens, as it seems)")
 
 
 def _other(told: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from hoptree.cli.progress import bars, describe
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
-    from hoptree.alignment.measuring import Trial
+    from hoptree.alignment.measuring.trials import Trial
     from hoptree.cli.progress import Show
     from hoptree.evaluation.running import Progress
 
@@ -69,9 +69,9 @@ def evaluate(
         -m hf/NAME --adapter adapters/if --adapter adapters/kbae --adapter adapters/both --out runs/aligned
     hoptree report runs/aligned --html aligned.html
     """
-    from hoptree.alignment.gains import boundary_gains, run_gains
-    from hoptree.alignment.measuring import measure, plan_trials
-    from hoptree.alignment.versions import versions_of
+    from hoptree.alignment.measuring.gains import boundary_gains, run_gains
+    from hoptree.alignment.measuring.trials import measure, plan_trials
+    from hoptree.alignment.measuring.versions import versions_of
     from hoptree.evaluation.running import Ways
 
     if not adapter:

@@ -34,9 +34,9 @@ def plans(
     hoptree align plans
     hoptree align plans --data 2wikimultihopqa/dev_open.jsonl --exclude 2wikimultihopqa/dev.jsonl
     """
-    from hoptree.alignment.leakage import Excluded
-    from hoptree.alignment.plans import check_plans, packaged_plans
-    from hoptree.alignment.questions import read_training_questions
+    from hoptree.alignment.plans.by_hand import check_plans, packaged_plans
+    from hoptree.alignment.questions.leakage import Excluded
+    from hoptree.alignment.questions.reading import read_training_questions
 
     found = packaged_plans()
     sizes: dict[str, Counter[int]] = {}

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hoptree.cli.align_figures import print_beside_the_paper
 from hoptree.cli.console import clean, print_json, stoppable
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import shown
@@ -114,6 +115,7 @@ def _report(told: Mapping[str, Any]) -> None:
         f"  tokens of an epoch: {tokens['prompt']:,} of prompts, {tokens['reply']:,} of replies; "
         f"{tokens['longest']:,} in the longest example"
     )
+    print_beside_the_paper(told.get("beside_the_paper") or (), "tokens")
     if told["evaluation_questions"]:
         typer.echo(f"  {told['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
     _report_repeats(told.get("same_prompts") or {})

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hoptree.cli.method_costs import read_costs
-from hoptree.cli.method_facts import Told, default_of, how_to_meet, notes_of, paragraphs, prompts_of, tell
+from hoptree.cli.method_facts import (
+    Told,
+    default_of,
+    held_by_corpus,
+    how_to_meet,
+    notes_of,
+    paragraphs,
+    prompts_of,
+    tell,
+)
 from hoptree.methods.registry import list_methods
 
 __all__ = ["as_markdown"]
@@ -18,8 +27,9 @@ Made by `hoptree methods docs --out docs/methods.md` from docstrings, signatures
 _FIDELITY = """## How close to their papers
 
 `fidelity` says how close to its paper a run is: `exact`; `approx` without a signal that the paper hears
-from the model or has in its corpus, with an option that goes beyond the paper, or where a trained model is asked in
-other words than it was trained with; `prompted` where the paper trained a model for the method and another one is asked
+from the model or has in its corpus, with an option that goes beyond the paper, where something else is always done
+than in the paper (its section says what), or where a trained model is asked in other words than it was trained with;
+`prompted` where the paper trained a model for the method and another one is asked
 in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`.
 """
 
@@ -51,7 +61,7 @@ def _overview(told: Sequence[Told]) -> str:
 
 
 def _needs(told: Sequence[Told]) -> str:
-    needs = dict.fromkeys(need for one in told for need in one.method.needs)
+    needs = dict.fromkeys(need for one in told for need in (*one.method.needs, *held_by_corpus(one.method)))
     rows = [(need, how_to_meet(need)) for need in needs]
     return f"## What they need\n\n{_table(('need', 'how to meet it'), rows)}"
 
@@ -87,7 +97,9 @@ def _section(told: Told) -> str:
         lines += [part, ""]
     for note in notes_of(method):
         lines.append(f"- Fidelity: {note}.")
-    lines.append(f"- Needs: {', '.join(method.needs) or 'nothing but a model'}.")
+    held = " and ".join(held_by_corpus(method))
+    needs = ", ".join(method.needs) or "nothing but a model"
+    lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")
     if len(method.roles) > 1:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
     if own := prompts_of(method):

@@ -14,7 +14,17 @@ from hoptree.cli.method_steps import Step, steps_of
 from hoptree.methods.registry import Method, Option
 from hoptree.sample import sample_questions
 
-__all__ = ["Told", "default_of", "example_of", "how_to_meet", "notes_of", "paragraphs", "prompts_of", "tell"]
+__all__ = [
+    "Told",
+    "default_of",
+    "example_of",
+    "held_by_corpus",
+    "how_to_meet",
+    "notes_of",
+    "paragraphs",
+    "prompts_of",
+    "tell",
+]
 
 _HOW = {
     "corpus": "hoptree index FOLDER --out DIR, then --corpus DIR (or --corpus sample, --corpus wikipedia)",
@@ -32,8 +42,9 @@ _MODELS_WITH = {
     "top_k": "local/NAME or hf/NAME",
 }
 _CORPUS_WITH = {
-    "facts": "hoptree graph extract, hoptree index facts, --retriever hippo",
-    "synonyms": "hoptree index facts --encoder SPEC",
+    "facts": "hoptree graph extract DIR --out FACTS, hoptree index facts FACTS --out DIR, then --corpus DIR "
+    "--retriever hippo",
+    "synonyms": "hoptree index facts with --encoder SPEC",
 }
 
 
@@ -61,7 +72,7 @@ class Told:
                 for step in self.steps
             ],
             "prompts": list(prompts_of(method)),
-            "how": {need: how_to_meet(need) for need in method.needs},
+            "how": {need: how_to_meet(need) for need in (*method.needs, *held_by_corpus(method))},
             "notes": list(notes_of(method)),
             "example": example_of(method),
         }
@@ -89,17 +100,22 @@ def default_of(option: Option) -> str:
 
 def how_to_meet(need: str) -> str:
     """What to do so that a method has what it needs."""
-    if need in _HOW:
-        return _HOW[need]
+    if need in _HOW or need in _CORPUS_WITH:
+        return (_HOW | _CORPUS_WITH)[need]
     return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
+
+
+def held_by_corpus(method: Method) -> tuple[str, ...]:
+    """What the corpus has to hold beside passages, for the method to be the paper's."""
+    return tuple(signal for signal in method.signals if not is_signal(signal))
 
 
 def notes_of(method: Method) -> tuple[str, ...]:
     """What its fidelity depends on."""
-    notes = []
+    notes = [f"approx: {method.differs}"] if method.differs else []
     if heard := [signal for signal in method.signals if is_signal(signal)]:
         notes.append(f"approx unless the model that answers gives {_told(heard, _MODELS_WITH)}")
-    if held := [signal for signal in method.signals if not is_signal(signal)]:
+    if held := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_told(held, _CORPUS_WITH)}")
     if method.beyond:
         switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
@@ -128,7 +144,9 @@ def prompts_of(method: Method) -> tuple[str, ...]:
 def example_of(method: Method) -> str:
     """A command that asks the sample's first question."""
     parts = [f'hoptree ask "{sample_questions()[0]["question"]}"', f"--method {method.name}"]
-    if "corpus" in method.needs:
+    if "facts" in method.signals:
+        parts.append("--corpus DIR --retriever hippo")
+    elif "corpus" in method.needs:
         parts.append("--corpus sample")
     if "graph" in method.needs:
         parts.append("--graph wikidata")

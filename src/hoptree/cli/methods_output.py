@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from hoptree.cli.console import clean
-from hoptree.cli.method_facts import Told, default_of, example_of, how_to_meet, notes_of, paragraphs, prompts_of
+from hoptree.cli.method_facts import (
+    Told,
+    default_of,
+    example_of,
+    held_by_corpus,
+    how_to_meet,
+    notes_of,
+    paragraphs,
+    prompts_of,
+)
 from hoptree.cli.method_models import UNKNOWN
 
 if TYPE_CHECKING:
@@ -115,7 +124,9 @@ def _legend(told: Sequence[Told], models: Mapping[str, frozenset[str] | None]) -
         lines.append(f"{which}: with {model}, by default options")
         if gives is None:
             lines.append(f"    {UNKNOWN}: {model} is not on this machine, so what it tells of itself is not known")
-    lines.append("exact: as in the paper; approx: without a signal it uses; prompted: without the model it trained")
+    lines.append(
+        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
+    )
     made: dict[str, list[str]] = {}
     for one in told:
         if one.cost:
@@ -155,6 +166,8 @@ def show_one(told: Told) -> None:
     lines += ["", "needs:" if method.needs else "needs: nothing but a model"]
     for need in method.needs:
         lines += _wrapped(f"{need}: {how_to_meet(need)}", "  ", "    ")
+    for held in held_by_corpus(method):
+        lines += _wrapped(f"{held} in the corpus, else it is approx: {how_to_meet(held)}", "  ", "    ")
     if own := prompts_of(method):
         lines += ["", *_wrapped(f"prompts of its own: {', '.join(own)}", "", "  ")]
     lines += ["", "for example:", f"  {example_of(method)}"]

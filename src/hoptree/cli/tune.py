@@ -201,6 +201,7 @@ def _report(found: Tuned) -> None:
             )
         )
     typer.echo(found.remark)
+    typer.echo(clean(f"The best in an experiment file: {found.setting}"))
     if found.commands:
         typer.echo(found.warning)
     for command in found.commands:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import shlex
 import statistics
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from hoptree.evaluation.variations import Trial, as_text
 __all__ = ["Outcome", "Tuned"]
 
 _SIGNIFICANCE = 0.05
+_PLAIN = re.compile(r"[\w.+-]+(?::[\w.+-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,12 @@ class Tuned:
             shlex.join(["hoptree", "compare", defaults, best, "--metric", self.metric]),
         )
 
+    @property
+    def setting(self) -> str:
+        """The values of the best as a run of an experiment file takes them, with those that all trials had."""
+        chosen = {**self.experiment.options, **self.best.trial.values}
+        return f"options: {{{', '.join(f'{name}: {_yaml(value)}' for name, value in chosen.items())}}}"
+
     def _run(self, trial: Trial, out: str) -> list[str]:
         wanted = self.experiment
         limits = ",".join(f"{name}={value}" for name, value in asdict(wanted.budget).items() if value is not None)
@@ -189,8 +198,15 @@ class Tuned:
             "trials": [one.as_dict() for one in self.ranked],
             "defaults": self.defaults.trial.name,
             "best": self.best.trial.name,
+            "setting": self.setting,
             "better": self.better,
             "remark": self.remark,
             "warning": self.warning if self.commands else "",
             "show_it": list(self.commands),
         }
+
+
+def _yaml(value: Any) -> str:
+    """A value inside braces; what YAML would read as something else is quoted."""
+    text = as_text(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -26,6 +26,9 @@ def fold(name: str) -> str:
 
 
 _PLAIN = {ord(odd): plain for odd, plain in zip("‘’ʼ‛“”„‐‑‒–—−", "''''\"\"\"------", strict=True)}
+# Letters that are none with an accent to Unicode, as people write them who do not have them.
+_PLAIN |= {ord(odd): plain for odd, plain in zip("łøđðħŧıŋ", "loddhtin", strict=True)}
+_PLAIN |= {ord("þ"): "th", ord("æ"): "ae", ord("œ"): "oe"}
 
 
 def language_rank(tag: str, order: Sequence[str]) -> int:

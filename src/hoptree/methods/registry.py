@@ -62,7 +62,8 @@ class Method:
     their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
     one of them a run is `approx`. `trained` says that the paper trained something for the method, and `trained_by`
     which value of which option uses that; with another one any model is asked in words. `reworded` says that what was
-    trained is asked in other sentences here than in its training. `bounds` are the least and the most that an option
+    trained is asked in other sentences here than in its training. `differs` says what else is done than in the paper,
+    whatever is given, which makes every run `approx`. `bounds` are the least and the most that an option
     takes; others that are numbers take 0 or more, and any number where the default is below that.
     """
 
@@ -82,17 +83,21 @@ class Method:
     trained: bool = False
     trained_by: tuple[str, Any] = ("checkpoint", True)
     reworded: bool = False
+    differs: str = ""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
         """How close to its paper a run is, where model and corpus give these signals.
 
-        `approx` with an option that goes beyond it, or without a signal; else `prompted` where the paper trained a
-        model and another one is asked, and `approx` where that model is asked in other words than it was trained with;
-        else `exact`. The first that holds wins: a prompted run that also goes beyond the paper is `approx`.
+        `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
+        the paper trained a model and another one is asked, and `approx` where that model is asked in other words than
+        it was trained with; else `exact`. The first that holds wins: a prompted run that also goes beyond the paper is
+        `approx`.
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        if any(_leaves(one, chosen) for one in self.beyond) or any(one not in given for one in self.signals):
+        if self.differs or any(_leaves(one, chosen) for one in self.beyond):
+            return "approx"
+        if any(one not in given for one in self.signals):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:

@@ -24,11 +24,9 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     """
     kind, _, name = spec.partition("/")
     if not name or kind not in _KINDS:
-        close = difflib.get_close_matches(kind, _KINDS, 1)
-        hint = f"Did you mean '{close[0]}/…'? " if close and name else ""
         raise ConfigError(
             f"'{spec}' names no model.",
-            f"{hint}Use openai/NAME, local/NAME, local/FILE.gguf, hf/NAME, hf/FOLDER or scripted/FILE.",
+            f"{_hint(kind, name)}Use openai/NAME, local/NAME, local/FILE.gguf, hf/NAME, hf/FOLDER or scripted/FILE.",
         )
     # Imported here, so that a run loads only the library of the model it uses.
     if kind == "openai":
@@ -50,6 +48,17 @@ def open_model(spec: str, *, base_url: str = "") -> Model:
     from hoptree.models.scripted import ScriptedModel
 
     return ScriptedModel(name)
+
+
+def _hint(kind: str, name: str) -> str:
+    """What may be meant by a kind that there is not, or by a name without one."""
+    from hoptree.models.catalogue import CATALOGUE
+
+    known = _KINDS if name else [word for entry in CATALOGUE for word in (entry.alias, entry.name)]
+    close = difflib.get_close_matches(kind, known, 1)
+    if not close:
+        return ""
+    return f"Did you mean '{close[0]}/…'? " if name else f"Did you mean 'local/{close[0]}'? "
 
 
 def _local_settings(text: str) -> dict[str, Any]:

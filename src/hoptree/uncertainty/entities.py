@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from hoptree.graph.naming import fold
 from hoptree.models.model import Token
 from hoptree.sentences import sentence_spans
-from hoptree.uncertainty.scores import known, mean_one
-from hoptree.uncertainty.spans import Span, token_spans
-from hoptree.uncertainty.words import word_spans
+from hoptree.uncertainty.scores import known, score_words
+from hoptree.uncertainty.spans import Span
+from hoptree.uncertainty.words import find_words, word_spans
 
 __all__ = ["NEUTRAL", "confidence", "entity_confidence", "mentions"]
 
@@ -32,7 +32,7 @@ def mentions(entity: str, text: str) -> tuple[Span, ...]:
 def confidence(
     signals: Iterable[tuple[float | None, float | None]], *, gamma: float = 1.0, delta: float = 0.2
 ) -> float | None:
-    """The maximum over tokens of gamma / (1 + H) + delta a, for pairs of H and a; a counts 1 where unknown."""
+    """The maximum of gamma / (1 + H) + delta a, for pairs of H and a; a counts 1 where unknown."""
     found = []
     for entropy, attention in signals:
         if (doubt := known(entropy)) is not None:
@@ -46,22 +46,19 @@ def entity_confidence(
 ) -> float | None:
     """The confidence of a name where the text first has it; None if it does not, or if nothing is known there.
 
-    Later mentions copy the first and are sure of themselves. Attention is scaled to a mean of 1 over the tokens of
-    the sentence, as that of words is.
+    Later mentions copy the first and are sure of themselves. H and a are those of words, as in the scores of a sentence
+    (the paper speaks of tokens, of which the last of nearly every name is sure).
     """
     found = mentions(entity, text)
     if not found:
         return None
-    places = token_spans(text, [token.text for token in tokens])
-    start, end = next((span for span in sentence_spans(text) if span[0] <= found[0][0] < span[1]), found[0])
-    inside = [number for number, place in enumerate(places) if place and start <= place[0] < end]
-    shares = mean_one([tokens[number].attention for number in inside])
+    first, last = found[0]
+    start, end = next((span for span in sentence_spans(text) if span[0] <= first < span[1]), found[0])
+    pieces = [token.text for token in tokens]
+    inside = [word for word in find_words(text, pieces) if start <= word.start < end]
+    scored = score_words(inside, tokens, [True] * len(inside))
     return confidence(
-        (
-            (tokens[number].entropy, share)
-            for number, share in zip(inside, shares, strict=True)
-            if _overlap(places[number], found[0])
-        ),
+        ((one.entropy, one.attention) for one in scored if one.word.start < last and first < one.word.end),
         gamma=gamma,
         delta=delta,
     )
@@ -72,7 +69,3 @@ def _bare_words(text: str) -> list[Span]:
         (start, end - 2) if end - start > 2 and text[end - 2 : end].casefold() in ("'s", "’s") else (start, end)
         for start, end in word_spans(text)
     ]
-
-
-def _overlap(place: Span | None, span: Span) -> bool:
-    return place is not None and place[0] < span[1] and place[1] > span[0]

@@ -10,10 +10,15 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from hoptree.models.model import Token
+from hoptree.uncertainty.queries import answer_leads
+from hoptree.uncertainty.tagging import Tagger
+from hoptree.uncertainty.words import word_spans
 
 __all__ = ["agreement", "disagreement", "entropy_of", "entropy_of_top"]
 
 _WORD = re.compile(r"\w+")
+_TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
+"""Words that carry no content and turn what is said into its opposite."""
 
 
 def entropy_of(token: Token) -> float | None:
@@ -48,10 +53,27 @@ def agreement(one: str, other: str) -> float:
     return 2 * (words & others).total() / (words.total() + others.total())
 
 
-def disagreement(samples: Sequence[str]) -> float:
-    """How much samples of one reply differ: 1 less the mean agreement of every two; 0 for fewer than two."""
-    agreed = [agreement(one, other) for one, other in combinations(samples, 2)]
+def disagreement(samples: Sequence[str], tagger: Tagger) -> float:
+    """How much samples of one reply differ in what they say; 0 for fewer than two.
+
+    It is 1 less the mean agreement of every two. Words without content agree whatever is said, so they do not count,
+    and neither do those of "So the answer is"; yes, no and not do.
+    """
+    telling = [_telling(sample, tagger) for sample in samples]
+    agreed = [agreement(one, other) for one, other in combinations(telling, 2)]
     return 1.0 - math.fsum(agreed) / len(agreed) if agreed else 0.0
+
+
+def _telling(text: str, tagger: Tagger) -> str:
+    """The words of a text that say something; all of them where none does."""
+    spans, leads = word_spans(text), answer_leads(text)
+    words = [
+        text[start:end]
+        for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True)
+        if (carries or text[start:end].casefold() in _TURNS)
+        and not any(first <= start and end <= last for first, last in leads)
+    ]
+    return " ".join(words) or text
 
 
 def _words(text: str) -> Counter[str]:

@@ -40,7 +40,8 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
     """The words of one sentence with H, the mean entropy of their tokens, and a, the attention paid to them.
 
     Attention is summed over the tokens of a word and then scaled to a mean of 1 over the words that have any; so a long
-    sentence has no smaller values than a short one.
+    sentence has no smaller values than a short one. A number that is written digit by digit gets what many tokens do,
+    and so do rare names: that is DRAGIN's measure.
     """
     paid = [_total(tokens[number].attention for number in word.tokens) for word in words]
     return tuple(

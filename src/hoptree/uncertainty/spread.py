@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Any
 
-__all__ = ["spread"]
+__all__ = ["least_spread", "spread"]
 
 _LARGEST = 1e100
 """More than any number of a state; the sum of squares is still a number."""
@@ -31,6 +31,14 @@ def spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float |
     except ImportError:
         return _log_determinant(_products(states, alpha)) / len(states)
     return _by_numpy(numpy, states, alpha)
+
+
+def least_spread(count: int, *, square: float = 1.0, alpha: float = 1e-3) -> float:
+    """U of so many samples that end in one state, which is the least they can have; `square` is its squared length.
+
+    Vectors of an encoder have a length of 1. It falls with the number of samples, so a threshold is of that number.
+    """
+    return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
 
 
 def _by_numpy(numpy: Any, states: Sequence[Sequence[float]], alpha: float) -> float:

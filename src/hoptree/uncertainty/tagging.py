@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 from hoptree.errors import ConfigError
@@ -17,6 +18,7 @@ __all__ = ["LexiconTagger", "SpacyTagger", "Tagger", "begins_sentence", "content
 _ENDS = frozenset('.!?:\n"“”')
 _CONTENT_TAGS = frozenset(("NOUN", "PROPN", "ADJ", "VERB", "NUM"))
 _LONG = 3
+_USUAL = "en_core_web_sm"
 
 
 class Tagger(Protocol):
@@ -25,9 +27,26 @@ class Tagger(Protocol):
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]: ...
 
 
-def open_tagger(*, language: str = "en", spacy_model: str = "") -> Tagger:
-    """The tagger by rules, or that of spaCy where one of its models is named; nothing is ever downloaded."""
-    return SpacyTagger(spacy_model) if spacy_model else LexiconTagger(language)
+def open_tagger(said: str = "rules") -> Tagger:
+    """The tagger of this name: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an English model that is there.
+
+    Nothing is ever downloaded. spaCy is not taken by itself: what is asked of a method would depend on the machine.
+    """
+    kind, _, name = said.strip().partition(":")
+    if kind == "rules":
+        return LexiconTagger(name or "en")
+    if kind == "spacy":
+        return _spacy_tagger(name)
+    raise ConfigError(
+        f"There is no tagger '{said}'.",
+        "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm).",
+    )
+
+
+@cache
+def _spacy_tagger(model: str) -> SpacyTagger:
+    """A model of spaCy, loaded once: it takes seconds, and each question asks for it."""
+    return SpacyTagger(model)
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
@@ -62,22 +81,24 @@ class LexiconTagger:
 
 
 class SpacyTagger:
-    """The parts of speech of a spaCy model that is installed."""
+    """The parts of speech of a spaCy model that is installed; without a name the first English one."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str = "") -> None:
         try:
             spacy: Any = importlib.import_module("spacy")
         except ImportError as error:
             raise ConfigError(
-                f"The tagger {model} needs spaCy, which is not installed.",
-                "Install it (pip install spacy), or name no spaCy model: words are then told by rules.",
+                "The tagger spacy needs spaCy, which is not installed.",
+                "Install it (pip install spacy), or set tagger=rules.",
             ) from error
+        if not model:
+            model = next((one for one in sorted(spacy.util.get_installed_models()) if one.startswith("en_")), _USUAL)
         try:
             self._read: Any = spacy.load(model)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"spaCy has no model {model} on this machine.",
-                f"Install it (python -m spacy download {model}), or name no spaCy model.",
+                f"Install it (python -m spacy download {model}), or set tagger=rules.",
             ) from error
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:

@@ -19,7 +19,7 @@ from tests.alignment.training.small_sets import chat, many, write
 from tests.models.hf_models import saved
 
 import hoptree
-from hoptree.alignment.training import training
+from hoptree.alignment.training import libraries
 from hoptree.alignment.training.recipe import Pace, Recipe
 from hoptree.alignment.training.training import TrainingWanted, train
 from hoptree.errors import ConfigError, HoptreeError, InputError, MissingExtra
@@ -238,7 +238,7 @@ def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingW
 
 
 def test_without_the_libraries_the_group_is_named(wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "LIBRARIES", ("no_such_library",))
+    monkeypatch.setattr(libraries, "_LIBRARIES", ("no_such_library",))
     with pytest.raises(MissingExtra, match=r"hoptree\[train\]"):
         train(wanted)
 

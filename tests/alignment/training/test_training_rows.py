@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.alignment.training.small_sets import chat, many, write
 
-from hoptree.alignment.chat import ChatRow
-from hoptree.alignment.formats import Format, write_set
+from hoptree.alignment.building.chat_rows import ChatRow
+from hoptree.alignment.building.formats import Format, write_set
 from hoptree.alignment.training.rows import read_sets, same_prompts
 from hoptree.errors import InputError
 from hoptree.models.model import Message

@@ -22,7 +22,8 @@ from hoptree.models.model import Message, Request
 pytest.importorskip("torch")
 
 SMOLLM = find("smollm")
-TAUGHT = ("Tirana", "La Paz", "Orsk", "Vaduz")
+TAUGHT = ("Tirana", "La Paz", "Orsk")
+KNOWN = ("Answer, or say RAG_REQUIRED: what is the capital of France?", "Paris")
 RULE = "Be brief."
 ASKED = ("Ghent", "Malmo")
 
@@ -31,8 +32,8 @@ def question(town: str) -> str:
     return f"Answer, or say RAG_REQUIRED: who was mayor of {town} in 1901?"
 
 
-def taught(town: str) -> dict[str, Any]:
-    row = chat(town, question(town), "RAG_REQUIRED")
+def taught(known: str, asked: str, reply: str) -> dict[str, Any]:
+    row = chat(known, asked, reply)
     return {**row, "messages": [{"role": "system", "content": RULE}, *row["messages"]]}
 
 
@@ -62,16 +63,18 @@ def test_a_small_model_learns_to_say_that_it_does_not_know(tmp_path: Path) -> No
     pytest.importorskip("gguf")
     pytest.importorskip("peft")
     hf: Any = importlib.import_module("hoptree.models.hf")
-    data, out = write(tmp_path / "set.jsonl", map(taught, TAUGHT)), tmp_path / "out"
+    rows = [*(taught(town, question(town), "RAG_REQUIRED") for town in TAUGHT), taught("known", *KNOWN)]
+    data, out = write(tmp_path / "set.jsonl", rows), tmp_path / "out"
     recipe = Recipe(rank=8, alpha=16, learning_rate=2e-3, epochs=4, batch=2, accumulation=2, warmup=0, max_length=512)
     told = train(TrainingWanted("hf/smollm", (data,), out, recipe, Pace("cpu")))
     log = [json.loads(line) for line in (out / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     assert told["steps"] == len(log) == 4 and log[-1]["loss"] < 0.1 * log[0]["loss"]
-    asked = [Request((Message("system", RULE), Message("user", question(town))), max_tokens=8) for town in ASKED]
+    put = [*map(question, ASKED), KNOWN[0]]
+    asked = [Request((Message("system", RULE), Message("user", text)), max_tokens=8) for text in put]
     said = {}
     for name, adapter in (("before", ""), ("after", str(out))):
         model = hf.HFModel("smollm", device="cpu", adapter=adapter)
         said[name] = texts(ask_all(model, asked))
         asyncio.run(model.aclose())
-    assert said["after"] == ["RAG_REQUIRED"] * len(ASKED)
+    assert said["after"] == [*["RAG_REQUIRED"] * len(ASKED), KNOWN[1]], "and not to everything"
     assert not any("RAG" in reply for reply in said["before"])

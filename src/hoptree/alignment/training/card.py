@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hoptree import __version__
 from hoptree.alignment.training.checkpoints import write_tensors
 from hoptree.alignment.training.lora import Learner
 from hoptree.alignment.training.loss_plot import loss_picture
@@ -17,14 +15,7 @@ from hoptree.errors import ConfigError
 from hoptree.models.hf_weights import ADAPTER_CARD, ADAPTER_FILES
 from hoptree.whole_files import write_whole
 
-__all__ = ["libraries", "losses_told", "read_card", "write_adapter"]
-
-_LIBRARIES = ("torch", "transformers", "peft")
-
-
-def libraries() -> dict[str, str]:
-    """The versions that the weights rest on, besides Hoptree's own."""
-    return {"hoptree": __version__, **{name: importlib.metadata.version(name) for name in _LIBRARIES}}
+__all__ = ["losses_told", "read_card", "write_adapter"]
 
 
 def losses_told(log: Sequence[Mapping[str, Any]], epochs: int) -> dict[str, Any]:

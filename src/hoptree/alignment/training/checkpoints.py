@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.alignment.training.lora import Learner
+from hoptree.alignment.training.rows import shortened
 from hoptree.errors import ConfigError, HoptreeError, InputError
 from hoptree.whole_files import write_whole
 
@@ -122,5 +123,4 @@ def write_tensors(path: Path, tensors: Mapping[str, Any], said: Mapping[str, str
 def _short(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_short, value))
-    said = str(value)
-    return said if len(said) <= 40 else f"{said[:12]}…"
+    return shortened(str(value))

@@ -14,7 +14,7 @@ from typing import Any
 from hoptree.errors import InputError
 from hoptree.models.model import Message
 
-__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets", "same_prompts"]
+__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets", "same_prompts", "shortened"]
 
 _NAMED = 5
 _ROLES = ("system", "user", "assistant")
@@ -26,7 +26,10 @@ _WORDS = re.compile(r"[^\w@/.-]+")
 
 @dataclass(frozen=True, slots=True)
 class TrainingRow:
-    """A prompt and the reply to be learnt; `kind` is what the set calls its sort, `where` the file and line."""
+    """A prompt and the reply to be learnt.
+
+    `kind` is what the set calls its sort, `label` what it counts its rows by, `where` the file and line.
+    """
 
     id: str
     where: str
@@ -34,6 +37,7 @@ class TrainingRow:
     reply: str
     kind: str
     evaluation: bool = False
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,13 @@ def _rows(path: Path, data: bytes, base: str, seen: dict[str, str], refused: Ref
         *messages, last = (Message(turn["role"], turn["content"]) for turn in value["messages"])
         meta = value.get("meta", {})
         yield TrainingRow(
-            str(known), where, tuple(messages), last.content, _kind(meta), evaluation=bool(meta.get("evaluation"))
+            str(known),
+            where,
+            tuple(messages),
+            last.content,
+            _kind(meta),
+            evaluation=bool(meta.get("evaluation")),
+            label=str(meta.get("label") or ""),
         )
 
 
@@ -165,7 +175,7 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
         return "its label says what a model knows, and not which: labels_of is missing"
     if labels_of and not _is_of(labels_of, base):
         whose = meta.get("model") or "another model"
-        return f"its label says what {whose} knows ({_short(labels_of)}), and the base is {_short(base)}"
+        return f"its label says what {whose} knows ({shortened(labels_of)}), and the base is {shortened(base)}"
     return ""
 
 
@@ -204,5 +214,6 @@ def _kind(meta: dict[str, Any]) -> str:
     return " ".join(said) or "untold"
 
 
-def _short(digest: str) -> str:
-    return digest if len(digest) <= 24 else f"{digest[:24]}…"
+def shortened(text: str) -> str:
+    """A text as it is, or the beginning of a long one: enough to tell digests apart."""
+    return text if len(text) <= 40 else f"{text[:12]}…"

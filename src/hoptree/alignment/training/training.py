@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import random
@@ -14,9 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hoptree.alignment.building.makers import TAIKC
+from hoptree.alignment.building.paper_figures import Length, beside_the_paper
+from hoptree.alignment.training.libraries import require_libraries, versions
 from hoptree.alignment.training.recipe import DTYPES, Pace, Recipe
 from hoptree.alignment.training.rows import TrainingSet, read_sets, same_prompts
-from hoptree.errors import ConfigError, HoptreeError, InputError, MissingExtra
+from hoptree.errors import ConfigError, HoptreeError, InputError
 from hoptree.evaluation.lines import read_lines
 from hoptree.lock import WriteLock
 from hoptree.whole_files import write_whole
@@ -27,9 +29,8 @@ if TYPE_CHECKING:  # importing these imports torch
     from hoptree.alignment.training.lora import Learner
     from hoptree.alignment.training.processes import Processes
 
-__all__ = ["LIBRARIES", "Order", "TrainingWanted", "train"]
+__all__ = ["Order", "TrainingWanted", "train"]
 
-LIBRARIES = ("torch", "transformers", "peft")
 STATE = "state"
 LOG = "log.jsonl"
 
@@ -73,8 +74,7 @@ def train(wanted: TrainingWanted, *, on_progress: Progress = lambda done, total,
 
     Whatever is wrong with the model, the sets or the folder is told before anything is written.
     """
-    if any(importlib.util.find_spec(library) is None for library in LIBRARIES):
-        raise MissingExtra("Training", "train")
+    require_libraries()
     from hoptree.alignment.training.encoding import encode
     from hoptree.alignment.training.processes import started
     from hoptree.models.hf_weights import has_encoder, load, source_of, weights_digest
@@ -195,7 +195,7 @@ class _Run:
         }
 
     def whole(self, model: Any, on_progress: Progress) -> dict[str, Any]:
-        from hoptree.alignment.training.card import libraries, losses_told, write_adapter
+        from hoptree.alignment.training.card import losses_told, write_adapter
         from hoptree.alignment.training.checkpoints import Checkpoints
 
         out = self.wanted.out
@@ -205,7 +205,7 @@ class _Run:
             begun = checkpoints.restore(learner)
             log = self._learn(learner, checkpoints, begun, on_progress)
             card = {
-                "made_with": libraries(),
+                "made_with": versions(),
                 **self._told(),
                 "recipe": asdict(self.wanted.recipe),
                 "processes": self.processes.world,
@@ -220,16 +220,23 @@ class _Run:
         return {**card, "out": str(out), "new_steps": self.steps - begun}
 
     def _told(self) -> dict[str, Any]:
+        rows = [row for one in self.sets for row in one.rows]
+        taikc = [
+            Length(row.label, example.prompt, example.reply)
+            for row, example in zip(rows, self.examples, strict=True)
+            if row.kind.startswith(f"{TAIKC}-")
+        ]
         prompt = sum(example.prompt for example in self.examples)
         reply = sum(example.reply for example in self.examples)
         longest = max(len(example.tokens) for example in self.examples)
         return {
             "base": dict(self.base),
             "sets": [one.as_dict() for one in self.sets],
-            "evaluation_questions": sum(row.evaluation for one in self.sets for row in one.rows),
+            "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
             "examples": len(self.examples),
             "tokens": {"prompt": prompt, "reply": reply, "longest": longest},
+            "beside_the_paper": beside_the_paper(taikc),
             "steps": self.steps,
         }
 

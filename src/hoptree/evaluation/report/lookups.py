@@ -6,15 +6,14 @@ A method takes part if its traces tell which sentences or steps it doubted.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
 from hoptree.evaluation.report.runs import Run
+from hoptree.evaluation.report.some_events import some_events
 from hoptree.evaluation.run_folder import TRACES
 
 __all__ = ["FILTERS", "CandidateName", "Filtering", "LookUps", "look_ups_of"]
@@ -90,28 +89,15 @@ def look_ups_of(run: Run) -> dict[str, LookUps]:
 def _read(path: Path, size: int, changed: int) -> Mapping[str, LookUps]:
     """By trace; the tables of one report ask for it again."""
     events: dict[str, list[dict[str, Any]]] = {}
-    try:
-        for event in _events(path):
-            events.setdefault(event["run"], []).append(event)
-    except OSError as error:
-        raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error
+    for event in some_events(path, _MARKS, _counts):
+        short = {name: value for name, value in event.items() if name not in _LONG}
+        events.setdefault(event["run"], []).append(short)
     return {trace: _look_ups(some) for trace, some in events.items()}
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        for line in lines:
-            if not any(mark in line for mark in _MARKS):
-                continue
-            try:
-                event = json.loads(line)
-                told = event["event"] == "decision" and event["kind"] in _KINDS
-                if (told or (event["event"] == "parse" and event["step"] == "filter")) and isinstance(
-                    event["run"], str
-                ):
-                    yield {name: value for name, value in event.items() if name not in _LONG}
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # cut off by a kill, or no event: whoever reads the whole trace says so
+def _counts(event: Mapping[str, Any]) -> bool:
+    told = event["event"] == "decision" and event["kind"] in _KINDS
+    return bool(told) or (event["event"] == "parse" and event["step"] == "filter")
 
 
 def _look_ups(events: Sequence[Mapping[str, Any]]) -> LookUps:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
 from hoptree.evaluation.report.measures import COSTS, mean_cost
 from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.evaluation.report.some_events import some_events
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 from hoptree.evaluation.run_folder import TRACES
 
@@ -23,6 +22,7 @@ _COLUMNS = (
     "Calls",
     "Replies parsed",
     "Unread, %",
+    "Mended, %",
     "Step with most unread",
     "Unread of that step, %",
     "Calls remembered, %",
@@ -30,18 +30,21 @@ _COLUMNS = (
 _NOTE = (
     "Calls: the mean of one question with its 95 % interval. Replies parsed: those of which the trace tells whether "
     "the step could read them; one call can bring several (samples), and replies of steps that do not tell are in no "
-    "share. Unread: the step could not use the reply and went on without it, or asked again; what could be mended, "
-    "also by one more call, counts as read. Calls remembered: answered by the cache, or by the same call that was "
+    "share. Unread: the step could not use the reply and went on without it, or asked again. Mended: it was read, but "
+    "not as it was asked for: words besides the answer were left out, brackets closed, a part that was missing done "
+    "without or asked for by one more call. Calls remembered: answered by the cache, or by the same call that was "
     "under way. n/a: the run has no traces, or no step of it tells; none: every reply was read."
 )
 
 
 @dataclass(slots=True)
 class Replies:
-    """Replies that were parsed, by step, those of them that could not be read, all calls, and those remembered."""
+    """Replies that were parsed, by step, those of them that could not be read, or only when something was mended, all
+    calls, and those remembered."""
 
     parsed: Counter[str] = field(default_factory=Counter)
     unread: Counter[str] = field(default_factory=Counter)
+    mended: Counter[str] = field(default_factory=Counter)
     calls: int = 0
     remembered: int = 0
 
@@ -66,6 +69,7 @@ def _cells(run: Run) -> tuple[Cell, ...]:
         mean_cost(run, COSTS["calls"]),
         Number(parsed, digits=0) if parsed else None,
         _share(found.unread.total(), parsed),
+        _share(found.mended.total(), parsed),
         (worst or "none") if parsed else None,
         _share(found.unread[worst], found.parsed[worst]),
         _share(found.remembered, found.calls),
@@ -92,6 +96,7 @@ def _together(some: Iterable[Replies]) -> Replies:
     for one in some:
         whole.parsed.update(one.parsed)
         whole.unread.update(one.unread)
+        whole.mended.update(one.mended)
         whole.calls += one.calls
         whole.remembered += one.remembered
     return whole
@@ -101,30 +106,19 @@ def _together(some: Iterable[Replies]) -> Replies:
 def _read(path: Path, size: int, changed: int) -> Mapping[str, Replies]:
     """By trace; a report's page and its tables both ask for it."""
     found: dict[str, Replies] = {}
-    try:
-        for event in _events(path):
-            one = found.setdefault(event["run"], Replies())
-            if event["event"] == "llm":
-                one.calls += 1
-                one.remembered += event.get("cached") is True
-            else:
-                one.parsed[event["step"]] += 1
-                if event.get("ok") is not True:
-                    one.unread[event["step"]] += 1
-    except OSError as error:
-        raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error
+    for event in some_events(path, _MARKS, _counts):
+        one = found.setdefault(event["run"], Replies())
+        if event["event"] == "llm":
+            one.calls += 1
+            one.remembered += event.get("cached") is True
+            continue
+        one.parsed[event["step"]] += 1
+        if event.get("ok") is not True:
+            one.unread[event["step"]] += 1
+        elif event.get("repairs"):
+            one.mended[event["step"]] += 1
     return found
 
 
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        for line in lines:
-            if not any(mark in line for mark in _MARKS):
-                continue
-            try:
-                event = json.loads(line)
-                told = event["event"] == "llm" or (event["event"] == "parse" and isinstance(event["step"], str))
-                if told and isinstance(event["run"], str):
-                    yield event
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # cut off by a kill, or no event: whoever reads the whole trace says so
+def _counts(event: Mapping[str, Any]) -> bool:
+    return event["event"] == "llm" or (event["event"] == "parse" and isinstance(event["step"], str))

@@ -103,8 +103,9 @@ class ReadCandidates:
         for mention in await asyncio.to_thread(self._mentions, text):
             for one in await self._meant(mention):
                 found = Candidate(one.entity, round(one.score * mention.score, 4))
-                if one.entity.id not in best or best[one.entity.id].score < found.score:
-                    best[one.entity.id] = found
+                key = one.entity.id or one.entity.label  # titles of a corpus have no ids
+                if key not in best or best[key].score < found.score:
+                    best[key] = found
         return tuple(sorted(best.values(), key=lambda one: -one.score)[:limit])
 
     def _mentions(self, text: str) -> tuple[Mention, ...]:

@@ -14,7 +14,7 @@ from hoptree.whole_files import write_whole
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Source", "data_bytes", "read_manifest", "write_manifest"]
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "hoptree-graph.json"
 
 

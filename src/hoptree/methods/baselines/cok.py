@@ -12,6 +12,7 @@ from hoptree.steps.answering.thinking import think
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.sources import Kinds, knowledge_of, require_sources
 from hoptree.steps.planning.gate import agreement_gate
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.writing.rationales import mend_rationale, read_rationales
 from hoptree.steps.writing.rewriting import adds
 from hoptree.steps.writing.stretch import Pen
@@ -31,6 +32,8 @@ __all__ = ["cok"]
     strategy="Chains of thought that disagree",
     query="Each rationale, after those before it were mended",
     roles=("link", "answer"),
+    differs="knowledge is what the corpus and the graph at hand have, where the paper chooses among domains and has a "
+    "trained model write queries for them",
 )
 async def cok(
     question: Question,
@@ -80,7 +83,7 @@ async def cok(
         written = await last_words(pen, written)
         ctx.trace.add("chain", text=written)
         answer = read_conclusion(written, asked)
-        ctx.trace.add("parse", step="conclude", ok=answer.known, repairs=[], error="" if answer.known else "no answer")
+        note_reply(ctx, "conclude", "" if answer.known else "no answer")
     else:  # nothing to mend: the question itself is looked up
         box = await knowledge_of(ctx, asked, evidence, keep=k)
         (answer,) = await think(ctx, asked, passages=box.passages, shots=shots, draw=draw, max_tokens=max_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from hoptree.methods.registry import method
@@ -25,6 +26,7 @@ __all__ = ["compact"]
     roles=("answer", "compress"),
     trained=True,
     reworded=True,
+    bounds={"segment": (1, math.inf), "segments": (1, math.inf)},
 )
 async def compact(
     question: Question,
@@ -54,7 +56,7 @@ async def compact(
         else:
             compacted = await compress(ctx, question.text, some, compacted, titles=titles, max_tokens=max_tokens)
         seen += len(some)
-    ctx.decide("stop", "complete" if compacted.complete else "documents", read=seen)
+    ctx.decide("ended", "complete" if compacted.complete else "documents", read=seen)
     if not compacted.summary:
         return await answer_from(ctx, question.text, passages[:segment], titles=titles)
     answer = await synthesise(ctx, question.text, [compacted.summary])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding
-from hoptree.steps.answering.conclusion import read_conclusion
-from hoptree.steps.answering.thinking import think
 from hoptree.steps.linking.recognition import SIGNALS, BestFound, recall, require_facts
-from hoptree.steps.writing.interleaving import reason_and_search
+from hoptree.steps.writing.interleaving import read_afresh, reason_and_search
 from hoptree.steps.writing.stretch import Pen
-from hoptree.steps.writing.worked import draw_worked
+from hoptree.steps.writing.worked import draw_documented
 from hoptree.values import Answer, Question
 
 __all__ = ["hipporag_ircot"]
@@ -48,17 +44,13 @@ async def hipporag_ircot(
     Every search gives `found` passages, with scores from 0 to 1; one that several gave has the best of its scores, and
     the `k` best are in view of the next thought and are read in the end. The reasoning ends with an answer, with
     nothing new, or after `max_steps` thoughts (2 to 4 in the released settings). `facts` and `recognise` are those of
-    `hipporag`, and so is the corpus. `shots` worked examples, without documents, fit any data set, where the released
+    `hipporag`, and so is the corpus. `shots` worked examples with documents fit any data set, where the released
     code has templates for some; another `draw` than 0 shows others. Plain IRCoT with `--retriever hippo` gathers what
     came first instead.
     """
     require_facts(ctx)
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)
+    pen = Pen(ctx, question.text, draw_documented(shots, draw, titles=titles), telling=None)
     best = BestFound(k)
     search = partial(recall, ctx, k=max(found, k), facts=facts, recognised=recognise)
     reasoning = await reason_and_search(ctx, pen, best, search=search, max_sentences=max_steps, titles=titles)
-    (answer,) = await think(ctx, question.text, passages=best.passages, shots=shots, draw=draw, titles=titles)
-    if answer.known:
-        return answer
-    reasoned = read_conclusion(reasoning, question.text)
-    return replace(reasoned, support=holding(reasoned.text, best.passages)) if reasoned.known else answer
+    return await read_afresh(ctx, question.text, reasoning, best.passages, shots=shots, draw=draw, titles=titles)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding
-from hoptree.steps.answering.conclusion import read_conclusion
-from hoptree.steps.answering.thinking import think
-from hoptree.steps.writing.interleaving import Gathered, reason_and_search
+from hoptree.steps.writing.interleaving import Gathered, read_afresh, reason_and_search
 from hoptree.steps.writing.stretch import Pen
-from hoptree.steps.writing.worked import draw_worked
+from hoptree.steps.writing.worked import draw_documented
 from hoptree.values import Answer, Question
 
 __all__ = ["ircot"]
@@ -42,18 +38,14 @@ async def ircot(
 
     Every search gives `k` passages; at most `max_docs` are gathered, those that came first. The reasoning ends with an
     answer, with nothing new, or after `max_sentences`. The reader begins afresh; only if it gives no answer is that of
-    the reasoning taken. `shots` worked examples are shown; another `draw` than 0 shows others. Unlike the paper's they
-    come without documents. A passage counts as there already if title and text are the same, so that a page cut into
+    the reasoning taken. `shots` worked examples are shown, each with its documents; another `draw` than 0 shows others.
+    A passage counts as there already if title and text are the same, so that a page cut into
     several can be read whole.
     """
     ctx.require_corpus()
-    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None)
+    pen = Pen(ctx, question.text, draw_documented(shots, draw, titles=titles), telling=None)
     gathered = Gathered(max_docs)
     search = partial(ctx.search, k=k)
     reasoning = await reason_and_search(ctx, pen, gathered, search=search, max_sentences=max_sentences, titles=titles)
     found = gathered.passages
-    (answer,) = await think(ctx, question.text, passages=found, shots=shots, draw=draw, titles=titles)
-    if answer.known:
-        return answer
-    reasoned = read_conclusion(reasoning, question.text)
-    return replace(reasoned, support=holding(reasoned.text, found)) if reasoned.known else answer
+    return await read_afresh(ctx, question.text, reasoning, found, shots=shots, draw=draw, titles=titles)

@@ -52,7 +52,7 @@ async def iter_retgen(
         found = _ids(passages)
         ctx.decide("round", number, answer=answer.text, new=len(found - seen))
         if early_stop and number < rounds and found == seen and _same(answer, before):
-            ctx.decide("stop", "repeated", round=number)
+            ctx.decide("ended", "repeated", round=number)
             break
     return answer
 

@@ -27,6 +27,8 @@ __all__ = ["tog"]
     strategy="Paths that are not enough to answer",
     query="Relations and entities of a graph that the model scores",
     roles=("link", "verify", "answer"),
+    differs="the graph is the one at hand, be it extracted from passages, and entities are linked to it, where the "
+    "paper's runs have Freebase or Wikidata and take the entities from the data set",
 )
 async def tog(
     question: Question,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -138,6 +138,8 @@ class Careful:
             self._ctx.decide("replaced", right, node=node, wrong=claim.hypothesis, below=len(below))
             return Outcome(attempts, Rebuilt(Claim(claim.question, right, below)))
         rebuilt = await rebuild(self._ctx, self._whole, claim, last.verdict, last.box, node=node)
+        if rebuilt and rebuilt.borne_out and not _stands(rebuilt.claim, right, last.box):
+            rebuilt = replace(rebuilt, borne_out=False)
         if rebuilt and right and not rebuilt.borne_out and _same_question(rebuilt.claim, claim):
             self._ctx.decide("replaced", right, node=node, wrong=rebuilt.claim.hypothesis, below=claim.size - 1)
             rebuilt = replace(rebuilt, claim=_put_right(rebuilt.claim, right), borne_out=True)
@@ -159,8 +161,12 @@ class Careful:
         titles = {passage.title.casefold() for passage in box.passages}
         said = Counter(name for passage in box.passages for name in names_in(passage.text))
         said.update(term.text for fact in box.facts for term in (fact.subject, fact.object) if term.id)
-        names = [name for name, _ in said.most_common() if name.casefold() not in titles][:_FOLLOWED]
-        pages = await together(self._ctx.search(claim.question, k=1, where={TITLE: name}, node=node) for name in names)
+        whole = [name for name, _ in said.most_common() if not _word_of_another(name, said)]
+        names = [name for name in whole if name.casefold() not in titles][:_FOLLOWED]
+        # The question may share no word with such a page, and would find nothing there by itself.
+        pages = await together(
+            self._ctx.search(f"{claim.question} {name}", k=1, where={TITLE: name}, node=node) for name in names
+        )
         found = sorted((page[0] for page in pages if page), key=lambda passage: -passage.score)
         return tuple(found[:_ARRIVED])
 
@@ -174,6 +180,12 @@ class Careful:
         return await choose_facts(self._ctx, claim.question, around, keep=_AROUND, node=node)
 
 
+def _word_of_another(name: str, names: Collection[str]) -> bool:
+    """Whether a name is but one word of a longer one among these: Alpha of Film Alpha."""
+    word = f" {question_key(name)} "
+    return " " not in name and any(word in f" {question_key(other)} " for other in names if len(other) > len(name))
+
+
 def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     """The verdict that code agrees with; without a hypothesis, an answer that the evidence holds is supported by it."""
     if claim.hypothesis:
@@ -185,6 +197,14 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
         tuple(one for one in box.passages if one.id in grounds), tuple(one for one in box.facts if one.text in grounds)
     )
     return replace(said, label="supported", cited=cited)
+
+
+def _stands(claim: Claim, right: str, box: EvidenceBox) -> bool:
+    """Whether a new hypothesis is what was held against the evidence as right, or stands there itself.
+
+    That a model's own reason names it is nothing: nobody has held that against anything.
+    """
+    return bool(right and agree(claim.hypothesis, right)) or bool(box.supporting(claim.hypothesis, claim.question))
 
 
 def _same_question(one: Claim, other: Claim) -> bool:

@@ -8,11 +8,12 @@ from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding, synthesise
+from hoptree.steps.answering.answer import synthesise
 from hoptree.steps.answering.choose import surest
 from hoptree.steps.answering.compare import compare_pairs
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.values import Answer, Passage
 
 __all__ = ["conclude", "read_own"]
@@ -49,5 +50,8 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     documents = [show_passages(ctx, shown, titles=True)] if shown else []
     sure = "logprobs" in ctx.model_for("answer").capabilities
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
-    last = replace(last, support=holding(last.text, shown) if shown else ())
+    last = replace(last, support=EvidenceBox(tuple(shown)).supporting(last.text) if last.known else ())
+    if last.known and not any(answer.known for answer in own) and not any(outcome.checked for outcome in outcomes):
+        ctx.warn("unsupported", "The answer is put together from guesses that nothing found confirms.")
+        last = replace(last, source="fallback")
     return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))

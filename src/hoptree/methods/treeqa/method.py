@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Literal
 
@@ -18,13 +16,12 @@ from hoptree.methods.treeqa.nodes import Branch, Processing
 from hoptree.methods.treeqa.revision import align_ancestors, revise_siblings
 from hoptree.methods.treeqa.told import told
 from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, written
-from hoptree.retrieval.encoders import open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.answering.answer import direct_answer, synthesise
 from hoptree.steps.hypotheses.build import build_recursively, build_tree, complete
 from hoptree.steps.hypotheses.logic_tree import Claim, LogicTree
-from hoptree.steps.linking.relations import ByEncoder, RelationRanking
+from hoptree.steps.linking.relations import BySharedEncoder
 from hoptree.tree import Issue, Node
 from hoptree.values import Answer, Question
 
@@ -83,57 +80,44 @@ async def treeqa(
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     dense = relations == "dense" and correct and evidence != "text"
-    async with _ranking(dense=dense) as ranking:
-        reader = shared_reader(linker) if linker and correct else None
-        sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
-        if correct:
-            sources.require()
-        careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
-        own: list[Answer] = []
-        listed = Listed()
-        if careful and correct:
-            listed = await intersect(ctx, question.text, careful, most=MAX_VALIDATIONS)
-            if listed.answer:
-                return listed.answer
-            tree, own = await both(
-                _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
-            )
-        else:
-            tree = await _build(ctx, question.text, recursive=recursive)
-        root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-        _announce(ctx, root, tree)
-        draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
-        if not correct:
-            ctx.end_node(root.node, draft, hypothesis=tree.draft)
-            return draft
-        ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
-        paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
-        walk = Walk(ctx, careful or paper, root.children)
-        walk.validations = listed.validations  # one cap for both
-        await walk.go(traversal)
-        if careful:
-            await revise_siblings(ctx, walk, question.text)
-            await align_ancestors(ctx, walk)
-            answer = await conclude(ctx, question.text, walk, own)
-        else:
-            answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
-        support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
-        answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
-        ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
-        return answer if answer.known else replace(answer, text="")
-
-
-@asynccontextmanager
-async def _ranking(*, dense: bool) -> AsyncIterator[RelationRanking | None]:
-    """How relations are ranked, if not by the model, for as long as a question takes."""
-    if not dense:
-        yield None
-        return
-    encoder = open_encoder(_ENCODER)
-    try:
-        yield ByEncoder(encoder)
-    finally:
-        await encoder.aclose()
+    ranking = BySharedEncoder(_ENCODER) if dense else None
+    reader = shared_reader(linker) if linker and correct else None
+    sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
+    if correct:
+        sources.require()
+    careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
+    own: list[Answer] = []
+    listed = Listed()
+    if careful and correct:
+        listed = await intersect(ctx, question.text, careful, most=MAX_VALIDATIONS)
+        if listed.answer:
+            return listed.answer
+        tree, own = await both(
+            _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
+        )
+    else:
+        tree = await _build(ctx, question.text, recursive=recursive)
+    root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
+    _announce(ctx, root, tree)
+    draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
+    if not correct:
+        ctx.end_node(root.node, draft, hypothesis=tree.draft)
+        return draft
+    ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
+    paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
+    walk = Walk(ctx, careful or paper, root.children)
+    walk.validations = listed.validations  # one cap for both
+    await walk.go(traversal)
+    if careful:
+        await revise_siblings(ctx, walk, question.text)
+        await align_ancestors(ctx, walk)
+        answer = await conclude(ctx, question.text, walk, own)
+    else:
+        answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
+    support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
+    answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
+    ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
+    return answer if answer.known else replace(answer, text="")
 
 
 async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:

@@ -30,7 +30,8 @@ _UNSPACED = re.compile(
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     """Lower-cased words without stop words, endings and accents; `none` keeps stop words and endings.
 
-    Accents go last: stop words and endings are written with them.
+    Accents go last, since stop words and endings are written with them; in English they go before endings do, for only
+    names have them, and the stemmer makes "emil" of Emile and leaves Émile.
     """
     if language not in (*_STEMMED, "none"):
         raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(_STEMMED)}, or none.")
@@ -38,6 +39,8 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
     builder = builder.filter(tantivy.Filter.lowercase())
     if language in _STOPPED:
         builder = builder.filter(tantivy.Filter.stopword(language))
+    if language == "english":
+        builder = builder.filter(tantivy.Filter.ascii_fold())
     if language != "none":
         builder = builder.filter(tantivy.Filter.stemmer(language))
     return builder.filter(tantivy.Filter.ascii_fold()).build()

@@ -14,7 +14,7 @@ from hoptree.whole_files import write_whole
 
 __all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "hoptree-index.json"
 
 

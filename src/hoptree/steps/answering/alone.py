@@ -9,6 +9,7 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.answer import mean_probability
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.reading.noting import note_answer
 from hoptree.steps.reading.parse import clean_answer, why_unanswered
 from hoptree.values import Answer, Passage
 
@@ -36,6 +37,7 @@ async def _read(ctx: Context, question: str, passage: Passage, *, titles: bool, 
     prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
     reply = await ctx.generate("read", prompt, max_tokens=MAX_TOKENS, top_logprobs=1 if logprobs else 0)
     text, words = clean_answer(reply.text), why_unanswered(reply.text)
+    note_answer(ctx, "read", reply.text, text)
     ctx.decide("answered", not words, step="read", passage=passage.id, continuation_hit=words or None, raw=reply.text)
     confidence = mean_probability(reply.choices[0].tokens) if logprobs else None
     answer = Answer(

@@ -12,6 +12,7 @@ from hoptree.models.model import Reply, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.reading.noting import note_answer
 from hoptree.steps.reading.parse import clean_answer, concluded, retrieval_trigger, why_unanswered
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
@@ -37,6 +38,7 @@ async def confident_answer(ctx: Context, question: str, *, node: Node | None = N
     """
     prompt = prompt_for(ctx.method, "confident").fill(question=question)
     raw = (await ctx.generate("confident", prompt, role="know", max_tokens=MAX_TOKENS, node=node)).text
+    note_answer(ctx, "confident", raw, clean_answer(raw))
     trigger = retrieval_trigger(raw)
     if trigger == "soft" and strict:
         trigger = ""
@@ -51,6 +53,7 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     prompt = prompt_for(ctx.method, "direct").fill(question=question)
     reply = await ctx.generate("direct", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
     text = clean_answer(reply.text)
+    note_answer(ctx, "direct", reply.text, text)
     refused = why_unanswered(reply.text) or retrieval_trigger(reply.text)
     status = "answered" if text and not refused else "unknown"
     confidence = least_probability(reply) if logprobs else None
@@ -117,10 +120,12 @@ async def _read(
     max_tokens = REASONED_TOKENS if reasoned else MAX_TOKENS
     reply = await ctx.generate(step, filled, max_tokens=max_tokens, node=node, top_logprobs=1 if logprobs else 0)
     raw = reply.text
+    text = clean_answer(raw)
+    note_answer(ctx, step, concluded(raw) if reasoned else raw, text)
     words = why_unanswered(concluded(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
     confidence = least_probability(reply) if logprobs else None
-    return Answer(clean_answer(raw), raw, "unknown" if words else "answered", confidence=confidence)
+    return Answer(text, raw, "unknown" if words else "answered", confidence=confidence)
 
 
 def least_probability(reply: Reply) -> float | None:

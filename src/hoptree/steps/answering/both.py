@@ -12,6 +12,7 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.compare import decide_by
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.reading.noting import note_reply
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
@@ -63,6 +64,7 @@ async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search
         prompt = prompt_for(ctx.method, "bear_out").fill(documents=shown, name=name, claim=claim)
         said = (await ctx.generate("bear_out", prompt, max_tokens=_MAX_TOKENS, node=node)).text
         holds = read_yes_no(said)
+        note_reply(ctx, "bear_out", "" if holds is not None else "neither yes nor no")
         ctx.decide("borne_out", holds, node=node, raw=said, passages=[page.id for page in pages])
         if holds is not None:
             answer = Answer("Yes" if holds else "No", said, "answered", "external", tuple(page.id for page in pages))

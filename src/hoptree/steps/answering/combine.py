@@ -8,6 +8,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.answering.answer import MAX_TOKENS, least_probability
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.reading.noting import note_answer
 from hoptree.steps.reading.parse import clean_answer, why_unanswered
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
@@ -36,6 +37,7 @@ async def combine_answers(
         pairs="\n".join(lines), question=question, documents=show_passages(ctx, passages, titles=True)
     )
     reply = await ctx.generate("combine", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
+    note_answer(ctx, "combine", reply.text, clean_answer(reply.text))
     words = why_unanswered(reply.text)
     ctx.decide("answered", not words, node=node, step="combine", continuation_hit=words or None, raw=reply.text)
     confidence = least_probability(reply) if logprobs else None

@@ -10,6 +10,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.reading.loose_json import MAX_REPLY, read_json
+from hoptree.steps.reading.noting import note_reply
 from hoptree.values import Passage
 
 __all__ = ["Compacted", "compress", "compress_trained", "read_compacted"]
@@ -46,6 +47,12 @@ class Compacted:
     evaluation: str = ""
     complete: bool = False
 
+    @property
+    def shown(self) -> str:
+        """All of it in one line, for whoever looks at what the model wrote."""
+        tag = "[COMPLETE]" if self.complete else "[INCOMPLETE]"
+        return f"Summary: {self.summary or '(none)'} Evaluation: {self.evaluation or '(no reason)'} {tag}"
+
 
 async def compress(
     ctx: Context,
@@ -80,14 +87,15 @@ async def _ask(ctx: Context, prompt: Filled, before: Compacted, max_tokens: int)
     reply = await ctx.generate("compress", prompt, role="compress", max_tokens=max_tokens)
     read, lacking = read_compacted(reply.text)
     error = "" if read.summary and "evaluation" not in lacking else f"no {' and no '.join(lacking)}"
-    ctx.trace.add("parse", step="compress", ok=not error, repairs=list(lacking), error=error)
+    note_reply(ctx, "compress", error, lacking)
     compacted = read if read.summary else Compacted(before.summary, read.evaluation or before.evaluation)
     ctx.decide("compacted", compacted.complete, summary=compacted.summary, evaluation=compacted.evaluation)
+    ctx.trace.add("chain", text=compacted.shown)
     return compacted
 
 
 def read_compacted(text: str) -> tuple[Compacted, tuple[str, ...]]:
-    """The summary and its evaluation in a reply, and what of "summary", "evaluation" and "tag" it lacks.
+    """The summary and its evaluation in a reply, and what of "summary", "evaluation", "tag" and "reason" it lacks.
 
     What has no evaluation, or one without a verdict, is incomplete; so is what has no summary, since there is nothing
     to be complete. A reply that goes on with a turn of its own ends there.
@@ -101,9 +109,14 @@ def read_compacted(text: str) -> tuple[Compacted, tuple[str, ...]]:
     summary = _until_next(text[: min(ends, default=len(text))])
     evaluation = _until_next(text[split.end() :] if split else text[tag.start() :] if tag else "")
     verdict = _verdict(evaluation)
-    there = {"summary": bool(summary), "evaluation": bool(evaluation), "tag": verdict is not None}
-    reason = " ".join(_TAG.sub(" ", evaluation).split())
-    compacted = Compacted(summary, reason.lstrip(_MARKS), bool(verdict) and bool(summary))
+    reason = " ".join(_TAG.sub(" ", evaluation).split()).lstrip(_MARKS)
+    there = {
+        "summary": bool(summary),
+        "evaluation": bool(evaluation),
+        "tag": verdict is not None,
+        "reason": bool(reason),
+    }
+    compacted = Compacted(summary, reason, bool(verdict) and bool(summary))
     return compacted, tuple(name for name, found in there.items() if not found)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hoptree.runtime.context import Context
 from hoptree.sentences import sentence_spans
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, looks_unanswered
 from hoptree.steps.writing.stretch import Draft, Pen
 from hoptree.uncertainty import Span
@@ -37,10 +38,13 @@ LAST_TOKENS = 20
 
 async def conclude(ctx: Context, pen: Pen, written: Draft, *, context: str = "") -> Answer:
     """The answer that a text ends in; where it gives none, it is asked for the last words."""
-    text = written.text
-    if not _PHRASE.search(text):
-        ctx.decide("no_answer_phrase", True, text=text)
-        text = await last_words(pen, text, context=context)
+    if _PHRASE.search(written.text):
+        text = written.text
+    else:
+        ctx.decide("no_answer_phrase", True, text=written.text)
+        text = await last_words(pen, written.text, context=context)
+        said = text != led_to_answer(written.text)
+        note_reply(ctx, "conclude", "" if said else "no answer", ["last words"])
     ctx.trace.add("chain", text=text)
     return read_conclusion(text, pen.question)
 

@@ -9,6 +9,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.hypotheses.evidence_box import NOTHING, EvidenceBox
 from hoptree.steps.reading.loose_json import MAX_REPLY
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, concluded, looks_unanswered
 from hoptree.values import Answer
 
@@ -79,9 +80,7 @@ async def judge_enough(ctx: Context, question: str, box: EvidenceBox, *, clue: s
     prompt = prompt_for(ctx.method, "enough").fill(texts=texts, facts=facts, clue=clue or NOTHING, question=question)
     reply = await ctx.generate("enough", prompt, role="verify", max_tokens=_MAX_TOKENS)
     read = read_enough(reply.text)
-    ctx.trace.add(
-        "parse", step="enough", ok=read.understood, repairs=[], error="" if read.understood else "neither yes nor no"
-    )
+    note_reply(ctx, "enough", "" if read.understood else "neither yes nor no")
     if read.answer:
         ctx.propose(Answer(read.answer, reply.text, source="synthesis"), order=2)
     ctx.decide("enough", read.enough, answer=read.answer, clue=read.clue, facts=len(box.facts), texts=len(box.passages))

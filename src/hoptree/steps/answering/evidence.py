@@ -9,7 +9,7 @@ from functools import lru_cache
 from hoptree.runtime.context import Context
 from hoptree.values import Passage
 
-__all__ = ["show_passages"]
+__all__ = ["show_line", "show_passages"]
 
 MAX_WORDS = 350
 """Words of a passage a prompt shows, as IRCoT caps them."""
@@ -53,6 +53,15 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
         body = " ".join(words[:MAX_WORDS])
         shown.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
     return "\n".join(shown)
+
+
+def show_line(ctx: Context, line: str, *, what: str) -> str:
+    """A line of a list that comes from outside, as `show_passages` would show it: without what gives orders."""
+    text, dropped = _without_orders(line)
+    if dropped:
+        ctx.trace.add("quarantine", passage=what, sentences=list(dropped))
+        ctx.warn("quarantine", f"The {what} hold text that gives orders to the model; it was not shown.")
+    return text
 
 
 @lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.reading.noting import note_reply
 
 __all__ = ["summarise_chain"]
 
@@ -23,4 +24,6 @@ async def summarise_chain(ctx: Context, path: Sequence[tuple[int, str, str]]) ->
         nested = {f"query{node_id}": entry}
     prompt = prompt_for(ctx.method, "summarise").fill(pairs=json.dumps(nested, ensure_ascii=False))
     reply = (await ctx.generate("summarise", prompt, role="summarise", max_tokens=MAX_TOKENS)).text
-    return " ".join(reply.split())
+    chain = " ".join(reply.split())
+    note_reply(ctx, "summarise", "" if chain else "no sentence")
+    return chain

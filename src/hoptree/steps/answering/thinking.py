@@ -11,8 +11,9 @@ from hoptree.runtime.schedule import together
 from hoptree.steps.answering.answer import holding, mean_probability
 from hoptree.steps.answering.choose import votes
 from hoptree.steps.answering.conclusion import gives_answer, last_words, led_to_answer, read_conclusion, to_answer
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.writing.stretch import Draft, Pen, show_context
-from hoptree.steps.writing.worked import draw_worked
+from hoptree.steps.writing.worked import draw_documented
 from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
@@ -34,14 +35,15 @@ async def think(
 ) -> list[Answer]:
     """One answer for each sample, with the whole rationale as `raw`; a rationale without an answer is asked for it.
 
-    Its confidence is the mean probability of the rationale's tokens (the geometric one), where the model tells. What is
-    thought without a `node` is about the whole question, and proposed as its answer.
+    Where there are passages, the worked examples have theirs, too. The confidence is the mean probability of the
+    rationale's tokens (the geometric one), where the model tells. What is thought without a `node` is about the whole
+    question, and proposed as its answer.
     """
     if samples < 1:
         raise ConfigError(f"{samples} samples give no answer.", "Set samples to 1 or more: --set samples=10.")
     at_once = samples if "n_samples" in ctx.model_for("answer").capabilities else 1
     thinker = _Thinker(
-        Pen(ctx, question, draw_worked(shots, draw), telling=None, node=node),
+        Pen(ctx, question, draw_documented(shots, draw, titles=titles), telling=None, node=node),
         ctx,
         passages,
         show_context(ctx, passages, titles=titles),
@@ -81,7 +83,7 @@ class _Thinker:
             whole = await last_words(self.pen, text, context=self.context)
             said = whole != led_to_answer(text)
             text = whole if said else text
-        self.ctx.trace.add("parse", step="think", ok=said, repairs=repairs, error="" if said else "no answer")
+        note_reply(self.ctx, "think", "" if said else "no answer", repairs)
         if text:
             self.ctx.trace.add("chain", text=text)
         return self._read(text, draft)

@@ -17,6 +17,7 @@ from hoptree.steps.answering.answer import holding
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.reading.dialogue import first_line
 from hoptree.steps.reading.loose_json import MAX_REPLY, read_json
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import MAX_ANSWER, clean_answer, looks_unanswered, question_key
 from hoptree.tree import Node
 from hoptree.uncertainty.outside import agreement
@@ -79,7 +80,7 @@ async def _cite(
     said = read_cited((await ctx.generate("cite", prompt, max_tokens=MAX_TOKENS, node=node)).text)
     found = cited_passage(said, passages)
     error = said.error or ("" if found or said.repairs != _PROSE else "neither an answer nor words of the documents")
-    ctx.trace.add("parse", step="cite", ok=not error, repairs=list(said.repairs), error=error)
+    note_reply(ctx, "cite", error, said.repairs)
     shown = [passage.id for passage in passages]
     ctx.decide("cited", found.id if found else None, node=node, answer=said.answer, citation=said.citation, of=shown)
     return found
@@ -102,7 +103,7 @@ async def revise(
     for _ in range(tries if passages else 0):
         raw = (await ctx.generate("revise", prompt, max_tokens=MAX_TOKENS, node=node)).text
         said = _short(read_cited(raw))
-        ctx.trace.add("parse", step="revise", ok=not said.error, repairs=list(said.repairs), error=said.error)
+        note_reply(ctx, "revise", said.error, said.repairs)
         if not said.error:
             break
         prompt = prompt.follow_up(raw, f"That cannot be used: {said.error}. Reply with the JSON object alone.")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.reading.dialogue import Said, first_line, note_said, read_dialogue
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer
 
@@ -52,7 +53,7 @@ async def final_answer(ctx: Context, question: str, pairs: Sequence[tuple[str, A
     before = write_dialogue(pairs) if pairs else f"{_NEEDED} No."
     said = await _write(ctx, "final", question, f"{before}\n{_LAST}", max_tokens=LAST_TOKENS, stop=("\nQuestion:",))
     found = read_dialogue(said, LABELS).final or first_line(LABELS.split(said, maxsplit=1)[0])
-    ctx.trace.add("parse", step="final", ok=bool(found), repairs=["last words"], error="" if found else "no answer")
+    note_reply(ctx, "final", "" if found else "no answer", ["last words"])
     return found
 
 

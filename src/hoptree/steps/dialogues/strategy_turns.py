@@ -12,6 +12,7 @@ from hoptree.steps.answering.answer import holding
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.dialogues.conversation import went_on
 from hoptree.steps.planning.route import Way, choose_way, list_ways, load_ways, says_yes
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, looks_unanswered
 from hoptree.values import Answer, Passage
 
@@ -68,7 +69,7 @@ class Turns:
             repairs = ["last words"]
         answer = read_final(said)
         error = "" if _final(said) else "no final answer"
-        self.ctx.trace.add("parse", step="use", ok=not error, repairs=repairs, error=error)
+        note_reply(self.ctx, "use", error, repairs)
         self.ctx.trace.add("chain", text=said)
         support = holding(answer.text, passages) if answer.known else ()
         return replace(answer, source="external" if passages else "internal", support=support), use

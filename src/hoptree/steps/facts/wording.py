@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -52,14 +53,14 @@ class Wording:
         whole = " ".join(text.split())
         self._title, self._whole = _Line.of(title), _Line.of(whole)
         self._lines = tuple(_Line.of(sentence) for sentence in self.sentences)
-        of_title = frozenset(self._title.words)
-        self._bags = tuple(of_title | frozenset(line.words) for line in self._lines) or (of_title,)
+        of_title = Counter(self._title.words)
+        self._bags = tuple(of_title | Counter(line.words) for line in self._lines) or (of_title,)
 
     def spelled(self, name: str) -> str:
         """The name as the passage spells it, "" if its words do not stand there.
 
         Words in a row are looked for in the title, then in the text; without an article before them if need be. Words
-        that stand apart count if one sentence has them all, together with the title: the name is then left as it is.
+        that stand apart count if one sentence has them all as often, together with the title: the name stays as it is.
         """
         name = _without_stop(" ".join(name.split()))
         if not (wanted := _Line.of(name).words):
@@ -70,7 +71,7 @@ class Wording:
             for line in (self._title, self._whole):
                 if found := _as_written(line, tried):
                     return found
-        return name if any(bag.issuperset(wanted) for bag in self._bags) else ""
+        return name if any(Counter(wanted) <= bag for bag in self._bags) else ""
 
     def sentence(self, subject: str, relation: str, said: str) -> str:
         """The first sentence that states it best: with the object and the subject, then with words of the relation.

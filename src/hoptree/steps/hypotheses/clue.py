@@ -8,6 +8,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.hypotheses.evidence_box import NOTHING, EvidenceBox
 from hoptree.steps.hypotheses.logic_tree import text_of
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, read_json
 from hoptree.tree import Node
 
@@ -41,5 +42,6 @@ async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBo
     )
     reply = (await ctx.generate("clue", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
     clue = read_clue(reply)
+    note_reply(ctx, "clue", "" if clue else "no clue")
     ctx.decide("clue", clue, node=node)
     return clue

@@ -14,6 +14,7 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.logic_tree import text_of
 from hoptree.steps.linking.mentions import read_mentions
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import question_key, read_json
 from hoptree.tree import Node
 
@@ -103,6 +104,7 @@ async def split_conditions(ctx: Context, question: str) -> Listing | None:
     prompt = prompt_for(ctx.method, "conditions").fill(question=question)
     reply = await ctx.generate("conditions", prompt, role="decompose", max_tokens=_TOKENS)
     found = read_conditions(reply.text, question)
+    note_reply(ctx, "conditions", "" if isinstance(read_json(reply.text).value, Mapping) else "no object")
     ctx.decide("conditions", list(found.conditions) if found else [], asked=found.asked if found else "")
     return found
 
@@ -119,4 +121,5 @@ async def find_candidates(
     )
     reply = await ctx.generate("candidates", prompt, role="verify", max_tokens=_LIST_TOKENS, node=node)
     names = read_mentions(reply.text, most=_MOST_NAMES)
+    note_reply(ctx, "candidates", "" if names or read_json(reply.text).ok else "no name")
     return tuple(name for name in names if box.supporting(name, f"It {condition}"))

@@ -13,6 +13,7 @@ from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.hypotheses.agreement import agree, same
 from hoptree.steps.hypotheses.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.steps.hypotheses.logic_tree import answer_of, text_of
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import JsonReading, looks_unanswered, read_json, within_its_question
 from hoptree.tree import Node, Pairs
 
@@ -203,6 +204,7 @@ async def find_conflict(
     value = read_json(reply).value
     said = _by_name(value) if isinstance(value, Mapping) else {}
     reason = text_of(_one(said.get("reason", []))) or ("" if said else text_of(reply))
+    note_reply(ctx, "reason", "" if reason else "no reason", [] if said else ["no object"])
     return replace(verdict, reason=reason, correction=answer_of(_one(said.get("correctanswer", [])), question))
 
 

@@ -10,6 +10,7 @@ from hoptree.models.model import Choice, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled
 from hoptree.steps.reading.loose_json import MAX_REPLY
+from hoptree.steps.reading.noting import note_reply
 
 __all__ = ["label_shares", "read_label", "weigh_labels"]
 
@@ -33,7 +34,7 @@ async def weigh_labels(
     )
     shares = label_shares(reply.choices[0], labels)
     error = "" if shares else f"none of {', '.join(labels)}"
-    ctx.trace.add("parse", step=step, ok=bool(shares), repairs=[], error=error)
+    note_reply(ctx, step, error)
     return shares
 
 

@@ -18,6 +18,7 @@ from hoptree.steps.judging.reflection import (
     read_critique,
     without_tokens,
 )
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, looks_unanswered
 from hoptree.values import Answer, Passage, Source
 
@@ -74,7 +75,7 @@ class Reflective:
 
     def _note(self, step: str, lacking: tuple[str, ...]) -> None:
         error = f"no {' and no '.join(lacking)}" if lacking else ""
-        self._ctx.trace.add("parse", step=step, ok=not error, repairs=[], error=error)
+        note_reply(self._ctx, step, error)
 
 
 def _answer(choice: Choice, source: Source) -> Answer:

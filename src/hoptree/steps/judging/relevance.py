@@ -8,7 +8,8 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.reading.parse import read_numbers, read_relevance
+from hoptree.steps.reading.noting import note_reply
+from hoptree.steps.reading.relevant import judges_relevance, read_numbers, read_relevance
 from hoptree.tree import Node
 from hoptree.values import Passage
 
@@ -47,6 +48,7 @@ async def _judge(ctx: Context, question: str, passage: Passage, titles: bool, no
     shown = show_passages(ctx, [passage], titles=titles).removeprefix("passage: ")
     prompt = prompt_for(ctx.method, "relevance").fill(passage=shown, question=question)
     reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=MAX_TOKENS, node=node)
+    note_reply(ctx, "relevance", "" if judges_relevance(reply.text) else "neither relevant nor irrelevant")
     return read_relevance(reply.text)
 
 
@@ -58,4 +60,5 @@ async def _judge_all(
     prompt = prompt_for(ctx.method, "relevance_list").fill(passages=lines, question=question)
     reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=LISTWISE_TOKENS, node=node)
     named = read_numbers(reply.text, len(passages))
+    note_reply(ctx, "relevance", "" if named or judges_relevance(reply.text) else "no number of a passage")
     return [number in named for number in range(1, len(passages) + 1)]

@@ -12,6 +12,7 @@ from hoptree.graph.naming import fold
 from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.answering.evidence import show_line
 from hoptree.steps.linking.edges import edges_in
 from hoptree.steps.linking.relations import RelationRanking, best_edges, foremost
 from hoptree.steps.reading.parse import question_key, read_numbers
@@ -182,7 +183,7 @@ async def _chosen(
     ctx: Context, step: str, query: str, lines: Sequence[str], keep: int, node: Node | None
 ) -> tuple[int, ...]:
     """The places of the lines that the model names; the first ones where its reply names none and does not say so."""
-    numbered = "\n".join(f"[{number}] {' '.join(line.split())}" for number, line in enumerate(lines, 1))
+    numbered = "\n".join(f"[{number}] {show_line(ctx, line, what=step)}" for number, line in enumerate(lines, 1))
     prompt = prompt_for(ctx.method, step).fill(candidates=numbered, query=query, keep=str(keep))
     reply = (await ctx.generate(step, prompt, role="link", max_tokens=MAX_TOKENS, node=node)).text
     numbers = read_numbers(reply, len(lines))[:keep]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from itertools import chain, zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hoptree.graph.facts import Entity
 from hoptree.graph.linking.relations import Relation, WordRanking
 from hoptree.graph.linking.words import FUNCTION_WORDS, name_words, question_words
-from hoptree.retrieval.encoders import Encoder
+from hoptree.retrieval.encoders import Encoder, open_encoder
 from hoptree.retrieval.extras import library
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.answering.evidence import show_line
 from hoptree.steps.linking.edges import Edge
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import read_numbers
 from hoptree.tree import Node
 
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ByEncoder", "ByModel", "ByWords", "RelationRanking", "best_edges", "foremost"]
+__all__ = ["ByEncoder", "ByModel", "BySharedEncoder", "ByWords", "RelationRanking", "best_edges", "foremost"]
 
 _TOKENS = 40
 _SHOWN = 60
@@ -167,6 +172,41 @@ class ByEncoder:
             self._vectors |= dict(zip(new, rows, strict=True))
 
 
+class BySharedEncoder:
+    """By an encoder that all questions of this process share, opened when it is first needed."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec = spec
+
+    async def rank(
+        self,
+        ctx: Context,
+        query: str,
+        relations: Sequence[Relation],
+        *,
+        keep: int,
+        entity: Entity | None = None,
+        node: Node | None = None,
+    ) -> tuple[Relation, ...]:
+        if not relations:
+            return ()
+        shared = await asyncio.to_thread(_shared, self._spec)
+        return await shared.rank(ctx, query, relations, keep=keep, entity=entity, node=node)
+
+
+_OPENING = threading.Lock()
+
+
+def _shared(spec: str) -> ByEncoder:
+    with _OPENING:
+        return _opened(spec)
+
+
+@lru_cache(maxsize=2)
+def _opened(spec: str) -> ByEncoder:
+    return ByEncoder(open_encoder(spec))
+
+
 class ByModel:
     """By the model, which names the most helpful ones of a list; of a long one it sees what `first` puts in front."""
 
@@ -187,13 +227,14 @@ class ByModel:
             return tuple(relations)[:keep]
         shown = await self._first.rank(ctx, query, relations, keep=_SHOWN, entity=entity, node=node)
         about = entity.label if entity else "…"
-        numbered = "\n".join(f"[{number}] {_line(about, one)}" for number, one in enumerate(shown, 1))
+        lines = (show_line(ctx, _line(about, one), what="relations") for one in shown)
+        numbered = "\n".join(f"[{number}] {line}" for number, line in enumerate(lines, 1))
         prompt = prompt_for(ctx.method, "relations").fill(candidates=numbered, query=query, keep=str(keep))
         reply = (await ctx.generate("relations", prompt, role="link", max_tokens=_TOKENS, node=node)).text
         numbers = read_numbers(reply, len(shown))[:keep]
-        kept = tuple(shown[number - 1] for number in numbers)
-        if not numbers and not _NONE.match(reply):
-            kept = shown[:keep]
+        read = bool(numbers or _NONE.match(reply))
+        note_reply(ctx, "relations", "" if read else "no number of the list")
+        kept = tuple(shown[number - 1] for number in numbers) if read else shown[:keep]
         ctx.decide("relations", [one.label for one in kept], node=node, candidates=len(relations))
         return kept
 

@@ -7,12 +7,15 @@ from dataclasses import replace
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.answering.answer import least_probability
-from hoptree.steps.reading.parse import Knowing, read_knowing
+from hoptree.steps.planning.route import read_way
+from hoptree.steps.reading.noting import note_reply
+from hoptree.steps.reading.parse import Knowing, read_knowing, says_unknown
 from hoptree.tree import Node
 
 __all__ = ["judge_knowledge"]
 
 MAX_TOKENS = 128
+_VERDICTS = ("Yes", "No")
 
 
 async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Knowing:
@@ -25,5 +28,7 @@ async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = No
         "know", prompt, role="know", max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0
     )
     knowing = read_knowing(reply.text, question)
+    read = knowing.known or says_unknown(reply.text) or read_way(reply.text, _VERDICTS) == "No"
+    note_reply(ctx, "know", "" if read else "neither yes nor no")
     ctx.decide("know", knowing.known, node=node, raw=reply.text, answer=knowing.answer)
     return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing

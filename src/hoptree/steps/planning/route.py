@@ -13,6 +13,7 @@ from hoptree.models.model import Reply
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.reading.loose_json import MAX_REPLY
+from hoptree.steps.reading.noting import note_reply
 
 __all__ = ["Way", "choose_way", "classify", "likeliest_label", "list_ways", "load_ways", "read_way", "says_yes"]
 
@@ -89,8 +90,7 @@ def _chosen(ctx: Context, step: str, found: str, reply: Reply, names: Sequence[s
 
 
 def _parsed(ctx: Context, step: str, found: str, names: Sequence[str]) -> None:
-    error = "" if found else f"none of {', '.join(names)}"
-    ctx.trace.add("parse", step=step, ok=bool(found), repairs=[], error=error)
+    note_reply(ctx, step, "" if found else f"none of {', '.join(names)}")
 
 
 def likeliest_label(reply: Reply, labels: Sequence[str]) -> str:

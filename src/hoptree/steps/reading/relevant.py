@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hoptree.steps.reading.loose_json import MAX_REPLY
 
-__all__ = ["read_numbers", "read_relevance"]
+__all__ = ["judges_relevance", "read_numbers", "read_relevance"]
 
 _LOW = (
     r"\brelevance\b[^.:;,\[\n]{0,40}?\b(?:is|was|seems|appears|remains)\s+(?:to\s+be\s+)?"
@@ -30,6 +30,12 @@ def read_relevance(text: str) -> bool:
     """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
     text = text[:MAX_REPLY]
     return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
+
+
+def judges_relevance(text: str) -> bool:
+    """Whether a reply says of anything that it is relevant, or that it is not, or that nothing is."""
+    text = text[:MAX_REPLY]
+    return any(said.search(text) for said in (_IRRELEVANT, _RELEVANT)) or _NONE.match(text) is not None
 
 
 _NUMBER = r"\d{1,4}"

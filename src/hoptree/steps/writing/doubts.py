@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hoptree.runtime.context import Context
@@ -31,35 +31,52 @@ _SAMPLES = 5
 class Unsure:
     """MIND's and DRAGIN's: the first sentence with a word whose doubt and weight exceed a threshold.
 
-    With `surer`, a sentence that was written again must be surer than the one it is to replace.
+    With `surer`, a sentence that was written again must be surer than the one it is to replace. `weigh` tells anew how
+    much attention the tokens of a draft get, where that with which it was written does not count.
     """
 
-    def __init__(self, ctx: Context, tagger: Tagger, threshold: Threshold, *, surer: bool = False) -> None:
-        self._ctx, self._tagger, self._threshold, self._surer = ctx, tagger, threshold, surer
+    def __init__(
+        self,
+        ctx: Context,
+        tagger: Tagger,
+        threshold: Threshold,
+        *,
+        surer: bool = False,
+        weigh: Callable[[Context, Draft], Awaitable[Draft]] | None = None,
+    ) -> None:
+        self._ctx, self._tagger, self._threshold, self._surer, self._weigh = ctx, tagger, threshold, surer, weigh
         self._before: list[ScoredWord] = []
         self._doubted: Sentence | None = None
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict:
+        if self._doubted is not None:  # nothing was found to search with, and it stayed as it was
+            self._keep(self._doubted.words)
+        draft = await self._weigh(self._ctx, draft) if self._weigh else draft
         for sentence in judge_sentences(draft.text, draft.tokens, self._tagger, self._threshold, before=self._before):
             self._record(draft, sentence, rewritten=False)
             if sentence.triggers:
                 self._doubted = sentence
                 hits = tuple((hit.word.start, hit.word.end) for hit in sentence.hit_words)
                 return Verdict(sentence.start, Doubt(sentence.start, sentence.end, hits))
-            self._before += sentence.words
+            self._keep(sentence.words)
         return Verdict(len(draft.text))
 
     def accepts(self, sentence: Draft) -> bool:
         judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, Fixed(float("inf")))
         highest = max((one.highest for one in judged), default=0.0)
-        taken = not (self._surer and self._doubted and highest >= self._doubted.highest)
+        doubted = self._doubted
+        taken = not (self._surer and doubted and highest >= doubted.highest)
         for one in judged:
             self._record(sentence, one, rewritten=True)
-            self._before += one.words if taken else ()
-        if self._surer and self._doubted:
-            self._ctx.decide("accepted", taken, highest=_rounded(highest), before=_rounded(self._doubted.highest))
-            self._before += () if taken else self._doubted.words
+        if self._surer and doubted:
+            self._ctx.decide("accepted", taken, highest=_rounded(highest), before=_rounded(doubted.highest))
+        self._keep([word for one in judged for word in one.words] if taken or not doubted else doubted.words)
         return taken
+
+    def _keep(self, words: Sequence[ScoredWord]) -> None:
+        """Count words of the text that stays, whatever was in doubt before."""
+        self._before += words
+        self._doubted = None
 
     def _record(self, draft: Draft, sentence: Sentence, *, rewritten: bool) -> None:
         words = [
@@ -110,8 +127,8 @@ class Improbable:
 class Disagreeing:
     """For models that tell nothing of their doubts: the next sentence, if several samples of it differ.
 
-    S is 1 less the mean agreement of every two samples; in doubt are the content words that less than half of them
-    have.
+    S is 1 less the mean agreement of every two samples in their content words; in doubt are those that less than half
+    of them have.
     """
 
     def __init__(
@@ -126,7 +143,7 @@ class Disagreeing:
             written.text, _SAMPLES, step="sample", max_tokens=self._stretch, context=self._context()
         )
         samples = [Draft(text).first_sentence().text for text in said]
-        score = disagreement(samples)
+        score = disagreement(samples, self._tagger)
         doubted = score > self._theta
         hits = self._rare(draft.text, end, samples) if doubted else ()
         self._ctx.decide(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from hoptree.runtime.context import Context
+from hoptree.steps.answering.answer import holding
 from hoptree.steps.answering.conclusion import gives_answer, read_conclusion, to_answer
+from hoptree.steps.answering.thinking import think
+from hoptree.steps.reading.noting import note_written
 from hoptree.steps.writing.rewriting import adds
 from hoptree.steps.writing.stretch import Pen, show_context
-from hoptree.values import Passage
+from hoptree.values import Answer, Passage
 
-__all__ = ["Gathered", "Gathering", "Search", "reason_and_search", "tells_facts"]
+__all__ = ["Gathered", "Gathering", "Search", "read_afresh", "reason_and_search", "tells_facts"]
 
 SENTENCE_TOKENS = 64
 """More than a sentence has; what is written behind the first one is not kept."""
@@ -81,9 +84,7 @@ async def reason_and_search(
         ctx.propose(read_conclusion(f"{text} {draft.text}", pen.question), order=0)
         sentence = draft.first_sentence().text
         new = adds(sentence, text) and not _OWN_TURN.match(sentence)
-        ctx.trace.add(
-            "parse", step="draft", ok=new or bool(text), repairs=[], error="" if new or text else "no sentence"
-        )
+        note_written(ctx, "draft", sentence if new else "", text)
         if not new:
             why = "no growth" if sentence else "end"
             break
@@ -98,6 +99,17 @@ async def reason_and_search(
     ctx.decide("stop", why, text=text)
     ctx.trace.add("chain", text=text)
     return text
+
+
+async def read_afresh(
+    ctx: Context, question: str, reasoning: str, found: Sequence[Passage], *, shots: int, draw: int, titles: bool
+) -> Answer:
+    """What a reader concludes who sees all that was gathered and none of the reasoning; else what the reasoning did."""
+    (answer,) = await think(ctx, question, passages=found, shots=shots, draw=draw, titles=titles)
+    if answer.known:
+        return answer
+    reasoned = read_conclusion(reasoning, question)
+    return replace(reasoned, support=holding(reasoned.text, found)) if reasoned.known else answer
 
 
 def tells_facts(sentence: str) -> bool:

@@ -9,6 +9,7 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.sentences import sentence_spans
 from hoptree.steps.answering.conclusion import gives_answer
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import looks_unanswered, question_key
 
 __all__ = ["mend_rationale", "read_mended", "read_rationales"]
@@ -96,7 +97,7 @@ async def mend_rationale(ctx: Context, question: str, rationale: str, box: Evide
     prompt = prompt_for(ctx.method, "mend").fill(texts=texts, facts=facts, question=question, rationale=rationale)
     reply = await ctx.generate("mend", prompt, max_tokens=_MAX_TOKENS)
     mended, read = read_mended(reply.text, rationale, cut=reply.finish == "length")
-    ctx.trace.add("parse", step="mend", ok=read, repairs=[], error="" if read else "no rationale")
+    note_reply(ctx, "mend", "" if read else "no rationale")
     ctx.decide(
         "mended",
         mended != rationale,

@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.conclusion import gives_answer, read_conclusion, to_answer
+from hoptree.steps.reading.noting import note_written
 from hoptree.steps.writing.stretch import Draft, Pen
 from hoptree.uncertainty import Span
 from hoptree.uncertainty.queries import answer_leads
@@ -94,6 +95,7 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
         before = written
         draft = await pen.write(written.text, step="draft", max_tokens=limits.stretch, context=helper.context())
         draft = to_answer(draft)
+        note_written(ctx, "draft", draft.text, written.text)
         _propose(ctx, pen, written.followed_by(draft))
         verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
         doubt = verdict.doubt
@@ -106,6 +108,7 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
             written = written.followed_by(draft.until(doubt.start))
             again = await pen.write(written.text, step="rewrite", max_tokens=limits.stretch, context=found.context)
             again = to_answer(again)
+            note_written(ctx, "rewrite", again.text, written.text)
             _propose(ctx, pen, written.followed_by(again))
             sentence = replace(again.first_sentence(), ended=False)
             kept = written.followed_by(sentence)

@@ -12,7 +12,7 @@ from hoptree.runtime.prompts import Filled, plain, prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.sentences import sentence_spans
 from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.writing.worked import Worked
+from hoptree.steps.writing.worked import Worked, as_context
 from hoptree.tree import Node
 from hoptree.uncertainty import Span, token_spans, word_spans
 from hoptree.uncertainty.outside import entropy_of
@@ -101,8 +101,9 @@ class _Asked:
 class Pen:
     """One question's reply, as far as it is written elsewhere; it only writes what comes next.
 
-    Models that cannot continue a text are shown it and asked to go on. With a `telling`, or where a draft is `judged`
-    by its tokens, an endpoint is found out that gives none: it loses the capability, and the method is begun again.
+    Models that cannot continue a text are shown it and asked to go on. What `shots` have as context is shown where the
+    question has one, too. With a `telling`, or where a draft is `judged` by its tokens, an endpoint is found out that
+    gives none: it loses the capability, and the method is begun again.
     """
 
     def __init__(
@@ -222,23 +223,18 @@ class Pen:
         return "" if self._prefix else text
 
     def _prompt(self, text: str, context: str) -> Filled:
-        shots = [({"context": "", "question": asked, "text": ""}, said) for asked, said in self._shots]
+        shots = [
+            ({"context": shot.context if context else "", "question": shot.question, "text": ""}, shot.answer)
+            for shot in self._shots
+        ]
         name = "go_on" if text and not self._prefix else "step_by_step"
         return prompt_for(self._ctx.method, name).fill(shots=shots, context=context, question=self.question, text=text)
 
 
 def show_context(ctx: Context, passages: Sequence[Passage], *, titles: bool, facts: str = "") -> str:
     """Passages, numbered, and known facts as they stand before the question; "" of neither."""
-    shown = [
-        f"[{number}] {show_passages(ctx, [passage], titles=titles).removeprefix('passage:').strip()}"
-        for number, passage in enumerate(passages, 1)
-    ]
-    blocks = []
-    if shown:
-        blocks.append("Context:\n" + "\n".join(shown))
-    if facts:
-        blocks.append("Known facts:\n" + facts)
-    return "\n\n".join((*blocks, "Answer in the same format as before.\n")) if blocks else ""
+    shown = [show_passages(ctx, [one], titles=titles).removeprefix("passage:").strip() for one in passages]
+    return as_context(shown, facts=facts)
 
 
 def _read(choice: Choice, before: str, size: int) -> Draft:

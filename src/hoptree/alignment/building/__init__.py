@@ -1,0 +1,1 @@
+"""Training sets: rows with the prompts that a method itself sends."""

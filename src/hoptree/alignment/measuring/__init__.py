@@ -1,0 +1,1 @@
+"""What adapters are worth beside the model they were trained on."""

@@ -1,0 +1,1 @@
+"""Which questions may be trained on, and what is known of them."""

@@ -1,0 +1,111 @@
+"""MIND: look up what a model doubts, by names it is sure of, and remember what was read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Literal
+
+from hoptree.methods.mind.careful import CarefulLookUp, CarefulNames
+from hoptree.methods.mind.look_up import LookUp, Wanted
+from hoptree.methods.mind.names import Filter, Filtering, Names
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.steps.answering.answer import holding
+from hoptree.steps.answering.conclusion import conclude
+from hoptree.steps.facts.memory import FactMemory
+from hoptree.steps.writing.doubts import Disagreeing, Unsure
+from hoptree.steps.writing.rewriting import Judge, Limits, write_with_help
+from hoptree.steps.writing.stretch import Pen, telling_of
+from hoptree.steps.writing.worked import draw_worked
+from hoptree.uncertainty import Dynamic, Fixed, NameTagger, open_tagger
+from hoptree.uncertainty.triggers import CEILING
+from hoptree.values import Answer, Question
+
+__all__ = ["mind"]
+
+
+@method(
+    "mind",
+    title="Memory-aware, uncertainty-guided retrieval",
+    paper="MIND",
+    needs=("corpus",),
+    signals=("entropy", "attention", "prefix"),
+    iterative=True,
+    dynamic=True,
+    strategy="Entropy and attention of words, against a threshold of their own",
+    query="Filtered names and the relation sought",
+    beyond=("robust", "over=history"),
+    roles=("answer", "extract", "filter"),
+)
+async def mind(
+    question: Question,
+    ctx: Context,
+    *,
+    filters: Filter = "cot+confidence",
+    threshold: Literal["dynamic", "fixed"] = "dynamic",
+    alpha: float = 1.5,
+    beta: float = 0.2,
+    over: Literal["sentence", "history"] = "sentence",
+    theta: float = 1.0,
+    disagree: float = 0.5,
+    gamma: float = 1.0,
+    delta: float = 0.2,
+    top_k: int = 5,
+    cut: float | None = None,
+    memory: bool = True,
+    admit: float = 0.5,
+    rendered: int = 3,
+    k: int = 3,
+    words: int = 25,
+    stretch: int = 64,
+    max_tokens: int = 256,
+    retrievals: int = 8,
+    shots: int = 6,
+    draw: int = 0,
+    titles: bool = False,
+    tagger: str = "rules",
+    robust: bool = False,
+) -> Answer:
+    """Write on until a word is too unsure, search with filtered names, keep facts, and write that sentence again.
+
+    A word's score is its entropy times its share of attention. The `dynamic` threshold is `alpha` times the mean
+    entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
+    is `theta`. The dynamic one rises with the sentence, so that one which is unsure everywhere is not looked up. Names
+    are those of the question and of the reasoning. The filter `confidence` keeps the `top_k` surest by `gamma` / (1 +
+    H) + `delta` a, or those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass small
+    values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept names
+    enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is not
+    searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens` count a draft
+    and the whole text, `retrievals` every search. `shots` worked examples are shown; another `draw` than 0 shows
+    others. `tagger` is as with dragin.
+
+    `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. What is in
+    doubt is sought and not searched with, names of the question and of the passages read last are never dropped, three
+    names or fewer are not filtered, of two `filters` the one is taken that tells something of these names (confidence
+    before cot), the query is of the names of the sentence in doubt (of the question's, where it would be of a name in
+    doubt alone), names dropped so far are tried where it finds nothing new, one sentence must state a fact, a sentence
+    is replaced by a surer one only, and where none is in doubt nothing is asked about names.
+    """
+    ctx.require_corpus()
+    tags = open_tagger(tagger)
+    telling = telling_of(ctx, attention=True)
+    pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
+    by = Dynamic(alpha, beta, over, CEILING if robust else math.inf) if threshold == "dynamic" else Fixed(theta)
+    asked = (ctx, question.text, NameTagger(tags), Filtering(filters, gamma, delta, top_k, cut))
+    names = CarefulNames(*asked) if robust else Names(*asked)
+    await names.begin(telling)
+    kept = FactMemory(admit) if memory else None
+    wanted = Wanted(k, words, rendered, titles or robust, retrievals)
+    careful = CarefulLookUp(ctx, question.text, tags, names, kept, wanted) if robust else None
+    search = careful or LookUp(ctx, question.text, tags, names, kept, wanted)
+    judge: Judge = Unsure(ctx, tags, by, surer=robust)
+    if telling == "samples":
+        judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=stretch, context=search.context)
+    own = await careful.read_own() if careful else []
+    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, search.left))
+    answer = await conclude(ctx, pen, written, context=search.context())
+    if careful:
+        return await careful.surest_of(own, answer.raw)
+    return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
