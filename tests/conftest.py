@@ -14,6 +14,10 @@ import typer.testing
 # Files whose few tests take long, the longest first.
 LONG = (
     "test_transports.py",
+    "test_corpora_over_http.py",
+    "test_server_schema.py",
+    "test_server_stopping.py",
+    "test_server_security.py",
     "test_hf_batching.py",
     "test_hf.py",
     "test_ray.py",

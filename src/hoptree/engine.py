@@ -22,10 +22,11 @@ from hoptree.models.model import Model
 from hoptree.retrieval.retriever import Retriever, told_by
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.cache import Store
-from hoptree.runtime.calls import open_calls
+from hoptree.runtime.calls import Calls, open_calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.result import Result, read_result
 from hoptree.runtime.trace import Listener, Trace, TraceFile
+from hoptree.telemetry import spans_wanted
 from hoptree.values import Answer, Question
 
 __all__ = ["Engine", "aask", "ask"]
@@ -42,7 +43,8 @@ class Engine:
     `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
     `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
     `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
-    remembers nothing. Use it as an async context manager: it closes what it opened, not what was handed to it open.
+    remembers nothing. `calls` is a way to models that engines share, with their cache and their limits. Use it as an
+    async context manager: it closes what it opened, not what was handed to it open.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Engine:
         listeners: Sequence[Listener] = (),
         roles: Mapping[str, str | Model] | None = None,
         graph: str | Path | KnowledgeGraph | None = None,
+        calls: Calls | None = None,
     ) -> None:
         if budget and budget.cost is not None and prices is None:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
@@ -78,8 +81,10 @@ class Engine:
         self.roles = self._open_roles(roles or {}, base_url)
         self._budget = budget
         self._prices = prices
-        self._listeners = tuple(listeners)
-        self._calls = open_calls(cache, concurrency=concurrency)
+        self._spans = spans_wanted()
+        self._listeners: tuple[Listener, ...] = (*listeners, self._spans) if self._spans else tuple(listeners)
+        self._calls = calls or open_calls(cache, concurrency=concurrency)
+        self._shares_calls = calls is not None
 
     def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
         """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
@@ -119,7 +124,10 @@ class Engine:
     async def aclose(self) -> None:
         for part in self._opened:
             await part.aclose()
-        self._calls.close()
+        if not self._shares_calls:
+            self._calls.close()
+        if self._spans:
+            await self._spans.flush()
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""

@@ -137,6 +137,27 @@ def test_samples_share_their_prompt_and_follow_the_seed(opened: Callable[..., An
     assert texts([ask(model, asking(RULES, n=4, temperature=1.2, seed=70))]) != alone
 
 
+@pytest.mark.parametrize("kind", ["plain", "windowed"])
+def test_samples_read_their_prompt_once_beside_questions_that_begin_alike(
+    opened: Callable[..., Any], kind: str
+) -> None:
+    """What all questions begin with is shared by all; the question itself and its passages by its samples."""
+    model = opened(kind)
+    requests = [asking(f"{RULES}{end} {RULES[::-1]}", n=6, temperature=1.2, seed=7) for end in ("who wrote", "red")]
+    alone = [texts([ask(model, request)]) for request in requests]
+    ready = model._engine.ready()
+    ready.batcher._passes._prefixes.clear()
+    rows = [row for request in requests for row in ready.text.rows(request)]
+    read: list[int] = []
+    with before_each_pass(model, lambda ids: read.append(ids.numel() if ids.shape[1] > 1 else 0)):
+        ready.batcher.submit(rows)
+        for row in rows:
+            row.future.result(30)
+    said = [texts([ready.text.reply(request, rows[6 * n : 6 * n + 6])]) for n, request in enumerate(requests)]
+    assert said == alone
+    assert sum(read) <= sum(len(rows[place].prompt) for place in (0, 6)), "no more than the two prompts have"
+
+
 def test_a_cancelled_request_leaves_the_batch(opened: Callable[..., Any]) -> None:
     model = opened()
     rows: list[int] = []

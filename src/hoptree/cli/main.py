@@ -25,11 +25,13 @@ from hoptree.cli import (
     index,
     judge,
     machine,
+    mcp,
     methods,
     report,
     reproduce,
     run,
     search,
+    serve,
     show,
     tune,
 )
@@ -60,6 +62,7 @@ app.command("show")(show.show)
 app.add_typer(index.app, name="index")
 app.command("search")(search.search)
 app.add_typer(graph.app, name="graph")
+app.command("serve")(serve.serve)
 app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
 app.command("eval-linking")(eval_linking.eval_linking)
 app.command("run")(run.run)
@@ -71,6 +74,7 @@ app.command("ratings")(annotate.ratings)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
 app.command("reproduce")(reproduce.reproduce)
+app.command("mcp")(mcp.mcp)
 app.add_typer(align.app, name="align")
 app.add_typer(methods.app, name="methods")
 app.add_typer(machine.models_app, name="models")

@@ -203,8 +203,11 @@ class DecoderOnly:
                 if not row.output:
                     row.cached = 0 if shared in fresh else len(shared)
                 fresh.discard(shared)  # whoever comes first has read it, the others found it
-            for part in self._portions.of((row.length for row in same), len(shared)):
-                self._read([same[number] for number in part], self._prefixes.get(shared))
+            alone, twins = _told_apart(same)
+            for part in self._portions.of((row.length for row in alone), len(shared)):
+                self._read([alone[number] for number in part], self._prefixes.get(shared))
+            if twins:
+                self._memory.move([first.place for first, _ in twins], [row.place for _, row in twins])
 
     def _by_prefix(self, rows: Sequence[Row], prompts: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], list[Row]]:
         """The rows by the beginning they need not read; those of too small a gain have none."""
@@ -281,3 +284,20 @@ class DecoderOnly:
 
     def _tensor(self, numbers: Any) -> Any:
         return numbers_on(self._device, numbers)
+
+
+def _told_apart(rows: Sequence[Row]) -> tuple[list[Row], list[tuple[Row, Row]]]:
+    """Rows of which no two have the same text, and the others, each behind the one that is read for it.
+
+    Samples of one prompt are such twins.
+    """
+    first: dict[tuple[int, ...], Row] = {}
+    twins = []
+    for row in rows:
+        text = tuple(row.tokens[:-1])
+        if text in first:
+            twins.append((first[text], row))
+            row.cached = row.cached if row.output else len(text)
+        else:
+            first[text] = row
+    return list(first.values()), twins

@@ -1,0 +1,193 @@
+"""`hoptree serve`."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hoptree.cli.console import say
+from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
+from hoptree.errors import InputError, MissingExtra
+
+if TYPE_CHECKING:
+    from hoptree.server.settings import Settings
+
+__all__ = ["serve"]
+
+_OTHERS = 0o077
+"""Permissions of anybody but the owner."""
+
+
+def serve(
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="[NAME=]SPEC",
+            envvar="HOPTREE_MODEL",
+            help="A model clients may choose; the first is the default.  [default: the embedded model]",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    base_urls: Annotated[
+        list[str],
+        typer.Option("--base-url", metavar="[NAME=]URL", help="Of the openai/… models, or of one by its name."),
+    ] = [],  # noqa: B006
+    corpora: Annotated[
+        list[str],
+        typer.Option(
+            "--corpus",
+            metavar="NAME=WHERE",
+            help="An index or address clients may ask about; the first is the default.  [default: sample]",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    corpora_folder: Annotated[
+        Path | None,
+        typer.Option("--corpora", metavar="DIR", help="Where corpora live that clients upload.", show_default=False),
+    ] = None,
+    graphs: Annotated[
+        list[str], typer.Option("--graph", metavar="NAME=WHERE", help="A knowledge graph clients may ask.")
+    ] = [],  # noqa: B006
+    rerankers: Annotated[
+        list[str], typer.Option("--rerank", metavar="NAME=SPEC", help="A reranker clients may choose.")
+    ] = [],  # noqa: B006
+    runs: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.", show_default=False)
+    ] = None,
+    method: Annotated[str, typer.Option(help="The default method.")] = "taikc",
+    retriever: Annotated[str, typer.Option(help="The default retriever.")] = "bm25",
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change."),
+    ] = [],  # noqa: B006
+    host: Annotated[str, typer.Option(help="The address to listen on; any but this machine's own needs --keys.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    keys: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients.", show_default=False)
+    ] = None,
+    limits: Annotated[
+        str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M (docs/server.md lists them).")
+    ] = "",
+    hosts: Annotated[
+        list[str], typer.Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
+    ] = [],  # noqa: B006
+    origins: Annotated[
+        list[str],
+        typer.Option("--allow-origin", metavar="URL", help="A web page elsewhere whose scripts may ask (CORS)."),
+    ] = [],  # noqa: B006
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.", show_default=False),
+    ] = None,
+    prices: PricesText = "",
+    concurrency: Concurrency = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Serve answers over HTTP: OpenAI's chat completions, an API of its own, and a web page.
+
+    \b
+    hoptree serve                                           the sample, the embedded model, this machine only
+    hoptree serve --corpus docs=docs.idx -m openai/NAME --base-url http://localhost:8000/v1
+    hoptree serve --host 0.0.0.0 --keys keys.toml --corpora corpora/ --runs runs/
+    """
+    try:
+        from hoptree.server.app import create_app
+        from hoptree.server.serving import Server, listen
+        from hoptree.server.settings import Settings, model_name
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "hoptree":
+            raise
+        raise MissingExtra("hoptree serve", "server") from error
+
+    from hoptree.folders import cache_folder
+    from hoptree.models import DEFAULT_MODEL
+    from hoptree.server.keys import read_keys
+    from hoptree.server.limits import Limits
+
+    chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
+    if len(chosen) < len(models):
+        raise InputError("Two models have the same name.", "Name them: --model NAME=SPEC")
+    wanted = Settings(
+        models=chosen,
+        base_urls=_base_urls(base_urls, chosen),
+        corpora=_named(corpora, "--corpus") or {"sample": "sample"},
+        graphs=_named(graphs, "--graph"),
+        rerankers=_named(rerankers, "--rerank"),
+        options=_options(settings),
+        corpora_folder=corpora_folder,
+        runs=runs,
+        keys=read_keys(keys) if keys else (),
+        limits=Limits.parse(limits),
+        method=method,
+        retriever=retriever,
+        prices=read_prices(prices),
+        cache=None if no_cache else "default",
+        concurrency=concurrency,
+        host=host,
+        hosts=tuple(hosts),
+        origins=tuple(origin.rstrip("/") for origin in origins),
+        journal=journal or cache_folder() / "server-unfinished.jsonl",
+    )
+    wanted.check()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # whose lines name endpoints, one a call
+    if keys and keys.stat().st_mode & _OTHERS:
+        say(f"others on this machine may read {keys}; chmod 600 {keys} keeps it yours.")
+    app = create_app(wanted)
+    if wanted.journal and wanted.journal.exists():
+        say(f"questions that an earlier stop cut off are in {wanted.journal}; asking them again costs what is missing.")
+    with listen(host, port) as listening:
+        address = listening.getsockname()
+        shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+        say(f"serving http://{shown}:{address[1]}/ ({_who(wanted)}); Ctrl-C stops it.")
+        with suppress(KeyboardInterrupt):  # which comes again once everything is closed
+            Server(app).run(sockets=[listening])
+
+
+def _who(settings: Settings) -> str:
+    return f"{len(settings.keys)} keys" if settings.keys else "no key needed"
+
+
+def _named(texts: list[str], option: str) -> dict[str, str]:
+    """NAME=VALUE texts as a mapping."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise InputError(f"{option} {text} is not possible.", f"Write {option} NAME=VALUE.")
+        if name.strip() in found:
+            raise InputError(f"{option} {name.strip()} was given twice.", "Give each name once.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _base_urls(texts: list[str], models: dict[str, str]) -> dict[str, str]:
+    """The address of each openai/… model."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, url = text.partition("=")
+        if sign and "/" not in name:
+            found[name.strip()] = url.strip()
+        else:
+            found |= {one: text for one, spec in models.items() if spec.startswith("openai/") and one not in found}
+    return found
+
+
+def _options(texts: list[str]) -> dict[str, dict[str, Any]]:
+    """METHOD.KEY=VALUE texts by method."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        where, sign, value = text.partition("=")
+        method, dot, key = where.strip().partition(".")
+        if not sign or not dot or not key:
+            raise InputError(f"--set {text} is not possible.", "Write --set METHOD.KEY=VALUE: --set taikc.k=3")
+        found.setdefault(method, {})[key] = value.strip()
+    return found

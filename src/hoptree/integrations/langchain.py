@@ -1,0 +1,66 @@
+"""Hoptree for LangChain: a retriever and a tool."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.tools import StructuredTool, ToolException
+
+from hoptree.errors import HoptreeError
+from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
+from hoptree.runtime.result import Result
+from hoptree.values import Passage
+
+__all__ = ["HoptreeRetriever", "hoptree_tool"]
+
+
+class HoptreeRetriever(BaseRetriever):
+    """The best `k` passages for a query; with `multi_hop` those that Hoptree's answer to it rests on."""
+
+    hoptree: Hoptree
+    k: int = 5
+    multi_hop: bool = False
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return list(map(_document, self.hoptree.passages(query, k=self.k, multi_hop=self.multi_hop)))
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return list(map(_document, await self.hoptree.apassages(query, k=self.k, multi_hop=self.multi_hop)))
+
+
+def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = ABOUT) -> StructuredTool:
+    """A tool that answers a question; its artifact is the whole result, as `hoptree ask --json` prints it."""
+
+    def ask(question: str) -> tuple[str, dict[str, Any]]:
+        try:
+            return _told(hoptree, hoptree.ask(question))
+        except HoptreeError as error:
+            raise ToolException(str(error)) from error
+
+    async def aask(question: str) -> tuple[str, dict[str, Any]]:
+        try:
+            return _told(hoptree, await hoptree.aask(question))
+        except HoptreeError as error:
+            raise ToolException(str(error)) from error
+
+    return StructuredTool.from_function(
+        ask,
+        aask,
+        name=name,
+        description=description,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+    )
+
+
+def _told(hoptree: Hoptree, result: Result) -> tuple[str, dict[str, Any]]:
+    return in_words(hoptree, result), result.as_dict()
+
+
+def _document(passage: Passage) -> Document:
+    metadata = {**passage.metadata_by_name(), "title": passage.title, "score": passage.score}
+    if passage.document:
+        metadata |= {"document": passage.document, "start": passage.start, "end": passage.end}
+    return Document(id=passage.id, page_content=passage.text, metadata=metadata)

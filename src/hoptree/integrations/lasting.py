@@ -1,0 +1,95 @@
+"""An engine that stays open while a framework asks it, now from code with an event loop, now from code without."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, TypeVar
+
+from hoptree.engine import Engine
+from hoptree.errors import CorpusError
+from hoptree.runtime.result import Result
+from hoptree.telling import answer_in_words, quote
+from hoptree.values import Passage
+
+__all__ = ["ABOUT", "Hoptree", "in_words"]
+
+T = TypeVar("T")
+
+ABOUT = (
+    "Answers a question that needs several facts joined together. The question is split into sub-questions, each of "
+    "them answered from documents; the answer comes with that tree and the passages behind it. Give the whole question."
+)
+"""What an agent is told of the tool."""
+
+
+class Hoptree:
+    """A method, a model and a corpus, with the settings of `Engine`, to be asked from anywhere.
+
+    Models and connections belong to one event loop: that of a thread of its own here. `close` ends it, as does leaving
+    a `with` block.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        self.engine = Engine(**settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hoptree", daemon=True)
+        self._thread.start()
+
+    def ask(self, question: str) -> Result:
+        """Answer a question; a failure is raised."""
+        return self._begun(self._asked(question)).result()
+
+    async def aask(self, question: str) -> Result:
+        """As `ask`; when it is cancelled, nothing further is asked."""
+        return await asyncio.wrap_future(self._begun(self._asked(question)))
+
+    def passages(self, query: str, *, k: int, multi_hop: bool = False) -> tuple[Passage, ...]:
+        """The best k passages for a query; with `multi_hop` those that the answer to it rests on, k at most."""
+        return self._begun(self._found(query, k, multi_hop)).result()
+
+    async def apassages(self, query: str, *, k: int, multi_hop: bool = False) -> tuple[Passage, ...]:
+        """As `passages`."""
+        return await asyncio.wrap_future(self._begun(self._found(query, k, multi_hop)))
+
+    def close(self) -> None:
+        """Close what the engine opened."""
+        if self._loop.is_closed():
+            return
+        self._begun(self.engine.aclose()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Hoptree:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begun(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def _asked(self, question: str) -> Result:
+        result = await self.engine.ask(question)
+        if result.failure:
+            raise result.failure
+        return result
+
+    async def _found(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
+        if multi_hop:
+            return (await self._asked(query)).evidence[:k]
+        if self.engine.retriever is None:
+            raise CorpusError("There is nothing to search.", "Give a corpus: Hoptree(corpus=…).")
+        return await self.engine.retriever.search(query, k=k)
+
+
+def in_words(hoptree: Hoptree, result: Result) -> str:
+    """A result as a model reads it: the answer, the tree, and the evidence marked as data."""
+    evidence, left_out = quote(result.evidence, hoptree.engine.model)
+    return answer_in_words(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])

@@ -1,0 +1,45 @@
+"""Hoptree for LlamaIndex: a retriever and a tool."""
+
+from __future__ import annotations
+
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import FunctionTool
+
+from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
+from hoptree.values import Passage
+
+__all__ = ["HoptreeRetriever", "hoptree_tool"]
+
+
+class HoptreeRetriever(BaseRetriever):
+    """The best `k` passages for a query; with `multi_hop` those that Hoptree's answer to it rests on."""
+
+    def __init__(self, hoptree: Hoptree, *, k: int = 5, multi_hop: bool = False) -> None:
+        super().__init__()
+        self._hoptree, self._k, self._multi_hop = hoptree, k, multi_hop
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = self._hoptree.passages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
+        return list(map(_node, found))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = await self._hoptree.apassages(query_bundle.query_str, k=self._k, multi_hop=self._multi_hop)
+        return list(map(_node, found))
+
+
+def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = ABOUT) -> FunctionTool:
+    """A tool that answers a question, for agents."""
+
+    def ask(question: str) -> str:
+        return in_words(hoptree, hoptree.ask(question))
+
+    async def aask(question: str) -> str:
+        return in_words(hoptree, await hoptree.aask(question))
+
+    return FunctionTool.from_defaults(ask, async_fn=aask, name=name, description=description)
+
+
+def _node(passage: Passage) -> NodeWithScore:
+    metadata = {**passage.metadata_by_name(), "title": passage.title}
+    return NodeWithScore(node=TextNode(id_=passage.id, text=passage.text, metadata=metadata), score=passage.score)

@@ -1,0 +1,159 @@
+"""Serving the tools: over the standard streams, or over HTTP on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.engine import Engine
+from hoptree.errors import ConfigError
+from hoptree.mcp.tools import open_server
+
+__all__ = ["KEY", "Address", "serve_http", "serve_streams"]
+
+KEY = "HOPTREE_MCP_KEY"
+"""The environment variable with the bearer key that clients must send."""
+MAX_BODY = 256 * 1024
+"""Bytes of a request; the longest question takes a tenth of it."""
+PATH = "/mcp"
+_PATIENCE = 5
+"""Seconds that calls under way have to end when the server is stopped."""
+
+_Scope = MutableMapping[str, Any]
+_Send = Callable[[_Scope], Awaitable[None]]
+_App = Callable[[_Scope, Callable[[], Awaitable[_Scope]], _Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """Read PORT, which means this machine alone, or HOST:PORT."""
+        host, _, port = text.strip().rpartition(":")
+        if not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+            raise ConfigError(f"--http {text} is no address.", "Write --http 8765, or --http HOST:PORT.")
+        return cls(host.strip("[]") or "127.0.0.1", int(port))
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}{PATH}"
+
+
+async def serve_streams(engine: Engine) -> None:
+    """Serve over standard input and output until the client closes them."""
+    async with engine:
+        await open_server(engine).run_stdio_async()
+
+
+async def serve_http(engine: Engine, address: Address, *, started: Callable[[str], None]) -> None:
+    """Serve over streamable HTTP until stopped; `started` is told the URL."""
+    import uvicorn
+
+    key = os.environ.get(KEY, "")
+    if not address.local and not key:
+        raise ConfigError(
+            f"{address.host} can be reached from other machines, and no key was set.",
+            f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
+        )
+    listening = _listen(address)
+    async with engine:
+        app: Any = open_server(engine).streamable_http_app(
+            streamable_http_path=PATH, max_request_body_size=MAX_BODY, transport_security=_asked_for(address)
+        )
+        server: Any = uvicorn.Server(
+            uvicorn.Config(
+                _Guarded(app, key) if key else app,
+                log_level="warning",
+                timeout_graceful_shutdown=_PATIENCE,
+                server_header=False,
+            )
+        )
+        # uvicorn would raise the signal again before the engine is closed.
+        server.capture_signals = lambda: _stopped_by_signals(server)
+        started(replace(address, port=listening.getsockname()[1]).url)
+        await server.serve(sockets=[listening])
+
+
+def _asked_for(address: Address) -> Any:
+    """Which names a request may ask for: a page in a browser must not reach this machine under a name of its own.
+
+    Where a key is needed, that keeps such pages out.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    if not address.local:
+        return TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    names = ("127.0.0.1", "localhost", "[::1]", address.host)
+    return TransportSecuritySettings(
+        allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:*" for name in names]
+    )
+
+
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            f"Nothing can listen on {address.host}:{address.port} ({error}).", "Choose another --http port or host."
+        ) from error
+
+
+@contextmanager
+def _stopped_by_signals(server: Any) -> Iterator[None]:
+    """Ctrl-C and a request to end stop the server in order; a second one does not wait for anybody."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+class _Guarded:
+    """Lets nobody in who does not have the key."""
+
+    def __init__(self, app: _App, key: str) -> None:
+        self._app, self._key = app, f"Bearer {key}".encode()
+
+    async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
+        if scope["type"] == "http" and not self._knows(scope):
+            body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()
+            headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+            return
+        await self._app(scope, receive, send)
+
+    def _knows(self, scope: _Scope) -> bool:
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        return hmac.compare_digest(given, self._key)

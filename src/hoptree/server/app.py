@@ -1,0 +1,119 @@
+"""The application: routes, the guard in front of them, and what is closed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+
+from hoptree import __version__
+from hoptree.errors import HoptreeError
+from hoptree.server.guard import Guard, speaks_openai
+from hoptree.server.house import House, open_house
+from hoptree.server.refusals import Refusal, refusal_of
+from hoptree.server.replying import refuse
+from hoptree.server.routes.about import about_routes
+from hoptree.server.routes.asks import ask_routes
+from hoptree.server.routes.chats import chat_routes
+from hoptree.server.routes.corpora import corpus_routes
+from hoptree.server.routes.page import add_page
+from hoptree.server.routes.runs import run_routes
+from hoptree.server.routes.searches import search_routes
+from hoptree.server.schemas import ErrorBody
+from hoptree.server.settings import Settings
+
+__all__ = ["create_app", "house_of"]
+
+_KINDS = {404: "NotFound", 405: "NotAllowed"}
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The server as an ASGI application, with all that it needs open."""
+    house = open_house(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        house.changing.take_up()
+        try:
+            yield
+        finally:
+            await house.aclose()
+
+    app = FastAPI(
+        title="Hoptree",
+        version=__version__,
+        summary="Answers multi-hop questions, and shows the tree behind the answer.",
+        lifespan=lifespan,
+        # The usual pages of documentation load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        responses={code: {"model": ErrorBody} for code in (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)},
+    )
+    app.state.house = house
+    app.include_router(about_routes(house))
+    app.include_router(ask_routes(house))
+    app.include_router(chat_routes(house))
+    app.include_router(search_routes(house))
+    app.include_router(corpus_routes(house))
+    app.include_router(run_routes(house))
+    add_page(app)
+    _tell_errors(app)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    app.add_middleware(Guard, settings=settings, allowances=house.allowances, metrics=house.metrics)
+    return app
+
+
+def house_of(app: FastAPI) -> House:
+    """What an application has open."""
+    house: House = app.state.house
+    return house
+
+
+def _tell_errors(app: FastAPI) -> None:
+    """Every error is told in the same form."""
+
+    def tell(request: Request, refusal: Refusal) -> Response:
+        house_of(request.app).metrics.refused(refusal.kind)
+        return refuse(refusal, openai=speaks_openai(request.url.path))
+
+    @app.exception_handler(HoptreeError)
+    async def on_error(request: Request, error: HoptreeError) -> Response:
+        return tell(request, refusal_of(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def on_invalid(request: Request, error: RequestValidationError) -> Response:
+        return tell(request, _invalid(error))
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: HTTPException) -> Response:
+        kind = _KINDS.get(error.status_code, "BadRequest")
+        said = str(error.detail) if error.status_code < 500 else "Something went wrong."
+        reply = tell(request, Refusal(error.status_code, kind, said, "GET /openapi.json tells what there is."))
+        reply.headers.update(error.headers or {})
+        return reply
+
+
+def _invalid(error: RequestValidationError) -> Refusal:
+    """What is wrong with a body, in a sentence that repeats nothing of it."""
+    said = []
+    for one in error.errors()[:3]:
+        place = ".".join(str(part)[:40] for part in one["loc"] if part != "body")
+        said.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
+    bad_json = any(one["type"] == "json_invalid" for one in error.errors())
+    return Refusal(
+        400 if bad_json else 422,
+        "BadRequest",
+        f"The request cannot be read: {'; '.join(said)}.",
+        "GET /openapi.json tells what it looks like.",
+    )

@@ -1,0 +1,198 @@
+"""From a request to an answer: names become models, corpora and graphs, and limits become a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoptree.engine import Engine
+from hoptree.graph.knowledge import KnowledgeGraph
+from hoptree.methods.registry import Method, find_method, read_options
+from hoptree.models.model import Model
+from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.retriever import Retriever
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.calls import Calls
+from hoptree.runtime.result import Result
+from hoptree.runtime.trace import Event, Listener
+from hoptree.server.allowance import Allowances
+from hoptree.server.corpora import Corpora
+from hoptree.server.keys import Key
+from hoptree.server.live import Live
+from hoptree.server.metrics import Metrics
+from hoptree.server.mistakes import log_failure
+from hoptree.server.models import Models
+from hoptree.server.names import unknown
+from hoptree.server.refusals import Refusal
+from hoptree.server.settings import Settings
+from hoptree.server.sources import Graphs, Retrievers
+
+__all__ = ["Asking", "Prepared", "Wanted"]
+
+_MOST_PASSAGES = 100
+_MOST = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A question as a client asks it; None takes the server's default."""
+
+    question: str
+    method: str | None = None
+    model: str | None = None
+    corpus: str | None = None
+    graph: str | None = None
+    retriever: str | None = None
+    rerank: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question whose names are known: everything that can be refused beforehand was not."""
+
+    wanted: Wanted
+    key: Key
+    method: Method
+    model_name: str
+    corpus: str | None
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Answers questions with what all of them share."""
+
+    settings: Settings
+    models: Models
+    corpora: Corpora
+    retrievers: Retrievers
+    graphs: Graphs
+    calls: Calls
+    live: Live
+    allowances: Allowances
+    metrics: Metrics
+
+    async def prepare(self, wanted: Wanted, key: Key) -> Prepared:
+        """Look up all that the question names, or refuse it."""
+        self.live.check()
+        if not wanted.question.strip():
+            raise Refusal(400, "InputError", "The question is empty.", "Ask one.")
+        budget = self._budget(wanted.budget, self.allowances.left(key))
+        method = find_method(wanted.method or self.settings.method)
+        options = self._options(method, wanted.options)
+        name, model = self.models.find(wanted.model)
+        corpus, retriever = await self._retriever(method, wanted)
+        graph = await self._graph(method, wanted)
+        engine = self._engine(method, model, options, budget, retriever, graph)
+        return Prepared(wanted, key, method, name, corpus, engine)
+
+    async def ask(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Result:
+        """Answer a question; a failure is a result too."""
+        self.live.check()
+
+        def charge(event: Event) -> None:
+            self.allowances.charge(prepared.key, event)
+
+        told = {
+            "question": prepared.wanted.question,
+            "method": prepared.method.name,
+            "model": prepared.model_name,
+            "corpus": prepared.corpus,
+            "options": dict(prepared.wanted.options),
+            "key": prepared.key.name,
+        }
+        with self.metrics.question(prepared.method.name) as outcome:
+            work = prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
+            result = await self.live.run(work, told)
+            outcome.take(result)
+        if result.failure:
+            log_failure(result.failure)
+        return result
+
+    def _budget(self, wanted: Budget, left: Budget) -> Budget:
+        """The least of what is wanted, what the key has left, and what any question may spend."""
+        limits = self.settings.limits
+        cost = _least(wanted.cost, left.cost)
+        if cost is not None and self.settings.prices is None:
+            raise Refusal(
+                400, "ConfigError", "A budget of money needs prices, and this server has none.", "Limit tokens instead."
+            )
+        return Budget(
+            calls=_least(wanted.calls, left.calls, limits.calls),
+            tokens=_least(wanted.tokens, left.tokens, limits.tokens),
+            cost=cost,
+            seconds=_least(wanted.seconds, limits.seconds),
+        )
+
+    def _options(self, method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a method; texts may name files or models, and are for an administrator to set."""
+        fixed = self.settings.options.get(method.name, {})
+        known = {option.name: option for option in method.options}
+        for name, value in given.items():
+            key = name.replace("-", "_")
+            option = known.get(key)
+            if key in fixed or (option is not None and not option.choices and "str" in option.describe()):
+                raise Refusal(
+                    403,
+                    "NotAllowed",
+                    f"{method.name}: {key} is set by whoever runs the server.",
+                    f"Leave it out (hoptree serve --set {method.name}.{key}=…).",
+                )
+            _check_size(key, value)
+        return read_options(method, {**given, **fixed})
+
+    async def _retriever(self, method: Method, wanted: Wanted) -> tuple[str | None, Retriever | None]:
+        if "corpus" not in method.needs and wanted.corpus is None:
+            return None, None
+        corpus = wanted.corpus or self.corpora.default
+        if corpus is None:
+            return None, None
+        kind = wanted.retriever or self.settings.retriever
+        if kind not in KINDS:
+            raise unknown("retriever", kind, KINDS)
+        return corpus, await self.retrievers.find(corpus, kind, wanted.rerank or "")
+
+    async def _graph(self, method: Method, wanted: Wanted) -> KnowledgeGraph | None:
+        name = wanted.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
+        return None if name is None else await self.graphs.find(name)
+
+    def _engine(
+        self,
+        method: Method,
+        model: Model,
+        options: Mapping[str, Any],
+        budget: Budget,
+        retriever: Retriever | None,
+        graph: KnowledgeGraph | None,
+    ) -> Engine:
+        return Engine(
+            method=method.name,
+            model=model,
+            corpus=retriever,
+            graph=graph,
+            options=options,
+            budget=budget,
+            prices=self.settings.prices,
+            calls=self.calls,
+        )
+
+
+def _least(*numbers: Any) -> Any:
+    return min((number for number in numbers if number is not None), default=None)
+
+
+def _check_size(name: str, value: Any) -> None:
+    """Refuse numbers that would make one question cost what thousands do."""
+    most = _MOST_PASSAGES if name == "k" else _MOST
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return
+    if not math.isfinite(number) or abs(number) > most:
+        raise Refusal(
+            400, "ConfigError", f"{name}={str(value)[:40]} is more than is allowed here.", f"Give at most {most}."
+        )

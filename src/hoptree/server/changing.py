@@ -1,0 +1,209 @@
+"""Making, changing and removing the corpora of clients: each change happens as a whole, or not at all.
+
+`pending` in the folder of a corpus says what is being done, so that a server that was killed in between goes on with
+it; `replaced/` holds what was there before, until the index is up to date.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.datastructures import UploadFile
+
+from hoptree.server.corpora import Corpora, Managed
+from hoptree.server.file_names import check_beside, check_file_name
+from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.jobs import Job, Jobs
+from hoptree.server.limits import Limits
+from hoptree.server.names import check_name
+from hoptree.server.refusals import Refusal
+from hoptree.server.sources import Retrievers
+from hoptree.server.unpacking import Staging
+from hoptree.whole_files import write_whole
+
+__all__ = ["Changing"]
+
+_INCOMING = ".incoming"
+_REMOVED = ".removed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a change does to the documents of a corpus: names that come, names that go."""
+
+    kind: str
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    def write(self, corpus: Managed) -> None:
+        write_whole(corpus.pending, [json.dumps({"kind": self.kind, "added": self.added, "removed": self.removed})])
+
+    @classmethod
+    def read(cls, corpus: Managed) -> _Change:
+        """What was being done; where that cannot be read, the documents are indexed as they are."""
+        try:
+            data = json.loads(corpus.pending.read_text(encoding="utf-8"))
+            return cls(str(data["kind"]), tuple(data["added"]), tuple(data["removed"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls("add")
+
+
+@dataclass(frozen=True, slots=True)
+class Changing:
+    """Changes corpora, one job each."""
+
+    corpora: Corpora
+    retrievers: Retrievers
+    jobs: Jobs
+    limits: Limits
+
+    async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
+        """A new corpus of uploaded files."""
+        check_name(name)
+        folder = self._folder()
+        self.jobs.check(name)
+        if self.corpora.taken(name):
+            raise Refusal(
+                409, "NameTaken", f"There is a corpus '{name}' already.", "Choose another name, or add to it."
+            )
+        if len(self.corpora.managed()) >= self.limits.corpora:
+            raise Refusal(
+                409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
+            )
+        staged, names = await self._stage(files)
+        return self._begin(Managed(name, folder / name), _Change("create", names), staged)
+
+    async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
+        """Further files, or new versions of some, for a corpus made here."""
+        corpus = self.corpora.own(name)
+        self.jobs.check(name)
+        staged, names = await self._stage(files, beside=[file for file, _ in corpus.files()])
+        size = sum(size for _, size in corpus.files()) + sum((staged / one).stat().st_size for one in names)
+        if size > self.limits.stored:
+            shutil.rmtree(staged, ignore_errors=True)
+            raise Refusal(413, "TooLarge", f"A corpus may hold {self.limits.stored:,} bytes of files.", "Remove some.")
+        return self._begin(corpus, _Change("add", names), staged)
+
+    def remove_document(self, name: str, document: str) -> Job:
+        """Take a file out of a corpus made here."""
+        corpus = self.corpora.own(name)
+        self.jobs.check(name)
+        known = [file for file, _ in corpus.files()]
+        if check_file_name(document) not in known:
+            raise Refusal(404, "NotFound", "The corpus has no such document.", "GET its documents for their ids.")
+        if len(known) == 1:
+            raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
+        return self._begin(corpus, _Change("remove", removed=(document,)), None)
+
+    async def remove(self, name: str) -> None:
+        """Remove a corpus made here with all that is in it."""
+        corpus = self.corpora.own(name)
+        self.jobs.check(name)
+        self.retrievers.forget(name)
+        away = self._folder() / _REMOVED / uuid.uuid4().hex
+        away.parent.mkdir(exist_ok=True)
+        corpus.folder.rename(away)
+        await asyncio.to_thread(shutil.rmtree, away, ignore_errors=True)
+
+    def take_up(self) -> None:
+        """Go on with what an earlier server was doing; throw away what it had not begun."""
+        if self.corpora.folder is None:
+            return
+        for leftover in (_INCOMING, _REMOVED):
+            shutil.rmtree(self.corpora.folder / leftover, ignore_errors=True)
+        for corpus in self.corpora.managed():
+            if corpus.pending.exists():
+                change = _Change.read(corpus)
+                self._start(corpus, change)
+
+    def _folder(self) -> Path:
+        if self.corpora.folder is None:
+            raise Refusal(
+                403, "NoCorpora", "This server takes no uploads.", "Start it with --corpora DIR, a folder for them."
+            )
+        self.corpora.folder.mkdir(parents=True, exist_ok=True)
+        return self.corpora.folder
+
+    async def _stage(self, files: Sequence[UploadFile], beside: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
+        """Put uploaded files into a folder of their own; where one is refused, nothing of them stays."""
+        folder = self._folder() / _INCOMING / uuid.uuid4().hex
+        staging = Staging(folder, self.limits)
+
+        def put() -> None:
+            folder.mkdir(parents=True)
+            for file in files:
+                staging.take(file.filename or "", file.file)
+            if not staging.names:
+                raise Refusal(400, "NoFiles", "No file was uploaded.", "Send one or more as 'files'.")
+            for name in staging.names:
+                check_beside(name, beside)
+
+        try:
+            await asyncio.to_thread(put)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder, tuple(staging.names)
+
+    def _begin(self, corpus: Managed, change: _Change, staged: Path | None) -> Job:
+        """Put the documents in place, and start the job that indexes them."""
+        try:
+            self.jobs.check(corpus.name)
+            corpus.documents.mkdir(parents=True, exist_ok=True)
+            change.write(corpus)
+            for name in (*change.added, *change.removed):
+                _move(corpus.documents / name, _replaced(corpus) / name)
+            for name in change.added:
+                assert staged is not None
+                _move(staged / name, corpus.documents / name)
+        finally:
+            if staged is not None:
+                shutil.rmtree(staged, ignore_errors=True)
+        return self._start(corpus, change)
+
+    def _start(self, corpus: Managed, change: _Change) -> Job:
+        async def work(job: Job) -> str:
+            try:
+                said = await bring_up_to_date(corpus, self.limits, job)
+            except Refusal:
+                _undo(corpus, change)
+                raise
+            _settle(corpus)
+            return said
+
+        return self.jobs.start(Job(change.kind, corpus.name), work)
+
+
+def _replaced(corpus: Managed) -> Path:
+    return corpus.folder / "replaced"
+
+
+def _undo(corpus: Managed, change: _Change) -> None:
+    """Make the documents what they were; a corpus that never had an index goes."""
+    if change.kind == "create" and not corpus.ready:
+        shutil.rmtree(corpus.folder, ignore_errors=True)
+        return
+    for name in change.added:
+        (corpus.documents / name).unlink(missing_ok=True)
+    for name in (*change.added, *change.removed):
+        _move(_replaced(corpus) / name, corpus.documents / name)
+    _settle(corpus)
+
+
+def _settle(corpus: Managed) -> None:
+    """The documents are those of the index: nothing is pending, and what was replaced goes."""
+    corpus.pending.unlink(missing_ok=True)
+    shutil.rmtree(_replaced(corpus), ignore_errors=True)
+
+
+def _move(path: Path, to: Path) -> None:
+    """Move a file if it is there."""
+    if path.exists():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(to)

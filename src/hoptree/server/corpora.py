@@ -1,0 +1,141 @@
+"""The corpora that clients choose among: those an administrator named, and those made here.
+
+A corpus made here is a folder of its own below the corpora folder:
+
+    NAME/documents/     the files as they were uploaded
+    NAME/index/         the index of them
+    NAME/pending        there while the index is not up to date with the documents
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import CorpusError
+from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.opening import KINDS
+from hoptree.retrieval.remote import is_remote
+from hoptree.sample import sample_index
+from hoptree.server.names import check_name, unknown
+from hoptree.server.refusals import Refusal
+
+__all__ = ["SAMPLE", "Corpora", "Managed"]
+
+SAMPLE = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """A corpus that was made here."""
+
+    name: str
+    folder: Path
+
+    @property
+    def documents(self) -> Path:
+        return self.folder / "documents"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    @property
+    def pending(self) -> Path:
+        return self.folder / "pending"
+
+    @property
+    def ready(self) -> bool:
+        return (self.index / MANIFEST).exists()
+
+    def files(self) -> list[tuple[str, int]]:
+        """Name and size of the documents, by name."""
+        found = []
+        for above, _, names in os.walk(self.documents):
+            for name in names:
+                path = Path(above) / name
+                found.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
+        return sorted(found)
+
+
+class Corpora:
+    """All corpora by name; one that an administrator named cannot be changed by clients."""
+
+    def __init__(self, named: Mapping[str, str], folder: Path | None) -> None:
+        self._named: dict[str, str] = {}
+        self.folder = folder
+        for name, where in named.items():
+            check_name(name)
+            self._named[name] = str(sample_index()) if where == SAMPLE else where
+            if not is_remote(where):
+                read_manifest(Path(self._named[name]))  # says what is wrong with it, before anything is served
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that can be asked about now."""
+        return (*self._named, *(one.name for one in self.managed() if one.ready))
+
+    @property
+    def default(self) -> str | None:
+        return next(iter(self._named), None) or next((one.name for one in self.managed() if one.ready), None)
+
+    def managed(self) -> list[Managed]:
+        """The corpora made here, by name."""
+        if self.folder is None or not self.folder.is_dir():
+            return []
+        found = [Managed(entry.name, entry) for entry in self.folder.iterdir() if (entry / "documents").is_dir()]
+        return sorted((one for one in found if one.name not in self._named), key=lambda one: one.name)
+
+    def taken(self, name: str) -> bool:
+        return name in self._named or (self.folder is not None and (self.folder / name).exists())
+
+    def own(self, name: str) -> Managed:
+        """A corpus made here; any other name is refused."""
+        check_name(name)
+        if name in self._named:
+            raise Refusal(
+                403, "NotManaged", f"The corpus '{name}' was not made here.", "Whoever runs the server can change it."
+            )
+        known = {one.name: one for one in self.managed()}
+        if name not in known:
+            raise unknown("corpus", name, known, status=404)
+        return known[name]
+
+    def place(self, name: str) -> str:
+        """The folder or address of a corpus that can be asked about."""
+        if name in self._named:
+            return self._named[name]
+        known = {one.name: one for one in self.managed()}
+        if name not in known:
+            raise unknown("corpus", name, self.names)
+        if not known[name].ready:
+            raise Refusal(409, "NotReady", f"The corpus '{name}' is still being made.", "Wait for its job to be done.")
+        return str(known[name].index)
+
+    def told(self) -> list[dict[str, Any]]:
+        """All corpora as the list shows them."""
+        named = [{**self._about(name, self.place(name)), "managed": False} for name in self._named]
+        own = []
+        for one in self.managed():
+            about = self._about(one.name, str(one.index)) if one.ready else _nothing(one.name)
+            own.append({**about, "documents": len(one.files()), "managed": True})
+        return [*named, *own]
+
+    def _about(self, name: str, where: str) -> dict[str, Any]:
+        if is_remote(where):
+            return {"name": name, "passages": None, "documents": None, "retrievers": ["bm25"]}
+        try:
+            manifest = read_manifest(Path(where))
+        except CorpusError:
+            return _nothing(name)
+        settings = manifest.settings
+        kinds = [kind for kind in KINDS if kind in ("bm25", *(("linked",) if settings.links else ()))]
+        kinds += ["dense", "hybrid"] if settings.encoder else []
+        return {"name": name, "passages": manifest.passages, "documents": None, "retrievers": kinds}
+
+
+def _nothing(name: str) -> dict[str, Any]:
+    return {"name": name, "passages": 0, "documents": None, "retrievers": []}

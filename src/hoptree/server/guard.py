@@ -1,0 +1,251 @@
+"""What every request passes before a route sees it, and every reply on its way out.
+
+In this order: is it meant for this server (host, origin), is it from somebody (key), is it not too often (rate), is it
+not too large and not too slow (body). The log gets one line a request, with nothing of what was asked or said in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hoptree.server.allowance import Allowances
+from hoptree.server.keys import ANYBODY, Key, find_key
+from hoptree.server.limits import Limits
+from hoptree.server.metrics import Metrics
+from hoptree.server.mistakes import log_mistake
+from hoptree.server.refusals import Refusal, refusal_of
+from hoptree.server.replying import refuse
+from hoptree.server.settings import Settings, is_loopback
+
+__all__ = ["Guard", "speaks_openai"]
+
+_LOG = logging.getLogger("hoptree.server")
+_OPEN = frozenset({"/", "/health", "/openapi.json"})
+"""What is shown to whoever reaches the server: it says nothing of corpora, questions or keys."""
+_PAGE = "/page/"
+_CORPORA = "/v1/corpora"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+    ),
+}
+_TAIL_SECONDS = 30.0
+"""What a request may take beyond its question and its body before it is cut off."""
+
+
+def speaks_openai(path: str) -> bool:
+    """Whether errors of a path go out as OpenAI's clients read them."""
+    return path.startswith(("/v1/chat/", "/v1/models"))
+
+
+class Guard:
+    """The outermost layer of the server."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, allowances: Allowances, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._limits = settings.limits
+        self._allowances = allowances
+        self._metrics = metrics
+        # On another address any name may lead here; there keys are needed, which no browser sends by itself.
+        local = is_loopback(settings.host)
+        self._hosts = frozenset((*_LOOPBACK, settings.host, *settings.hosts)) if local or settings.hosts else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(scope, send, self._metrics)
+        try:
+            key = self._admit(scope, visit)
+            scope.setdefault("state", {})["key"] = key
+            body = _Body(scope, receive, self._limits)
+            whole = self._limits.seconds + body.seconds + _TAIL_SECONDS
+            visit.body = body
+            async with asyncio.timeout(whole):
+                await self._app(scope, body.receive, visit.send)
+            if body.refused:
+                raise body.refused
+        except Refusal as refusal:
+            await visit.refuse(refusal)
+        except TimeoutError:
+            await visit.refuse(Refusal(504, "TooSlow", "The answer took too long.", "Ask for less: budget seconds."))
+        except Exception as error:
+            log_mistake(error)
+            await visit.refuse(refusal_of(error))
+        finally:
+            visit.close()
+
+    def _admit(self, scope: Scope, visit: _Visit) -> Key:
+        """Who asks; refused where that is nobody known, or not meant for this server."""
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        self._check_host(headers)
+        self._check_origin(headers, method)
+        is_open = method in _SAFE and (path in _OPEN or path.startswith(_PAGE))
+        if is_open or (method == "OPTIONS" and headers.get("origin") in self._settings.origins):
+            return ANYBODY
+        key = self._authenticate(headers)
+        visit.key = key.name
+        if method not in _SAFE and path.startswith(_CORPORA) and not key.corpora:
+            raise Refusal(
+                403, "NotAllowed", "This key may not change corpora.", "Ask whoever runs the server: corpora = true."
+            )
+        self._allowances.take(key)
+        return key
+
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse other names than ours: a web page elsewhere may have its own name lead to this machine."""
+        if self._hosts is None:
+            return
+        host = headers.get("host", "")
+        name = host if host.startswith("[") and host.endswith("]") else host.rpartition(":")[0] or host
+        if name.lower() not in self._hosts or len(headers.getlist("host")) != 1:
+            raise Refusal(
+                421,
+                "WrongHost",
+                "This server does not go by that name.",
+                "Use localhost, or start it with --allow-host.",
+            )
+
+    def _check_origin(self, headers: Headers, method: str) -> None:
+        """Refuse what a web page elsewhere sends from the browser of somebody who may ask."""
+        origin = headers.get("origin")
+        if origin is not None:
+            if origin in self._settings.origins or urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+                return
+        elif method in _SAFE or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+            return
+        raise Refusal(
+            403, "WrongOrigin", "A page of another site may not ask here.", "Start the server with --allow-origin."
+        )
+
+    def _authenticate(self, headers: Headers) -> Key:
+        if not self._settings.keys:
+            return ANYBODY
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not secret.strip():
+            raise Refusal(401, "NoKey", "A key is needed.", "Send it as the header Authorization: Bearer KEY.")
+        key = find_key(self._settings.keys, secret.strip())
+        if key is None:
+            raise Refusal(401, "WrongKey", "That key is not known.", "Ask whoever runs the server for one.")
+        return key
+
+
+class _Visit:
+    """One request on its way out: headers that every reply has, the log line, the counters."""
+
+    def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
+        self._scope = scope
+        self._send = send
+        self._metrics = metrics
+        self._began = time.perf_counter()
+        self._status = 0
+        self.key = "-"
+        self.body: _Body | None = None
+
+    async def send(self, message: Message) -> None:
+        if self.body and self.body.refused and not self._status:
+            return  # what the app makes of a body that broke off; the guard says why it did
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self._dress(MutableHeaders(raw=message["headers"]), _HEADERS)
+        await self._send(message)
+
+    def _dress(self, headers: MutableHeaders, wanted: Mapping[str, str]) -> None:
+        for name, value in wanted.items():
+            headers.setdefault(name, value)
+        if self._scope["path"].startswith("/v1/"):
+            headers.setdefault("Cache-Control", "no-store")
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Tell the client, unless a reply has begun: then the connection is all that can be ended."""
+        self._metrics.refused(refusal.kind)
+        _LOG.warning("refused %s from %s: %s", refusal.kind, self._client, refusal.cause)
+        if self._status:
+            return  # uvicorn hangs up on a reply without an end
+        self.body = None
+        reply = refuse(refusal, openai=speaks_openai(self._scope["path"]))
+        reply.headers["Connection"] = "close"  # a body that was not read is not waited for
+        await reply(self._scope, _nothing, self.send)
+
+    @property
+    def _client(self) -> str:
+        return (self._scope.get("client") or ("-",))[0]
+
+    def close(self) -> None:
+        seconds = time.perf_counter() - self._began
+        route = getattr(self._scope.get("route"), "path", "other")
+        method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
+        self._metrics.request(route, method, self._status, seconds)
+        # Quoted, so that no path can begin a line of its own in the log.
+        path = quote(self._scope["path"][:200])
+        _LOG.info("%s %s %d %.0f ms key=%s from %s", method, path, self._status, 1000 * seconds, self.key, self._client)
+
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+async def _nothing() -> Message:
+    return {"type": "http.disconnect"}
+
+
+class _Body:
+    """The body of a request as the app receives it: not larger than allowed, and not slower."""
+
+    def __init__(self, scope: Scope, receive: Receive, limits: Limits) -> None:
+        headers = Headers(scope=scope)
+        upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
+        upload = upload and scope["path"].startswith(_CORPORA)
+        self._receive = receive
+        self._most = limits.upload if upload else limits.body
+        self.seconds = limits.upload_seconds if upload else limits.body_seconds
+        self._until = time.monotonic() + self.seconds
+        self._read = 0
+        self._whole = False
+        self.refused: Refusal | None = None
+        if "transfer-encoding" in headers and "content-length" in headers:
+            raise Refusal(400, "BadRequest", "The request has two lengths.", "Send Content-Length alone.")
+        said = headers.get("content-length", "")
+        if said.isascii() and said.isdigit() and int(said[:20]) > self._most:
+            raise self._too_large()
+
+    async def receive(self) -> Message:
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._until - time.monotonic()):
+                message = await self._receive()
+        except TimeoutError:
+            self.refused = Refusal(
+                408, "BodyTooSlow", f"The request did not arrive within {self.seconds:g} seconds.", "Send it faster."
+            )
+            raise self.refused from None
+        if message["type"] == "http.request":
+            self._read += len(message.get("body", b""))
+            self._whole = not message.get("more_body", False)
+            if self._read > self._most:
+                self.refused = self._too_large()
+                raise self.refused
+        return message
+
+    def _too_large(self) -> Refusal:
+        return Refusal(
+            413, "TooLarge", f"The request is larger than the {self._most:,} bytes allowed.", "Send less, in parts."
+        )

@@ -1,0 +1,75 @@
+"""Everything that requests share, opened once and closed in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hoptree.errors import ConfigError
+from hoptree.methods.registry import find_method, read_options
+from hoptree.retrieval.opening import KINDS
+from hoptree.runtime.calls import open_calls
+from hoptree.server.allowance import Allowances
+from hoptree.server.asking import Asking
+from hoptree.server.changing import Changing
+from hoptree.server.corpora import Corpora
+from hoptree.server.jobs import Jobs
+from hoptree.server.live import Live
+from hoptree.server.metrics import Metrics
+from hoptree.server.models import Models
+from hoptree.server.runs import Runs
+from hoptree.server.settings import Settings
+from hoptree.server.sources import Graphs, Retrievers
+
+__all__ = ["House", "open_house"]
+
+_AFTER_QUESTION = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts of a running server."""
+
+    settings: Settings
+    asking: Asking
+    live: Live
+    metrics: Metrics
+    allowances: Allowances
+    models: Models
+    corpora: Corpora
+    retrievers: Retrievers
+    graphs: Graphs
+    jobs: Jobs
+    changing: Changing
+    runs: Runs
+
+    async def aclose(self) -> None:
+        await self.jobs.aclose()
+        await self.retrievers.aclose()
+        await self.graphs.aclose()
+        await self.models.aclose()
+        self.asking.calls.close()
+
+
+def open_house(settings: Settings) -> House:
+    """Open what a server needs; what an administrator wrote wrongly is an error here, before anything is served."""
+    settings.check()
+    find_method(settings.method)
+    for name, options in settings.options.items():
+        read_options(find_method(name), options)
+    if settings.retriever not in KINDS:
+        raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
+    limits = settings.limits
+    corpora = Corpora(settings.corpora, settings.corpora_folder)
+    models = Models(settings)
+    metrics, allowances = Metrics(), Allowances(limits.rate)
+    live = Live(limits.asking, settings.journal)
+    cached = settings.cache is not None
+    retrievers = Retrievers(corpora.place, settings.rerankers, cached=cached, keep=limits.seconds + _AFTER_QUESTION)
+    graphs = Graphs(settings.graphs)
+    calls = open_calls(settings.cache, concurrency=settings.concurrency)
+    asking = Asking(settings, models, corpora, retrievers, graphs, calls, live, allowances, metrics)
+    jobs = Jobs()
+    metrics.watch_jobs(jobs.running)
+    changing = Changing(corpora, retrievers, jobs, limits)
+    runs = Runs(settings.runs)
+    return House(settings, asking, live, metrics, allowances, models, corpora, retrievers, graphs, jobs, changing, runs)

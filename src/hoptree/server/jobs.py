@@ -1,0 +1,102 @@
+"""Work that goes on after its request was answered, and how far it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoptree.server.names import unknown
+from hoptree.server.refusals import Refusal, refusal_of, told_error
+
+__all__ = ["Job", "Jobs"]
+
+_LOG = logging.getLogger("hoptree.server")
+_REMEMBERED = 200
+_AT_ONCE = 2
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One change of a corpus; `done` of `total` are bytes or passages, as `message` says."""
+
+    kind: str
+    corpus: str
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
+    state: str = "running"
+    done: int = 0
+    total: int | None = None
+    message: str = "waiting"
+    error: Refusal | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "corpus": self.corpus,
+            "state": self.state,
+            "done": self.done,
+            "total": self.total,
+            "message": self.message,
+            "error": told_error(self.error)["error"] if self.error else None,
+        }
+
+
+class Jobs:
+    """The jobs of a server: one at a time for a corpus, two at a time in all."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    def find(self, name: str) -> Job:
+        if name not in self._jobs:
+            raise unknown("job", name, (), status=404)
+        return self._jobs[name]
+
+    def of(self, corpus: str) -> Job | None:
+        """The job that is under way for a corpus."""
+        return next((job for job in self._jobs.values() if job.corpus == corpus and job.state == "running"), None)
+
+    def running(self) -> int:
+        return len(self._tasks)
+
+    def check(self, corpus: str) -> None:
+        if self.of(corpus):
+            raise Refusal(
+                409, "Busy", f"The corpus '{corpus}' is being changed.", "Wait for its job to be done.", retry_after=2
+            )
+
+    def start(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> Job:
+        """Begin with a job; `work` returns what it did in words."""
+        self.check(job.corpus)
+        self._jobs[job.id] = job
+        for name in [name for name, old in self._jobs.items() if old.state != "running"][:-_REMEMBERED]:
+            del self._jobs[name]
+        task = asyncio.get_running_loop().create_task(self._run(job, work))
+        self._tasks[job.id] = task
+        task.add_done_callback(lambda done: self._tasks.pop(job.id, None))
+        return job
+
+    async def _run(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> None:
+        try:
+            async with self._turn:
+                job.message = await work(job)
+            job.state = "done"
+        except asyncio.CancelledError:
+            job.state, job.message = "stopped", "goes on when the server is back"
+        except Exception as error:
+            job.error = refusal_of(error)
+            job.state, job.message = "failed", job.error.cause
+            _LOG.warning("job %s of corpus %s failed: %s", job.kind, job.corpus, job.error.kind)
+
+    async def aclose(self) -> None:
+        """End what runs; it is taken up at the next start."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,101 @@
+"""Bearer keys: who may ask, how often, and for how much."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import ConfigError
+from hoptree.runtime.budget import Budget
+
+__all__ = ["ANYBODY", "Key", "find_key", "read_keys"]
+
+_SHORTEST = 16
+_NAME = re.compile(r"[\w.@-]{1,64}")
+_FIELDS = {"name", "secret", "sha256", "rate", "budget", "corpora"}
+_HOW = '[[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, budget = "tokens=100000" '
+_REMEDY = f"Write {_HOW}and corpora = true."
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A client: `digest` is the SHA-256 of its secret, so that no secret is kept.
+
+    `rate` is requests a minute (None: that of the limits), `budget` what all its questions of one day may spend,
+    `corpora` whether it may make, change and remove corpora.
+    """
+
+    name: str
+    digest: bytes = b""
+    rate: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    corpora: bool = False
+
+
+ANYBODY = Key("anybody", corpora=True)
+"""Whoever comes to a server without keys, which listens on this machine only."""
+
+
+def find_key(keys: Sequence[Key], secret: str) -> Key | None:
+    """The key with this secret; how long that takes tells nothing of the secrets there are."""
+    digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+    found = None
+    for key in keys:
+        if hmac.compare_digest(key.digest, digest):
+            found = key
+    return found
+
+
+def read_keys(path: Path) -> tuple[Key, ...]:
+    """The keys of a TOML file."""
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        rows = data["key"]
+        if not isinstance(rows, list) or not rows or set(data) != {"key"}:
+            raise ValueError("it holds no [[key]]")
+        keys = tuple(_read_key(row) for row in rows)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        raise ConfigError(f"The keys in {path} cannot be read: {why}.", _REMEDY) from error
+    except tomllib.TOMLDecodeError as error:  # whose message may quote a secret
+        raise ConfigError(f"The keys in {path} cannot be read: it is no TOML.", _REMEDY) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"The keys in {path} cannot be used: {error}.", _REMEDY) from error
+    if len({key.name for key in keys}) < len(keys) or len({key.digest for key in keys}) < len(keys):
+        raise ConfigError(f"The keys in {path} cannot be used: a name or secret is there twice.", _REMEDY)
+    return keys
+
+
+def _read_key(row: dict[str, Any]) -> Key:
+    if others := sorted(set(row) - _FIELDS):
+        raise ValueError(f"a key has no '{others[0]}'")
+    name, rate = row.get("name"), row.get("rate")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError("a key has no name, or one with other characters than letters, digits, . _ @ -")
+    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or rate < 1):
+        raise ValueError(f"the rate of {name} is no number of requests a minute")
+    if not isinstance(row.get("corpora", False), bool) or not isinstance(row.get("budget", ""), str):
+        raise ValueError(f'the budget of {name} is no text such as "tokens=100000", or corpora neither true nor false')
+    budget = Budget.parse(row.get("budget", ""))
+    if budget.seconds is not None:
+        raise ValueError(f"the budget of {name} names seconds; a day's budget is of calls, tokens or cost")
+    return Key(name, _digest(name, row), rate, budget, row.get("corpora", False))
+
+
+def _digest(name: str, row: dict[str, Any]) -> bytes:
+    secret, written = row.get("secret"), row.get("sha256")
+    if (secret is None) == (written is None):
+        raise ValueError(f"{name} needs either a secret or a sha256")
+    if written is not None:
+        if not isinstance(written, str) or not re.fullmatch("[0-9a-fA-F]{64}", written):
+            raise ValueError(f"the sha256 of {name} is not 64 hexadecimal digits")
+        return bytes.fromhex(written)
+    if not isinstance(secret, str) or len(secret) < _SHORTEST or not secret.isascii() or " " in secret:
+        raise ValueError(f"the secret of {name} is shorter than {_SHORTEST} characters, or not plain ASCII")
+    return hashlib.sha256(secret.encode()).digest()

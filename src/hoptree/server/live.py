@@ -1,0 +1,105 @@
+"""The questions that are being answered, and what a stop does about them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hoptree.server.refusals import Refusal
+
+__all__ = ["Live"]
+
+T = TypeVar("T")
+_LOG = logging.getLogger("hoptree.server")
+_GONE = "Stopped"
+
+
+@dataclass(slots=True, eq=False)
+class _Question:
+    """One that is under way, in the task that asks it; `told` is what the journal says of it."""
+
+    task: asyncio.Task[Any]
+    told: dict[str, Any]
+    stopped: bool = False
+
+
+class Live:
+    """Runs questions, as many at once as allowed; a stop waits for them, then writes down and ends what is left."""
+
+    def __init__(self, at_once: int, journal: Path | None) -> None:
+        self._at_once = at_once
+        self._journal = journal
+        self._questions: set[_Question] = set()
+        self.stopping = False
+
+    def __len__(self) -> int:
+        return len(self._questions)
+
+    def check(self) -> None:
+        """Refuse a further question where that is one too many, or the server is about to stop."""
+        if self.stopping:
+            raise Refusal(503, _GONE, "The server is stopping.", "Ask again when it is back.", retry_after=5)
+        if len(self._questions) >= self._at_once:
+            raise Refusal(
+                429,
+                "Busy",
+                f"{self._at_once} questions are being answered, and no more are taken at once.",
+                "Wait as long as Retry-After says.",
+                retry_after=1,
+            )
+
+    async def run(self, work: Awaitable[T], told: dict[str, Any]) -> T:
+        """Carry a question through; when the server stops it is refused, and cancelled when its client goes away."""
+        task = asyncio.current_task()
+        assert task is not None
+        question = _Question(task, told)
+        self._questions.add(question)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not question.stopped:
+                raise
+            task.uncancel()
+            raise Refusal(
+                503,
+                _GONE,
+                "The server was stopped while it answered.",
+                "Ask again when it is back: replies that came are remembered.",
+                retry_after=5,
+            ) from None
+        finally:
+            self._questions.discard(question)
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more questions, wait for those under way, and end what is left then."""
+        self.stopping = True
+        tasks = {question.task for question in self._questions}
+        if tasks:
+            _LOG.info("stopping: waiting up to %g s for %d questions", seconds, len(tasks))
+            await asyncio.wait(tasks, timeout=seconds)
+        left = list(self._questions)
+        if not left:
+            return
+        self._write_down(left)
+        for question in left:
+            question.stopped = True
+            question.task.cancel()
+
+    def _write_down(self, left: list[_Question]) -> None:
+        """Append the questions to the journal; what was paid for them is in the cache."""
+        if self._journal is None:
+            _LOG.warning("stopping: %d questions are given up", len(left))
+            return
+        try:
+            self._journal.parent.mkdir(parents=True, exist_ok=True)
+            with self._journal.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps({"stopped_at": time.time(), **question.told}) + "\n" for question in left)
+            _LOG.warning("stopping: %d questions are written to %s", len(left), self._journal)
+        except OSError as error:
+            _LOG.error("stopping: %d questions could not be written down: %s", len(left), error.strerror)

@@ -1,0 +1,101 @@
+"""What the server counts, in the form Prometheus reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from hoptree.runtime.result import Result
+
+__all__ = ["Metrics", "Outcome"]
+
+_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a question; one that nobody waited for is `gone`."""
+
+    result: Result | None = None
+
+    def take(self, result: Result) -> None:
+        self.result = result
+
+    @property
+    def name(self) -> str:
+        if self.result is None:
+            return "gone"
+        if self.result.error:
+            return "failed"
+        if self.result.stopped_by:
+            return "stopped"
+        return "abstained" if self.result.abstained else "answered"
+
+
+class Metrics:
+    """The counters of one server; labels take only values that the server itself knows, so that they stay few."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "hoptree_http_requests", "Requests answered.", ["route", "method", "status"], registry=self._registry
+        )
+        self._request_seconds = Histogram(
+            "hoptree_http_request_seconds",
+            "Until the end of the reply.",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._refused = Counter("hoptree_refused", "Requests refused, by why.", ["reason"], registry=self._registry)
+        self._questions = Counter(
+            "hoptree_questions", "Questions by what became of them.", ["method", "outcome"], registry=self._registry
+        )
+        self._question_seconds = Histogram(
+            "hoptree_question_seconds", "Until the answer.", ["method"], buckets=_SECONDS, registry=self._registry
+        )
+        self._calls = Counter("hoptree_model_calls", "Calls of models.", ["cached"], registry=self._registry)
+        self._tokens = Counter("hoptree_tokens", "Tokens of all calls.", ["kind"], registry=self._registry)
+        self._cost = Counter("hoptree_cost", "Money paid, by the prices given.", registry=self._registry)
+        self._asking = Gauge("hoptree_questions_under_way", "Questions being answered.", registry=self._registry)
+        self._jobs = Gauge("hoptree_jobs_under_way", "Corpora being made or changed.", registry=self._registry)
+
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        self._requests.labels(route, method, str(status)).inc()
+        self._request_seconds.labels(route).observe(seconds)
+
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
+    def watch_jobs(self, count: Callable[[], int]) -> None:
+        self._jobs.set_function(count)
+
+    @contextmanager
+    def question(self, method: str) -> Iterator[Outcome]:
+        """Count a question, whatever becomes of it."""
+        outcome, began = Outcome(), time.perf_counter()
+        self._asking.inc()
+        try:
+            yield outcome
+        finally:
+            self._asking.dec()
+            self._questions.labels(method, outcome.name).inc()
+            self._question_seconds.labels(method).observe(time.perf_counter() - began)
+            if outcome.result:
+                self._spent(outcome.result)
+
+    def _spent(self, result: Result) -> None:
+        usage = result.usage
+        self._calls.labels("yes").inc(usage.cached_calls)
+        self._calls.labels("no").inc(usage.llm_calls - usage.cached_calls)
+        self._tokens.labels("prompt").inc(usage.prompt_tokens)
+        self._tokens.labels("completion").inc(usage.completion_tokens)
+        self._cost.inc(max(0.0, usage.cost))
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)

@@ -1,0 +1,366 @@
+// One answer: asked and watched, or read from a run. The tree stands in the middle, and beside it what a node rests on.
+
+import { Problem, stream } from "./api.js";
+import { announce, button, count, make, problemBox } from "./dom.js";
+import { facts, passages } from "./evidence.js";
+import { TreeView, withReferences } from "./tree.js";
+import { cost, knowing, noAnswer, origin, verdict } from "./words.js";
+import { WritingView } from "./writing.js";
+
+const STEPS_SHOWN = 5;
+const SILENT = 20;
+
+export class AnswerView extends EventTarget {
+  #passages = new Map();
+  #request = null;
+  #running = null;
+  #began = 0;
+  #heard = 0;
+  #clock = 0;
+  #usage = null;
+  #steps = 0;
+  #writing = null;
+  #closed = false;
+  #old = false;
+  #roomy;
+  #moved;
+  #told = "";
+
+  /** `narrow` keeps the evidence inside the tree, as where two answers stand side by side. */
+  constructor({ question, heading = "", narrow = false, wantedNode = null, onNode = () => {} }) {
+    super();
+    this.question = question;
+    this.result = null;
+    this.problem = null;
+    this.onNode = onNode;
+    this.wantedNode = wantedNode;
+    this.#roomy = narrow ? null : matchMedia("(min-width: 68rem)");
+    this.#moved = () => this.#place();
+    this.#roomy?.addEventListener("change", this.#moved);
+    this.answer = make("div", { class: "answer" });
+    this.status = make("p", { class: "status" });
+    this.trouble = make("div");
+    this.tree = new TreeView({ label: `The sub-questions of: ${question}`, onOpen: (node, li, chosen) => this.#open(node, li, chosen) });
+    this.writing = make("div");
+    this.log = make("ol", { class: "steps" });
+    this.steps = make("details", { class: "log", open: true, hidden: true }, make("summary", { text: "What happens" }), this.log);
+    this.more = make("div", { class: "more" });
+    this.bill = make("p", { class: "bill" });
+    this.detail = make("section", { class: "detail", "aria-label": "Evidence", hidden: true });
+    this.margin = make("div", { class: "margin" });
+    this.aside = make("div");
+    this.detail.addEventListener("keydown", (event) => { if (event.key === "Escape") this.#close(); });
+    this.element = make("article", { class: narrow ? "pane narrow" : "pane" },
+      make("div", { class: "column" }, heading ? make("h2", { class: "pane-head", text: heading }) : null,
+        this.answer, this.status, this.trouble, this.tree.element, this.writing, this.aside, this.more, this.steps, this.bill),
+      this.margin);
+  }
+
+  get running() {
+    return this.#running !== null;
+  }
+
+  // Asking
+
+  async ask(request) {
+    this.#request = request;
+    this.#begin();
+    const abort = new AbortController();
+    this.#running = abort;
+    try {
+      for await (const { name, data } of stream("v1/ask", { ...request, stream: true }, abort.signal, () => this.#hear())) this.#take(name, data);
+    } catch (error) {
+      if (abort.signal.aborted) this.#end("Stopped. What had come by then is here.");
+      else this.#fail(error instanceof Problem ? error : new Problem({ message: "This page failed while it drew the answer.", remedy: String(error.message) }));
+      if (!(error instanceof Problem) && !abort.signal.aborted) console.error(error);
+    } finally {
+      clearInterval(this.#clock);
+      this.#running = null;
+      this.element.classList.remove("running");
+      this.#showStatus();
+      this.dispatchEvent(new Event("done"));
+    }
+  }
+
+  stop() {
+    this.#running?.abort();
+  }
+
+  /** Ends it, and lets go of the window. */
+  close() {
+    this.stop();
+    this.#roomy?.removeEventListener("change", this.#moved);
+  }
+
+  #begin() {
+    this.problem = null;
+    this.#began = this.#heard = performance.now();
+    this.ended = "";
+    this.trouble.replaceChildren();
+    this.element.classList.add("running");
+    this.doing = "Asked";
+    if (this.tree.has(0)) this.#old = true;
+    else this.#clear();
+    this.#clock = setInterval(() => this.#showStatus(), 200);
+    this.#showStatus();
+  }
+
+  /** Takes away what an earlier try has left; not before the server says something, or a failure would lose it. */
+  #clear() {
+    this.#old = false;
+    this.result = this.#usage = this.#writing = null;
+    this.#steps = 0;
+    for (const part of [this.answer, this.more, this.writing, this.log, this.bill]) part.replaceChildren();
+    this.steps.querySelector("summary").textContent = "What happens";
+    this.steps.open = true;
+    this.steps.hidden = true;
+    this.tree.element.hidden = false;
+    this.tree.update(this.question, [], { root: { state: "asking" } });
+  }
+
+  #hear() {
+    this.#heard = performance.now();
+  }
+
+  #take(name, data) {
+    if (this.#old) this.#clear();
+    if (name === "tree") this.#grow(data);
+    else if (name === "step") this.#step(data);
+    else if (name === "passages") this.#found(data.passages);
+    else if (name === "result") this.show(data);
+    else if (name === "error") {
+      if (data.result) this.show(data.result);
+      this.#fail(new Problem({ kind: data.class, message: data.message, remedy: data.remedy }));
+    }
+  }
+
+  /** Texts come before the nodes that cite them. */
+  #found(passages) {
+    this.#keep(passages);
+    if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
+  }
+
+  #grow(data) {
+    this.#usage = data.usage ?? this.#usage;
+    this.tree.update(this.question, data.tree ?? [], { options: this.#options(), root: this.#root(data.tree, {}) });
+    if (data.writing) this.#write(data.writing);
+    this.#openWanted();
+  }
+
+  /** A method that makes no tree has nothing but its question to draw: the row would only repeat it. */
+  #hideBareTree() {
+    const bare = this.tree.nodes.length === 1 && (this.#writing !== null || this.result !== null) && !this.tree.node(0).answer;
+    this.tree.element.hidden = bare;
+    this.element.classList.toggle("bare", bare);
+  }
+
+  #options() {
+    return { ...this.#request?.options, ...this.result?.options };
+  }
+
+  #root(tree, more) {
+    return tree?.[0]?.id === 0 ? more : { state: "asking", ...more };
+  }
+
+  #write(writing) {
+    if (!this.#writing) {
+      this.#writing = new WritingView();
+      this.writing.replaceChildren(this.#writing.element);
+    }
+    this.#writing.update(writing);
+    this.#hideBareTree();
+  }
+
+  #step(data) {
+    if (!data.text) return;
+    this.doing = data.text;
+    this.#steps += 1;
+    this.steps.hidden = false;
+    const about = Number.isInteger(data.node) && data.node > 0
+      ? button(`${data.node}`, () => this.tree.open(data.node, { focus: true }), { class: "to-node", "aria-label": `To sub-question ${data.node}` }) : null;
+    const time = typeof data.t === "number" ? make("span", { class: "time", text: `${data.t.toFixed(1)} s` }) : null;
+    this.log.append(make("li", {}, time, make("span", { class: "words" }, make("span", { text: data.text, dir: "auto" }), about)));
+    for (const item of this.log.querySelectorAll(`li.recent:nth-last-child(n + ${STEPS_SHOWN + 1})`)) item.classList.remove("recent");
+    this.log.lastElementChild.classList.add("recent");
+    this.#showStatus();
+  }
+
+  // Showing
+
+  /** A whole result: the last event of a stream, or one of a run. */
+  show(result) {
+    this.result = result;
+    this.#usage = result.usage;
+    this.#keep(result.evidence);
+    this.#keep(result.cited);
+    const state = result.stopped_by ? "stopped" : "answered";
+    const tree = result.tree ?? [];
+    const itself = tree[0]?.id === 0;
+    this.tree.update(this.question, tree, { options: this.#options(), root: itself ? {} : { state: "", answer: "", source: "" } });
+    this.#showAnswer(result, state);
+    if (result.writing) this.#write(result.writing);
+    this.#hideBareTree();
+    this.more.replaceChildren(...this.#notes(result));
+    this.steps.querySelector("summary").textContent = this.#steps ? `What happened, in ${count(this.#steps, "step")}` : "";
+    this.steps.open = false;
+    this.bill.textContent = [result.method, result.model, result.fidelity ? `fidelity ${result.fidelity}` : ""].filter(Boolean).join(" · ");
+    this.#showStatus();
+    if (this.running) announce(result.answer ? `Answer: ${result.answer}` : noAnswer(result));
+    this.#openWanted();
+    if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
+    else if (!this.#closed && this.tree.opened === null && (this.#roomy?.matches || this.tree.nodes.length === 1)) this.tree.open(0);
+  }
+
+  #showAnswer(result, state) {
+    const label = result.answer && state === "stopped" ? "Best answer so far" : "Answer";
+    this.answer.replaceChildren(make("p", { class: "label", text: label }),
+      result.answer ? make("p", { class: "answer-text", text: result.answer, dir: "auto" }) : make("p", { class: "answer-text none", text: noAnswer(result) }),
+      result.why && result.answer ? make("p", { class: "note why", text: `Why this one: ${result.why}`, dir: "auto" }) : "");
+    if (result.error) this.trouble.replaceChildren(problemBox(result.error));
+  }
+
+  #notes(result) {
+    const found = (result.warnings ?? []).map((text) => make("p", { class: "note warm", text: `Note: ${text}`, dir: "auto" }));
+    if (result.chains?.length) {
+      found.push(make("details", {}, make("summary", { text: result.chains.length === 1 ? "The chain of reasoning" : "The chains of reasoning" }),
+        result.chains.map((text) => make("p", { class: "chain", text, dir: "auto" }))));
+    }
+    return found;
+  }
+
+  #showStatus() {
+    const seconds = this.running ? (performance.now() - this.#began) / 1000 : this.#usage?.seconds ?? (performance.now() - this.#began) / 1000;
+    const told = this.#usage ? cost(this.#usage, this.running ? Math.max(seconds, 0) : this.#usage.seconds ?? seconds) : `${seconds.toFixed(1)} s`;
+    if (!this.running) {
+      const parts = [this.ended, this.#usage ? told : ""].filter(Boolean);
+      this.status.replaceChildren(parts.join(" "));
+      return;
+    }
+    const silent = (performance.now() - this.#heard) / 1000;
+    const doing = silent > SILENT ? `Nothing heard for ${silent.toFixed(0)} s` : this.doing;
+    if (!this.status.querySelector("button")) {
+      this.status.replaceChildren(make("span", { class: "doing", dir: "auto" }), make("span", { class: "so-far" }), button("Stop", () => this.stop()));
+    }
+    setText(this.status.querySelector(".doing"), doing);
+    setText(this.status.querySelector(".so-far"), told);
+  }
+
+  #end(words) {
+    this.ended = words;
+    this.#calm();
+    announce(words);
+  }
+
+  #fail(problem) {
+    this.problem = problem;
+    this.#calm();
+    this.trouble.replaceChildren(problemBox(problem, button("Ask again", () => this.dispatchEvent(new Event("again")), { class: "main" })));
+  }
+
+  /** Nodes that were under way are so no more. */
+  #calm() {
+    const calm = (node) => ({ ...node, state: node.state === "asking" ? "waiting" : node.state, children: (node.children ?? []).map(calm) });
+    const root = this.tree.node(0);
+    if (root) this.tree.update(this.question, [calm(root)]);
+  }
+
+  #keep(passages) {
+    for (const one of passages ?? []) this.#passages.set(one.id, one);
+  }
+
+  // Evidence
+
+  #openWanted() {
+    if (this.wantedNode === null || !this.tree.has(this.wantedNode)) return;
+    const wanted = this.wantedNode;
+    this.wantedNode = null;
+    this.tree.open(wanted);
+  }
+
+  #open(node, li, chosen) {
+    if (chosen) {
+      this.onNode(node ? node.id : null);
+      if (node) this.#closed = false;
+    }
+    this.detail.hidden = !node;
+    if (!node) return;
+    this.li = li;
+    this.#drawDetail(node);
+    this.#place();
+  }
+
+  #close() {
+    const id = this.tree.opened;
+    this.#closed = true;
+    this.tree.open(null);
+    if (id !== null) this.tree.list.querySelector(`[data-node="${id}"]`)?.focus();
+  }
+
+  #place() {
+    const bare = this.tree.element.hidden;
+    const above = this.#roomy?.matches ? this.margin : bare ? this.aside : this.li;
+    if (!above || this.detail.parentElement === above) return;
+    if (above === this.li) above.insertBefore(this.detail, above.children[1] ?? null);
+    else above.append(this.detail);
+  }
+
+  #drawDetail(node) {
+    if (!node) return;
+    const told = JSON.stringify([{ ...node, children: 0 }, this.#passages.size, this.result !== null]);
+    if (this.#told === told) return;
+    this.#told = told;
+    const itself = node.id === 0;
+    this.detail.replaceChildren(
+      make("div", { class: "detail-head" },
+        make("p", { class: "label", text: itself ? (this.result?.answer ? "What the answer rests on" : "The question itself") : `Sub-question ${node.id}` }),
+        button("×", () => this.#close(), { class: "quiet close", "aria-label": "Close the evidence" })),
+      itself ? "" : make("h3", { dir: "auto" }, withReferences(node.resolved || node.question)),
+      ...this.#reasons(node),
+      ...this.#grounds(node));
+  }
+
+  #reasons(node) {
+    const lines = [];
+    const line = (name, ...values) => lines.push(make("dt", { text: name }), make("dd", { dir: "auto" }, ...values));
+    if (node.id !== 0 && node.question && node.resolved && node.question !== node.resolved) line("Planned as", ...withReferences(node.question));
+    for (const old of node.struck ?? []) line("Refuted", make("del", { text: old || "?" }));
+    if (node.answer) line(node.state === "stopped" ? "So far" : "Answer", make("strong", { text: node.answer }));
+    if (node.hypothesis && node.hypothesis !== node.answer) line("Guessed first", node.hypothesis);
+    if (node.source) line("Source", origin(node, this.#options()));
+    if (node.verdict) line("Verdict", verdict(node));
+    if (node.module) line("Answered by", node.module);
+    if (node.why) line("Why", node.why);
+    if (knowing(node)) line("Knowledge", knowing(node));
+    return lines.length ? [make("dl", { class: "reasons" }, lines)] : [];
+  }
+
+  #grounds(node) {
+    const itself = node.id === 0;
+    const ids = itself && this.result ? this.result.evidence.map((one) => one.id) : node.evidence ?? [];
+    const found = passages(ids.map((id) => [this.#passages.get(id) ?? { id }, this.#used(node, id)]));
+    if (node.facts?.length) found.unshift(facts(node.facts));
+    if (!found.length) found.push(make("p", { class: "note", text: this.#noGrounds(node) }));
+    return found;
+  }
+
+  /** What to look for in a passage: the answer of a node that cites it, else that of the question; sentences that were cited. */
+  #used(node, id) {
+    const citing = node.id !== 0 ? node : this.tree.nodes.find((one) => one.id !== 0 && one.answer && one.evidence?.includes(id));
+    if (citing) return { answers: [citing.answer], question: citing.resolved || citing.question };
+    const read = (this.result?.writing?.facts ?? []).filter((fact) => fact.passage === id);
+    return { answers: [this.result?.answer].filter(Boolean), question: this.question, cited: read.map((fact) => fact.sentence) };
+  }
+
+  #noGrounds(node) {
+    if (node.id === 0 && !this.result) return "The evidence of the answer comes with it.";
+    if (node.id === 0 && !node.source) return this.#usage?.retrievals ? "Of what was read, nothing is named as evidence." : "Nothing was looked up: the model answered by itself.";
+    if (!node.answer && !node.source) return "Nothing has come of it yet.";
+    if (node.source === "internal") return "Nothing was looked up: the model answered from its own knowledge.";
+    if (node.source === "synthesis") return "It follows from the answers below it.";
+    return "It cites no passage.";
+  }
+}
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

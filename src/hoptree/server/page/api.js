@@ -1,0 +1,176 @@
+// The server: requests with a key where one is wanted, events as they come, and whether it is there at all.
+
+const KEY = "hoptree.key";
+const CHECK = { first: 500, most: 5000 };
+
+/** A refusal or failure, in words: what happened, and what to do. */
+export class Problem extends Error {
+  constructor({ kind = "Problem", message, remedy = "", status = 0 }) {
+    super(message);
+    this.kind = kind;
+    this.remedy = remedy;
+    this.status = status;
+  }
+}
+
+/** Tells `lost` when the server does not answer, and `back` when it does again. */
+export const connection = new EventTarget();
+let lost = false;
+let askForKey = async () => null;
+
+/** Who asks the person for a key: called with whether the last one was refused, gives the new one or null. */
+export function onKeyWanted(ask) {
+  askForKey = ask;
+}
+
+export const hasKey = () => Boolean(sessionStorage.getItem(KEY));
+export const forgetKey = () => sessionStorage.removeItem(KEY);
+
+const address = (path) => new URL(path, document.baseURI.split("#")[0]).href;
+
+function unreachable() {
+  watch();
+  return new Problem({
+    kind: "Unreachable",
+    message: "The server does not answer.",
+    remedy: "It may have been stopped: start it again with hoptree serve. This page goes on when it is back.",
+  });
+}
+
+async function watch() {
+  if (lost) return;
+  lost = true;
+  connection.dispatchEvent(new Event("lost"));
+  for (let wait = CHECK.first; lost; wait = Math.min(wait * 1.5, CHECK.most)) {
+    await new Promise((done) => setTimeout(done, wait));
+    const answer = await fetch(address("health"), { cache: "no-store" }).catch(() => null);
+    if (answer?.ok) {
+      lost = false;
+      connection.dispatchEvent(new Event("back"));
+    }
+  }
+}
+
+function headers(more) {
+  const key = sessionStorage.getItem(KEY);
+  return { ...more, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+}
+
+/** Sends with the key there is, and asks for one where the server wants it, until it fits or the person gives up. */
+async function send(path, { json, signal, ...how }) {
+  for (;;) {
+    const body = json === undefined ? how.body : JSON.stringify(json);
+    const told = headers(json === undefined ? {} : { "Content-Type": "application/json" });
+    let answer;
+    try {
+      answer = await fetch(address(path), { ...how, body, headers: told, signal, cache: "no-store" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw unreachable();
+    }
+    if (answer.status === 401 && (await keyGiven())) continue;
+    if (!answer.ok) throw await refusal(answer);
+    return answer;
+  }
+}
+
+let asking = null;
+
+/** One question for a key at a time, whatever number of requests want it. */
+async function keyGiven() {
+  asking ||= askForKey(hasKey()).finally(() => { asking = null; });
+  const key = await asking;
+  if (key) sessionStorage.setItem(KEY, key);
+  return Boolean(key);
+}
+
+async function refusal(answer) {
+  const told = (await answer.json().catch(() => null))?.error;
+  const wait = answer.headers.get("Retry-After");
+  return refusalOf(answer.status, told, wait);
+}
+
+function refusalOf(status, told, wait) {
+  const message = told?.message || (status === 401 ? "This server wants a key." : `The server refused this (${status}).`);
+  const remedy = told?.remedy || (wait ? `Try again in ${wait} s.` : status >= 500 ? "See what the server's log says." : "");
+  return new Problem({ kind: told?.class, message, remedy, status });
+}
+
+/** JSON of an address; null where there is none. */
+export async function call(path, how = {}) {
+  const answer = await send(path, how);
+  return answer.status === 204 ? null : answer.json();
+}
+
+/** The events of a stream, as {name, data}; one that breaks off before `result` or `error` is a Problem. */
+export async function* stream(path, json, signal, heard = () => {}) {
+  const answer = await send(path, { method: "POST", json, signal });
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  let ended = false;
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      heard();
+      const blocks = (rest + value).split(/\r?\n\r?\n/);
+      rest = blocks.pop();
+      for (const event of blocks.map(readEvent).filter(Boolean)) {
+        ended ||= event.name === "result" || event.name === "error";
+        yield event;
+      }
+    }
+  } catch (error) {
+    if (signal?.aborted || error instanceof Problem) throw error;
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  if (ended) return;
+  await stillThere();
+  throw new Problem({
+    kind: "BrokenOff",
+    message: "The connection to the server broke off before the answer was there.",
+    remedy: "What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.",
+  });
+}
+
+async function stillThere() {
+  const answer = await fetch(address("health"), { cache: "no-store" }).catch(() => null);
+  if (!answer?.ok) watch();
+}
+
+function readEvent(block) {
+  let name = "message";
+  const data = [];
+  for (const line of block.split(/\r?\n/)) {
+    if (line.startsWith("event:")) name = line.slice(6).trim();
+    else if (line.startsWith("data:")) data.push(line.slice(5).replace(/^ /, ""));
+  }
+  return data.length ? { name, data: JSON.parse(data.join("\n")) } : null;
+}
+
+/** Sends files, telling how much is gone; fetch cannot tell that. */
+export function upload(path, form, progress) {
+  return new Promise((done, failed) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", address(path));
+    for (const [name, value] of Object.entries(headers({}))) request.setRequestHeader(name, value);
+    request.upload.addEventListener("progress", (event) => progress(event.loaded, event.lengthComputable ? event.total : 0));
+    request.addEventListener("error", () => failed(unreachable()));
+    request.addEventListener("load", async () => {
+      const told = readJson(request.responseText);
+      if (request.status < 300) done(told);
+      else if (request.status === 401 && (await keyGiven())) upload(path, form, progress).then(done, failed);
+      else failed(refusalOf(request.status, told?.error, request.getResponseHeader("Retry-After")));
+    });
+    request.send(form);
+  });
+}
+
+function readJson(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,231 @@
+// Asking: the question, who shall answer it, and the answers, one or two side by side.
+
+import { AnswerView } from "./answer.js";
+import { call, connection } from "./api.js";
+import { announce, button, count, link, make, problemBox } from "./dom.js";
+import { Contender, Shared } from "./form.js";
+import { note, write } from "./route.js";
+import { folded } from "./words.js";
+
+const KEPT = 12;
+/** Of the sample's own questions, for who comes without one. */
+export const EXAMPLES = [
+  "In which city did the director of the film The Hourglass Sanatorium die?",
+  "Which lighthouse is taller, the Lighthouse of Genoa or the Île Vierge Lighthouse?",
+  "Which film has the director who was born later, Black Girl or Touki Bouki?",
+];
+
+export class AskPage {
+  #answers = new Map();
+  #offer = null;
+  #loading = null;
+  #shown = "";
+
+  constructor() {
+    this.question = make("textarea", { rows: "1", placeholder: "Ask a question that takes more than one step", autocomplete: "off", spellcheck: "true" });
+    this.question.id = "question";
+    this.button = make("button", { type: "submit", class: "main" }, "Ask");
+    this.compare = make("input", { type: "checkbox", id: "compare" });
+    this.first = make("div", { class: "contender" });
+    this.second = make("div", { class: "contender second", hidden: true });
+    this.shared = make("div", { class: "contender" });
+    this.abouts = make("div", { class: "abouts" });
+    this.settings = make("details", { class: "settings" }, make("summary", { text: "Options and limits" }));
+    this.form = make("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); this.#submit(); } } },
+      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button),
+      make("div", { class: "setup" }, this.first, this.second, this.shared), this.abouts,
+      make("div", { class: "setup-more" },
+        make("label", { class: "check", for: "compare" }, this.compare, "Compare with a second method or model"), this.settings));
+    this.trouble = make("div");
+    this.hint = make("p", { class: "note hint", hidden: true });
+    this.examples = make("div", { class: "examples", hidden: true });
+    this.verdict = make("p", { class: "agreement", role: "status", hidden: true });
+    this.panes = make("div", { class: "panes" });
+    this.element = make("section", { class: "page ask-page", "aria-label": "Ask" },
+      make("h1", { class: "unseen", text: "Ask a question" }), this.form, this.trouble, this.hint, this.examples, this.verdict, this.panes);
+    this.question.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        this.form.requestSubmit();
+      }
+    });
+    this.question.addEventListener("input", () => this.#fit());
+    this.compare.addEventListener("change", () => this.#showSecond());
+    connection.addEventListener("back", () => { if (!this.#offer && this.element.isConnected) this.show(this.query); });
+  }
+
+  /** The corpora changed: the form is made anew when it is next shown. */
+  forget() {
+    this.#offer = null;
+  }
+
+  async show(query) {
+    this.query = query;
+    document.title = "Hoptree";
+    this.#loading ||= this.#load().finally(() => { this.#loading = null; });
+    if (!(await this.#loading)) return;
+    const asked = new URLSearchParams(query);
+    asked.delete("node");
+    const key = asked.toString();
+    if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
+    this.#fit();
+    if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
+  }
+
+  async #load() {
+    if (this.#offer) return true;
+    try {
+      this.#offer = await call("v1/methods");
+    } catch (problem) {
+      this.trouble.replaceChildren(problemBox(problem, button("Try again", () => this.show(this.query))));
+      return false;
+    }
+    this.trouble.replaceChildren();
+    const before = new URLSearchParams(this.contender ? this.#query() : this.query);
+    this.contender = new Contender(this.#offer);
+    this.other = new Contender(this.#offer, "2");
+    this.where = new Shared(this.#offer);
+    const another = this.#offer.methods.find((one) => one.name !== this.contender.method.value);
+    if (another) this.other.method.value = another.name;
+    this.other.method.dispatchEvent(new Event("change"));
+    this.first.replaceChildren(this.contender.fields);
+    this.second.replaceChildren(this.other.fields);
+    this.shared.replaceChildren(this.where.fields);
+    this.abouts.replaceChildren(this.contender.about, this.other.about);
+    this.settings.replaceChildren(this.settings.firstElementChild, this.contender.options,
+      this.other.options, this.where.budget);
+    this.#showSecond();
+    this.#offerExamples();
+    if ([...before].length) this.#fill(before);
+    return true;
+  }
+
+  #offerExamples() {
+    this.examples.replaceChildren();
+    if (!this.#offer.corpora.some((one) => one === "sample" || one.name === "sample")) return;
+    const items = EXAMPLES.map((question) => make("li", {}, link(write(["ask"], { q: question, corpus: "sample" }), question)));
+    this.examples.replaceChildren(make("p", { class: "label", text: "Questions about the sample" }), make("ul", {}, items));
+  }
+
+  #fill(query) {
+    this.question.value = query.get("q") ?? "";
+    this.contender.read(query);
+    if (query.get("vs")) this.other.read(query);
+    if (query.has("q") || query.has("corpus")) this.where.read(query);
+    this.compare.checked = Boolean(query.get("vs"));
+    this.#showSecond();
+  }
+
+  #showSecond() {
+    this.second.hidden = this.other.options.hidden = this.other.about.hidden = !this.compare.checked;
+    this.form.classList.toggle("two", this.compare.checked);
+  }
+
+  /** What an address says: the answers if they are still here, else the form filled, for the person to press the button. */
+  #restore(asked, key, query) {
+    this.#shown = key;
+    this.#fill(asked);
+    const kept = this.#answers.get(key);
+    this.panes.replaceChildren(...(kept ?? []).map((view) => view.element));
+    this.panes.classList.toggle("two", kept?.length === 2);
+    this.examples.hidden = Boolean(kept) || Boolean(asked.get("q"));
+    this.hint.hidden = Boolean(kept) || !asked.get("q");
+    this.hint.textContent = "This address holds a question. Nothing is asked until you press Ask.";
+    this.wanted = query.has("node") ? Number(query.get("node")) : null;
+    this.#judge(kept ?? []);
+    if (!kept && asked.get("q")) this.button.focus();
+  }
+
+  #query() {
+    const query = new URLSearchParams();
+    query.set("q", this.question.value.trim());
+    this.contender.write(query);
+    this.where.write(query);
+    if (this.compare.checked) {
+      query.set("vs", "1");
+      this.other.write(query);
+    }
+    return query;
+  }
+
+  #submit() {
+    const question = this.question.value.trim();
+    if (!question || !this.#offer) {
+      this.question.focus();
+      return;
+    }
+    const query = this.#query();
+    const key = query.toString();
+    for (const view of this.#answers.get(key) ?? []) view.close();
+    const contenders = this.compare.checked ? [this.contender, this.other] : [this.contender];
+    const views = contenders.map((one) => this.#ask(question, { question, ...one.request, ...this.where.request }, contenders.length > 1 ? one.name : "", contenders.length > 1));
+    this.#keep(key, views);
+    this.wanted = null;
+    this.#shown = key;
+    this.hint.hidden = this.examples.hidden = true;
+    this.panes.replaceChildren(...views.map((view) => view.element));
+    this.panes.classList.toggle("two", views.length === 2);
+    this.#judge(views);
+    const hash = write(["ask"], query);
+    if (location.hash !== hash) location.hash = hash;
+  }
+
+  #ask(question, request, heading, narrow) {
+    const view = new AnswerView({
+      question, heading, narrow, wantedNode: this.wanted,
+      onNode: (id) => { if (!narrow && view.element.isConnected) note("node", id); },
+    });
+    view.addEventListener("done", () => this.#onDone(view));
+    view.addEventListener("again", () => { view.ask(request); this.#judge(this.#viewsShown()); });
+    view.ask(request);
+    return view;
+  }
+
+  #viewsShown() {
+    return this.#answers.get(this.#shown) ?? [];
+  }
+
+  #onDone(view) {
+    const views = this.#viewsShown();
+    if (!views.includes(view)) return;
+    this.#judge(views);
+    if (view.result?.answer) document.title = `${view.result.answer} – Hoptree`;
+  }
+
+  /** Of two answers, whether they are the same. */
+  #judge(views) {
+    const results = views.map((view) => view.result);
+    this.verdict.hidden = views.length < 2 || results.some((result) => !result);
+    if (this.verdict.hidden) return;
+    const [first, second] = results.map((result) => result.answer || "no answer");
+    const same = folded(first) === folded(second);
+    const calls = results.map((result) => count(result.usage?.llm_calls ?? 0, "call"));
+    this.verdict.className = `agreement ${same ? "same" : "differ"}`;
+    this.verdict.replaceChildren(
+      ...(same ? ["Both say ", make("strong", { text: first })] : ["They differ: ", make("strong", { text: first }), " against ", make("strong", { text: second })]),
+      ` · ${calls.join(" against ")}`);
+    announce(this.verdict.textContent);
+  }
+
+  #keep(key, views) {
+    this.#answers.delete(key);
+    this.#answers.set(key, views);
+    for (const [old, kept] of this.#answers) {
+      if (this.#answers.size <= KEPT) break;
+      if (kept.some((view) => view.running)) continue;
+      for (const view of kept) view.close();
+      this.#answers.delete(old);
+    }
+  }
+
+  /** The question's box is as high as what stands in it. */
+  #fit() {
+    this.question.style.height = "auto";
+    this.question.style.height = `${this.question.scrollHeight}px`;
+  }
+
+  focus() {
+    this.question.focus();
+    this.question.select();
+  }
+}

@@ -1,0 +1,256 @@
+// Corpora: what there is to look things up in, new ones out of files, documents added and removed.
+
+import { call, connection, upload } from "./api.js";
+import { announce, button, count, field, link, make, problemBox } from "./dom.js";
+import { passages as drawn } from "./evidence.js";
+import { write } from "./route.js";
+
+const POLL = 400;
+const PAGE = 50;
+const FOUND = 5;
+const SEND_AGAIN = "Nothing was changed. Look at the files, and send them again.";
+
+export class CorporaPage {
+  constructor({ onChange }) {
+    this.onChange = onChange;
+    this.body = make("div");
+    this.element = make("section", { class: "page", "aria-label": "Corpora" }, this.body);
+    connection.addEventListener("back", () => { if (this.element.isConnected && this.body.querySelector(":scope > .problem")) this.show(this.query, this.path); });
+  }
+
+  async show(query, path) {
+    [this.query, this.path] = [query, path];
+    const [name] = path;
+    document.title = name ? `${name} – Corpora – Hoptree` : "Corpora – Hoptree";
+    let corpora;
+    try {
+      ({ corpora, uploads: this.uploads } = await call("v1/corpora"));
+    } catch (problem) {
+      this.body.replaceChildren(make("h1", { text: "Corpora" }), problemBox(problem, button("Try again", () => this.show(query, path))));
+      return;
+    }
+    if (this.path !== path) return;
+    if (!name) this.#showAll(corpora);
+    else this.#showOne(corpora.find((one) => one.name === name), name, Number(query.get("offset")) || 0);
+  }
+
+  #showAll(corpora) {
+    const rows = corpora.map((one) => make("li", { class: "entry" },
+      make("div", { class: "entry-head" }, link(write(["corpora", one.name]), one.name, { class: "title" }),
+        make("span", { class: "note", text: sizes(one) })),
+      one.job ? this.#follow(make("div", { class: "job" }), one.job, () => this.show(this.query, this.path)) : null));
+    this.body.replaceChildren(
+      make("h1", { text: "Corpora" }),
+      corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: "There are none yet." }),
+      this.uploads === false ? make("p", { class: "note", text: "This server takes no uploads: it was started without a folder for them (--corpora DIR)." }) : this.#newForm());
+  }
+
+  #newForm() {
+    const name = make("input", { type: "text", required: true, autocomplete: "off", placeholder: "reports-2026" });
+    const form = this.#filesForm("Make a corpus", "Make it", async (data, box) => {
+      data.append("name", name.value.trim());
+      await this.#send("v1/corpora", data, box, () => {
+        box.append(make("p", {}, "Done. ", link(write(["ask"], { corpus: name.value.trim() }), "Ask it something"), " or ",
+          link(write(["corpora", name.value.trim()]), "look at it"), "."));
+        announce(`${name.value.trim()} is ready.`);
+      });
+    });
+    form.querySelector("h2").after(field("Name", name, "Small letters, digits, - and _."));
+    return form;
+  }
+
+  /** Files by choice or by drop, and a box below for what becomes of them. */
+  #filesForm(title, action, submit) {
+    const files = make("input", { type: "file", multiple: true, required: true });
+    const box = make("div", { class: "job" });
+    const send = make("button", { type: "submit", class: "main" }, action);
+    const form = make("form", { class: "files" }, make("h2", { text: title }),
+      field("Files", files, "Text, Markdown, HTML, PDF, JSON lines, TSV, or .zip archives of them. You can drop them here too."),
+      make("p", { class: "actions" }, send), box);
+    form.addEventListener("dragover", (event) => { event.preventDefault(); form.classList.add("over"); });
+    form.addEventListener("dragleave", () => form.classList.remove("over"));
+    form.addEventListener("drop", (event) => {
+      event.preventDefault();
+      form.classList.remove("over");
+      if (event.dataTransfer.files.length) files.files = event.dataTransfer.files;
+    });
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const data = new FormData();
+      for (const file of files.files) data.append("files", file, file.name);
+      send.disabled = true;
+      try {
+        await submit(data, box);
+      } finally {
+        send.disabled = false;
+      }
+    });
+    return form;
+  }
+
+  async #send(path, data, box, done) {
+    const bar = make("progress", { max: "1", value: "0", "aria-label": "Sent" });
+    const words = make("p", { class: "note", text: "Sending …" });
+    box.replaceChildren(bar, words);
+    try {
+      const told = await upload(path, data, (sent, total) => {
+        if (total) bar.value = sent / total;
+        words.textContent = total ? `Sent ${megabytes(sent)} of ${megabytes(total)}` : `Sent ${megabytes(sent)}`;
+      });
+      this.#follow(box, told.job, done);
+    } catch (problem) {
+      box.replaceChildren(problemBox({ message: problem.message, remedy: problem.remedy || SEND_AGAIN }));
+    }
+  }
+
+  /** Draws how far a job is until it has ended. A server that is away is waited for. */
+  #follow(box, job, done) {
+    const bar = make("progress", { "aria-label": "Indexed" });
+    const words = make("p", { class: "note", text: "Indexing …" });
+    box.replaceChildren(bar, words);
+    const id = typeof job === "object" ? job.id : job;
+    const look = async () => {
+      let told;
+      try {
+        told = await call(`v1/jobs/${encodeURIComponent(id)}`);
+      } catch (problem) {
+        if (problem.status) {
+          box.replaceChildren(problemBox(problem));
+          return;
+        }
+        connection.addEventListener("back", look, { once: true });
+        return;
+      }
+      if (told.total) {
+        bar.max = told.total;
+        bar.value = told.done ?? 0;
+      }
+      words.textContent = [told.message || "Indexing …", told.total ? `${told.done} of ${told.total}` : told.done ? String(told.done) : ""].filter(Boolean).join(" · ");
+      if (told.state === "running") setTimeout(look, POLL);
+      else this.#ended(box, told, done);
+    };
+    look();
+    return box;
+  }
+
+  #ended(box, told, done) {
+    if (told.state === "done") {
+      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || "Done." }));
+      this.onChange();
+      if (box.isConnected) done();
+      return;
+    }
+    const message = told.error?.message || (told.state === "stopped" ? "It was stopped before it was done." : told.message || "It failed.");
+    box.replaceChildren(problemBox({ message, remedy: told.error?.remedy || SEND_AGAIN }));
+  }
+
+  async #showOne(corpus, name, offset) {
+    const head = [make("p", { class: "crumbs" }, link("#/corpora", "Corpora")), make("h1", { text: name })];
+    if (!corpus) {
+      this.body.replaceChildren(...head, problemBox({ message: `There is no corpus “${name}”.`, remedy: "It may have been removed. The list has those there are." }));
+      return;
+    }
+    const job = make("div", { class: "job" });
+    if (corpus.job) this.#follow(job, corpus.job, () => this.show(this.query, this.path));
+    const documents = make("div");
+    const parts = [...head,
+      make("p", { class: "note", text: [sizes(corpus), corpus.retrievers?.length ? `searched by ${corpus.retrievers.join(", ")}` : ""].filter(Boolean).join(" · ") }),
+      make("p", {}, link(write(["ask"], { corpus: name }), "Ask it something")), job, this.#searchForm(name)];
+    if (corpus.managed) {
+      parts.push(this.#filesForm("Add documents", "Add them", (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, () => this.#refresh())),
+        documents,
+        make("p", { class: "actions" }, button("Remove this corpus …", () => this.#removeCorpus(name, corpus), { class: "danger" })));
+    } else parts.push(make("p", { class: "note", text: "It was given to the server when it was started, so it is not changed from here." }));
+    this.body.replaceChildren(...parts);
+    if (corpus.managed) await this.#drawDocuments(documents, name, offset);
+  }
+
+  #refresh() {
+    this.onChange();
+    this.show(this.query, this.path);
+  }
+
+  #searchForm(name) {
+    const words = make("input", { type: "search", required: true, placeholder: "Words to look for" });
+    const found = make("div", { class: "found" });
+    const form = make("form", { class: "search" }, make("div", { class: "line" }, field("Search it", words), make("button", { type: "submit" }, "Search")), found);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      try {
+        const { passages } = await call("v1/search", { method: "POST", json: { query: words.value, corpus: name, k: FOUND } });
+        found.replaceChildren(...(passages.length ? drawn(passages.map((one) => [one, {}])) : [make("p", { class: "note", text: "Nothing was found." })]));
+      } catch (problem) {
+        found.replaceChildren(problemBox(problem));
+      }
+    });
+    return form;
+  }
+
+  async #drawDocuments(box, name, offset) {
+    let told;
+    try {
+      told = await call(`v1/corpora/${encodeURIComponent(name)}/documents?offset=${offset}&limit=${PAGE}`);
+    } catch (problem) {
+      box.replaceChildren(make("h2", { text: "Documents" }), problemBox(problem));
+      return;
+    }
+    const rows = told.documents.map((one) => make("li", { class: "entry-head" },
+      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${megabytes(one.bytes)}` }) : null),
+      button("Remove …", (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": `Remove ${one.name || one.id}` })));
+    const more = [];
+    if (offset) more.push(link(write(["corpora", name], { offset: Math.max(0, offset - PAGE) || "" }), "before"));
+    if (offset + PAGE < (told.total ?? 0)) more.push(link(write(["corpora", name], { offset: offset + PAGE }), "further"));
+    box.replaceChildren(make("h2", { text: "Documents" }),
+      rows.length ? make("ul", { class: "entries small" }, rows) : make("p", { class: "note", text: "It holds none." }),
+      more.length ? make("p", { class: "pages" }, more) : "");
+  }
+
+  #removeDocument(name, one, row) {
+    confirm(`Remove “${one.name || one.id}”?`, `It is taken out of ${name} and can no longer be found. Your own copy of it is not touched.`, async () => {
+      const told = await call(`v1/corpora/${encodeURIComponent(name)}/documents/${encodeURIComponent(one.id)}`, { method: "DELETE" });
+      if (!told?.job) return this.#refresh();
+      const box = make("div", { class: "job" });
+      row.replaceChildren(box);
+      this.#follow(box, told.job, () => this.#refresh());
+    });
+  }
+
+  #removeCorpus(name, corpus) {
+    confirm(`Remove the corpus “${name}”?`, `All of it goes: ${sizes(corpus)}. Your own copies of its files are not touched.`, async () => {
+      await call(`v1/corpora/${encodeURIComponent(name)}`, { method: "DELETE" });
+      this.onChange();
+      announce(`${name} was removed.`);
+      location.hash = "#/corpora";
+    });
+  }
+}
+
+function sizes(one) {
+  const parts = [];
+  if (typeof one.documents === "number") parts.push(count(one.documents, "document"));
+  if (typeof one.passages === "number") parts.push(count(one.passages, "passage"));
+  return parts.join(", ") || "size unknown";
+}
+
+const megabytes = (bytes) => (bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+/** Asks before something is lost; what fails is told in the same place. */
+function confirm(title, text, act) {
+  const trouble = make("div");
+  const yes = button("Remove", async () => {
+    yes.disabled = true;
+    try {
+      await act();
+      dialog.close();
+    } catch (problem) {
+      trouble.replaceChildren(problemBox(problem));
+      yes.disabled = false;
+    }
+  }, { class: "danger" });
+  const no = button("Keep it", () => dialog.close());
+  const dialog = make("dialog", { "aria-label": title }, make("h2", { text: title, dir: "auto" }), make("p", { text }), trouble, make("p", { class: "actions" }, no, yes));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+  no.focus();
+}

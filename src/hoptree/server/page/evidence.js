@@ -1,0 +1,92 @@
+// Passages with the sentence that was used marked: the one the answer stands in.
+
+import { make, spaced } from "./dom.js";
+
+const splitter = Intl.Segmenter ? new Intl.Segmenter("en", { granularity: "sentence" }) : null;
+const SHORT = /(?:^|[\s(])(?:\p{Lu}|St|Dr|Mr|Mrs|Ms|Prof|Jr|Sr|vs|No|Mt|Lt|Gen|Col|Capt|c|ca|approx)\.\s*$/u;
+const LETTERS = /[\p{L}\p{N}]+/gu;
+const UNTOLD = new Set(["yes", "no", "true", "false"]);
+
+/** Sentences with the spaces behind them, so that they join to the text again. */
+export function sentences(text) {
+  if (!splitter) return text.match(/[^.!?]*[.!?]*\s*/g)?.filter(Boolean) ?? [text];
+  const found = [];
+  for (const { segment } of splitter.segment(text)) {
+    const last = found.length - 1;
+    if (last >= 0 && SHORT.test(found[last])) found[last] += segment;
+    else found.push(segment);
+  }
+  return found;
+}
+
+const wordsOf = (text) => text.toLowerCase().match(LETTERS) ?? [];
+
+/** The place of an answer in a text, as whole words, whatever its capitals; null where it does not stand in it. */
+export function placeOf(text, answer) {
+  const words = String(answer ?? "").match(LETTERS);
+  if (!words || (words.length === 1 && UNTOLD.has(words[0].toLowerCase()))) return null;
+  const form = words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("[^\\p{L}\\p{N}]+");
+  const found = new RegExp(`(?<![\\p{L}\\p{N}])${form}(?![\\p{L}\\p{N}])`, "iu").exec(text);
+  return found ? [found.index, found.index + found[0].length] : null;
+}
+
+/** Which sentence was used: one that was cited, else of those that hold an answer the one nearest to the question. */
+export function usedSentence(parts, { answers = [], question = "", cited = [] }) {
+  const quoted = parts.findIndex((part) => cited.some((one) => one && spaced(part) && spaced(one).includes(spaced(part))));
+  if (quoted >= 0) return quoted;
+  const asked = new Set(wordsOf(question));
+  let best = -1;
+  let most = -1;
+  for (const [place, part] of parts.entries()) {
+    if (!answers.some((answer) => placeOf(part, answer))) continue;
+    const shared = new Set(wordsOf(part).filter((word) => asked.has(word))).size;
+    if (shared > most) [best, most] = [place, shared];
+  }
+  return best;
+}
+
+/** Passages, each with what was used of it; those without such a sentence are folded behind those that have one. */
+export function passages(pairs) {
+  const read = pairs.map(([one, used]) => {
+    const parts = sentences(one.text ?? "");
+    return { one, used, parts, place: usedSentence(parts, used) };
+  });
+  const some = read.some(({ place }) => place >= 0);
+  return [...read.filter(({ place }) => place >= 0), ...read.filter(({ place }) => place < 0)]
+    .map((each) => passage(each, some && each.place < 0));
+}
+
+function passage({ one, used, parts, place }, folded) {
+  const name = [make("span", { text: one.title || one.id }), one.title ? make("code", { text: one.id }) : null];
+  const box = folded ? make("details", { class: "passage" }, make("summary", { dir: "auto" }, name[0]))
+    : make("article", { class: "passage" }, make("h4", { dir: "auto" }, name));
+  if (one.text === undefined) {
+    box.append(make("p", { class: "note", text: "Its text comes with the answer." }));
+    return box;
+  }
+  const body = make("p", { class: "quoted", dir: "auto" });
+  for (const [at, part] of parts.entries()) {
+    if (at !== place) body.append(part);
+    else body.append(marked(part.trimEnd(), used.answers ?? []), part.slice(part.trimEnd().length));
+  }
+  box.append(body);
+  if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
+    box.append(make("p", { class: "note", text: "The answer does not stand in it word for word." }));
+  }
+  return box;
+}
+
+function marked(sentence, answers) {
+  const mark = make("mark");
+  const place = answers.map((answer) => placeOf(sentence, answer)).find(Boolean);
+  if (!place) mark.textContent = sentence;
+  else mark.append(sentence.slice(0, place[0]), make("b", { text: sentence.slice(...place) }), sentence.slice(place[1]));
+  return mark;
+}
+
+/** Facts of a graph: subject, relation, object. */
+export function facts(list) {
+  return make("ul", { class: "facts" }, list.map((fact) => make("li", { dir: "auto" },
+    fact.flatMap((part, place) => [place ? make("span", { class: "dash", text: " — " }) : null,
+      make(place === 1 ? "em" : "span", { text: part })]))));
+}

@@ -1,0 +1,139 @@
+// Who answers, and how: a form made of what the server says there is.
+
+import { choice, field, make } from "./dom.js";
+
+const BUDGET = [["calls", "Calls", 1], ["tokens", "Tokens", 1], ["seconds", "Seconds", "any"], ["cost", "Cost", "any"]];
+
+/** The method, the model and the method's options: one who answers. `place` is "" for the first, "2" for the second. */
+export class Contender {
+  constructor(offer, place = "") {
+    this.offer = offer;
+    this.place = place;
+    this.method = choice(offer.methods.map((one) => [one.name, one.name]), offer.default?.method ?? offer.methods[0]?.name);
+    this.model = choice(offer.models.map((name) => [name, name]), offer.default?.model ?? offer.models[0]);
+    this.about = make("p", { class: "note about" });
+    this.options = make("div", { class: "options" });
+    this.fields = make("div", { class: "who" }, field("Method", this.method), field("Model", this.model));
+    this.method.addEventListener("change", () => this.#drawOptions());
+    this.#drawOptions();
+  }
+
+  get chosen() {
+    return this.offer.methods.find((one) => one.name === this.method.value);
+  }
+
+  /** The options that a form can offer: a free text names a file or a model, which only who runs the server may set. */
+  get #offered() {
+    return (this.chosen?.options ?? []).filter((one) => isSwitch(one) || isNumber(one) || choices(one).length);
+  }
+
+  #drawOptions(values = {}) {
+    const method = this.chosen;
+    this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).join(". ")}`);
+    this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
+    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), option.about ?? ""));
+    this.options.replaceChildren(make("p", { class: "label", text: `Options of ${method?.name ?? ""}` }),
+      fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: "It has none." }));
+  }
+
+  /** What was set other than it is by itself. */
+  get set() {
+    const values = {};
+    for (const option of this.#offered) {
+      const told = read(option, this.controls.get(option.name));
+      if (told !== undefined) values[option.name] = told;
+    }
+    return values;
+  }
+
+  write(query) {
+    query.set(`method${this.place}`, this.method.value);
+    if (this.model.value) query.set(`model${this.place}`, this.model.value);
+    for (const [name, value] of Object.entries(this.set)) query.set(`o${this.place}.${name}`, value);
+  }
+
+  read(query) {
+    const method = query.get(`method${this.place}`);
+    if (method && this.offer.methods.some((one) => one.name === method)) this.method.value = method;
+    const model = query.get(`model${this.place}`);
+    if (model && this.offer.models.includes(model)) this.model.value = model;
+    const prefix = `o${this.place}.`;
+    this.#drawOptions(Object.fromEntries([...query].filter(([name]) => name.startsWith(prefix)).map(([name, value]) => [name.slice(prefix.length), value])));
+  }
+
+  get request() {
+    const options = this.set;
+    return { method: this.method.value, ...(this.model.value ? { model: this.model.value } : {}), ...(Object.keys(options).length ? { options } : {}) };
+  }
+
+  get name() {
+    return [this.method.value, this.model.value].filter(Boolean).join(" · ");
+  }
+}
+
+const isSwitch = (option) => option.type === "on|off";
+const isNumber = (option) => /^(int|float)\b/.test(option.type);
+const choices = (option) => option.choices?.length ? option.choices.map(String) : [];
+
+function control(option, value) {
+  const plain = option.default === null || option.default === undefined ? "" : String(option.default);
+  if (isSwitch(option)) {
+    const on = value === undefined ? option.default === true : value === "true" || value === "on";
+    return choice([["true", "on"], ["false", "off"]], String(on));
+  }
+  if (choices(option).length) return choice(choices(option).map((one) => [one, one === plain ? `${one} (default)` : one]), value ?? plain);
+  return make("input", { type: "number", step: option.type.startsWith("int") ? "1" : "any", value: value ?? "", placeholder: plain || "not set" });
+}
+
+function read(option, element) {
+  const value = element.value.trim();
+  const plain = option.default === null || option.default === undefined ? "" : String(option.default);
+  if (value === "" || value === plain) return undefined;
+  if (isSwitch(option)) return value === "true";
+  return isNumber(option) ? Number(value) : value;
+}
+
+/** Where to look, and how much it may cost: the same for both who answer. */
+export class Shared {
+  constructor(offer) {
+    this.offer = offer;
+    const names = (list) => (list ?? []).map((one) => (typeof one === "string" ? one : one.name));
+    const select = (list, chosen, none) => choice([...(none ? [["", none]] : []), ...names(list).map((name) => [name, name])], chosen ?? "");
+    this.corpus = select(offer.corpora, offer.default?.corpus ?? names(offer.corpora)[0], names(offer.corpora).length ? "" : "none");
+    this.graph = select(offer.graphs, "", "none");
+    this.retriever = select(offer.retrievers, "", offer.default?.retriever ? `${offer.default.retriever} (default)` : "default");
+    this.rerank = select(offer.rerankers, "", "none");
+    const fields = [field("Documents", this.corpus)];
+    if (names(offer.graphs).length) fields.push(field("Graph", this.graph));
+    if (names(offer.retrievers).length) fields.push(field("Retriever", this.retriever));
+    if (names(offer.rerankers).length) fields.push(field("Reranker", this.rerank));
+    this.fields = make("div", { class: "who" }, fields);
+    this.limits = new Map(BUDGET.map(([name, , step]) => [name, make("input", { type: "number", min: "0", step, placeholder: "no limit" })]));
+    this.budget = make("div", { class: "options" }, make("p", { class: "label", text: "At most" }),
+      make("div", { class: "grid" }, BUDGET.map(([name, label]) => field(label, this.limits.get(name)))));
+  }
+
+  #selects() {
+    return [["corpus", this.corpus], ["graph", this.graph], ["retriever", this.retriever], ["rerank", this.rerank]];
+  }
+
+  write(query) {
+    for (const [name, select] of this.#selects()) if (select.value) query.set(name, select.value);
+    for (const [name, input] of this.limits) if (input.value) query.set(`b.${name}`, input.value);
+  }
+
+  read(query) {
+    for (const [name, select] of this.#selects()) {
+      const value = query.get(name);
+      if (value !== null && [...select.options].some((option) => option.value === value)) select.value = value;
+      else if (value === null && name !== "corpus") select.value = "";
+    }
+    for (const [name, input] of this.limits) input.value = query.get(`b.${name}`) ?? "";
+  }
+
+  get request() {
+    const found = Object.fromEntries(this.#selects().filter(([, select]) => select.value).map(([name, select]) => [name, select.value]));
+    const budget = Object.fromEntries([...this.limits].filter(([, input]) => input.value).map(([name, input]) => [name, Number(input.value)]));
+    return { ...found, ...(Object.keys(budget).length ? { budget } : {}) };
+  }
+}

@@ -1,0 +1,89 @@
+// The page's frame: which view the address asks for, the key, and whether the server is there.
+
+import { connection, call, forgetKey, hasKey, onKeyWanted } from "./api.js";
+import { AskPage } from "./ask.js";
+import { CorporaPage } from "./corpora.js";
+import { button, fresh, make } from "./dom.js";
+import { read } from "./route.js";
+import { RunsPage } from "./runs.js";
+
+const main = document.getElementById("main");
+const banner = document.getElementById("connection");
+const ask = new AskPage();
+const pages = {
+  ask,
+  corpora: new CorporaPage({ onChange: () => ask.forget() }),
+  runs: new RunsPage(),
+};
+
+function show() {
+  if (location.hash === "#main") return;
+  const { path, query } = read();
+  const name = Object.hasOwn(pages, path[0]) ? path[0] : "ask";
+  const page = pages[name];
+  if (page.element.parentElement !== main) {
+    main.replaceChildren(page.element);
+    window.scrollTo(0, 0);
+  }
+  for (const link of document.querySelectorAll(".top nav a")) {
+    if (link.hash === `#/${name}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  page.show(query, path.slice(1));
+}
+
+window.addEventListener("hashchange", show);
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, textarea, select, dialog")) return;
+  event.preventDefault();
+  if (!ask.element.isConnected) location.hash = "#/ask";
+  setTimeout(() => ask.focus());
+});
+
+// Whether the server is there
+
+connection.addEventListener("lost", () => {
+  banner.className = "banner lost";
+  banner.textContent = "The server does not answer. This page looks for it again and again.";
+  banner.hidden = false;
+});
+
+connection.addEventListener("back", () => {
+  banner.className = "banner back";
+  banner.textContent = "The server is back.";
+  setTimeout(() => { if (banner.classList.contains("back")) banner.hidden = true; }, 6000);
+});
+
+// The key
+
+const forget = document.getElementById("forget-key");
+forget.addEventListener("click", () => {
+  forgetKey();
+  location.reload();
+});
+
+onKeyWanted((refused) => new Promise((done) => {
+  const input = make("input", { type: "password", autocomplete: "off", required: true, id: fresh("key") });
+  const form = make("form", { method: "dialog" },
+    make("h2", { text: "This server wants a key" }),
+    refused ? make("p", { class: "problem", role: "alert", text: "It refused the key it was given." }) : null,
+    make("p", { class: "note", text: "Who runs the server gives it out. It is kept until this tab is closed, and sent to this server only." }),
+    make("label", { for: input.id, text: "Key" }), input,
+    make("p", { class: "actions" }, make("button", { type: "submit", class: "main", value: "ok" }, "Use it"),
+      button("Not now", () => dialog.close(""))));
+  const dialog = make("dialog", { class: "key" }, form);
+  dialog.addEventListener("close", () => {
+    const given = dialog.returnValue === "ok" ? input.value.trim() : "";
+    dialog.remove();
+    if (given) forget.hidden = false;
+    done(given || null);
+  });
+  document.body.append(dialog);
+  dialog.showModal();
+}));
+
+forget.hidden = !hasKey();
+call("health").then((told) => { document.getElementById("version").textContent = `Hoptree ${told.version ?? ""}`; }).catch(() => {});
+show();

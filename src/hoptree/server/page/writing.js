@@ -1,0 +1,240 @@
+// A text that was written with doubts: its words shaded by them, and what was done about each sentence in doubt.
+
+import { count, make } from "./dom.js";
+
+/** Where a word's doubt, in nats, becomes a little, some, much and very much; hoptree.runtime.said has the same. */
+export const LEVELS = [0.25, 0.75, 1.5, 2.5];
+const NAMES = ["sure", "a little unsure", "unsure", "very unsure", "most unsure"];
+const MEASURES = {
+  score: "S is a word’s entropy times its share of attention, and θ what it must exceed.",
+  probability: "p is the probability of a word’s least probable token, and θ what it must not fall below.",
+  disagreement: "Disagreement is how much samples of a sentence differ, and θ what it must exceed.",
+  spread: "U is how far samples of a step are apart, and θ what it must exceed.",
+};
+const SIGNS = { score: "S", probability: "least p", disagreement: "disagreement", spread: "U" };
+const OUTCOMES = { added: "learnt", surer: "learnt, surer than before", known: "known already", unsure: "not taken, too unsure" };
+const ENDS = {
+  answer: "it gives an answer", end: "the model had no more to say", "no growth": "nothing new was written",
+  length: "it is as long as it may be", retrievals: "nothing may be searched for any more",
+  steps: "it has as many steps as it may have", documents: "it has as many documents as it may have",
+};
+const HITS = 8;
+const known = (value) => value !== null && value !== undefined;
+const two = (value) => (known(value) ? value.toFixed(2) : "unknown");
+const text = (words) => make("span", { text: words, dir: "auto" });
+
+/** In nats: the entropy, or how surprising a word was; null where nothing tells. */
+export const doubt = (word) => (known(word.entropy) ? word.entropy : known(word.probability) ? -Math.log(Math.max(word.probability, 1e-9)) : null);
+
+export const level = (word) => (doubt(word) === null ? 0 : LEVELS.filter((least) => doubt(word) >= least).length);
+
+/** Draws a writing, and again only the sentences that changed. */
+export class WritingView {
+  #drawn = {};
+
+  constructor() {
+    this.legend = make("p", { class: "note shades" });
+    this.before = make("div");
+    this.list = make("ol", { class: "parts" });
+    this.after = make("div");
+    this.element = make("section", { class: "writing", "aria-label": "The text, with the model’s doubts" },
+      this.legend, this.before, this.list, this.after);
+  }
+
+  update(writing) {
+    this.#changed("legend", () => this.legend.replaceChildren(...legend(writing)), summaryOf(writing));
+    this.#changed("before", () => this.before.replaceChildren(...first(writing)), [writing.extracted, writing.first]);
+    for (const [place, part] of writing.parts.entries()) {
+      this.#changed(place, () => {
+        const drawn = sentence(part);
+        const there = this.list.children[place];
+        if (there) {
+          for (const [at, box] of [...there.querySelectorAll("details")].entries()) {
+            const same = drawn.querySelectorAll("details")[at];
+            if (same) same.open = box.open;
+          }
+          there.replaceWith(drawn);
+        } else this.list.append(drawn);
+      }, part);
+    }
+    while (this.list.children.length > writing.parts.length) this.list.lastElementChild.remove();
+    this.#changed("after", () => this.after.replaceChildren(...ending(writing)),
+      [writing.stopped, writing.answers, writing.facts, writing.conflicts, writing.missing, writing.parts.length]);
+  }
+
+  #changed(place, draw, value) {
+    const told = JSON.stringify(value);
+    if (this.#drawn[place] === told) return;
+    this.#drawn[place] = told;
+    draw();
+  }
+}
+
+const wordsOf = (writing) => writing.parts.flatMap((part) => part.said.words);
+
+function summaryOf(writing) {
+  const words = wordsOf(writing);
+  return [words.some((word) => known(word.entropy)), words.some((word) => known(word.probability)), words.some((word) => word.hit), writing.parts[0]?.said.measure];
+}
+
+function legend(writing) {
+  const [entropy, probability, hit, measure] = summaryOf(writing);
+  const line = [];
+  if (entropy || probability) {
+    line.push(`How unsure the model was of each word (${entropy ? "entropy" : "−ln p"}, nats): `, make("span", { class: "u0", text: "sure" }));
+    for (const [place, least] of LEVELS.entries()) line.push(" ", make("span", { class: `u${place + 1}`, text: `≥${least}` }));
+    line.push(". ");
+  }
+  if (hit) line.push(make("span", { class: "hit", text: "Framed" }), ": words that made it look things up. ");
+  if (measure) line.push(MEASURES[measure] ?? "");
+  return line;
+}
+
+function first(writing) {
+  const rows = [];
+  if (writing.extracted?.length) rows.push(["Names in the question", text(writing.extracted.join(", "))]);
+  for (const query of writing.first ?? []) rows.push(asked(query, "Searched first"));
+  return rows.length ? [table(rows)] : [];
+}
+
+function table(rows) {
+  return make("dl", { class: "doubt" }, rows.flatMap(([name, ...values]) => [make("dt", { text: name }), make("dd", {}, ...values)]));
+}
+
+/** A sentence with its words shaded. Places are counted in characters, which are not always one unit of a string. */
+function shaded(said, isStruck) {
+  const letters = Array.from(said.text);
+  const line = make("p", { class: isStruck ? "said struck" : "said", dir: "auto" });
+  const slice = (start, end) => letters.slice(start, end).join("");
+  let at = 0;
+  for (const word of said.words) {
+    if (word.start > at) line.append(slice(at, word.start));
+    const title = numbers(word);
+    line.append(make("span", { class: `u${level(word)}${word.hit ? " hit" : ""}`, title: title ? `${title}: ${NAMES[level(word)]}` : null, text: slice(word.start, word.end) }));
+    at = word.end;
+  }
+  line.append(slice(at) || (said.text ? "" : "(nothing)"));
+  return isStruck ? make("del", {}, line) : line;
+}
+
+function numbers(word) {
+  const told = [["entropy", word.entropy], ["attention share", word.attention], ["score", word.score], ["probability", word.probability]];
+  const parts = told.filter(([, value]) => known(value)).map(([name, value]) => `${name} ${two(value)}`);
+  if (known(word.entropy) && !word.content) parts.push("carries no content: does not count");
+  return parts.join(", ");
+}
+
+/** What was measured against its threshold: "S 3.00 > θ 1.65". */
+export function compared(said) {
+  if (!known(said.measured)) return said.measure === "spread" && said.triggered ? "no sample said anything" : "";
+  const told = `${SIGNS[said.measure] ?? said.measure} ${two(said.measured)}`;
+  if (!known(said.theta)) return told;
+  const below = said.measure === "probability";
+  return `${told} ${said.triggered ? (below ? "<" : ">") : below ? "≥" : "≤"} θ ${two(said.theta)}`;
+}
+
+const replaced = (part) => Boolean(part.again) && part.surer;
+
+/** What became of a sentence, where that needs saying. */
+function outcome(part) {
+  if (part.kept === false) return `left out: ${whyLost(part)}`;
+  if (!part.said.triggered || replaced(part)) return "";
+  return part.kept === null ? "not written again" : `stays as it is: ${whyKept(part)}`;
+}
+
+function whyLost(part) {
+  if (!part.said.triggered || replaced(part)) return "it says nothing new";
+  return !part.queries.length && !part.skipped ? "nothing may be searched for any more" : "nothing was written in its place";
+}
+
+function whyKept(part) {
+  if (part.again) return "what was written again is no surer";
+  const last = part.queries.at(-1);
+  if (!last?.query) return "there is nothing to search with";
+  return last.repeated ? "this was searched for before" : "nothing new was found";
+}
+
+function sentence(part) {
+  const isStruck = replaced(part) || part.kept === false;
+  const item = make("li", { class: part.said.triggered ? "doubted" : "" }, shaded(part.said, isStruck));
+  if (part.again) {
+    const again = shaded(part.again, !part.surer || part.kept === false);
+    item.append(make("div", { class: "again" }, make("span", { class: "arrow", text: part.surer ? "⇒" : "tried" }), again));
+  }
+  if (part.said.triggered) item.append(make("details", {}, make("summary", { text: summary(part) }), table(rows(part))));
+  else if (compared(part.said)) item.append(make("div", { class: "note", text: compared(part.said) }));
+  if (outcome(part)) item.append(make("div", { class: "note warm", text: outcome(part) }));
+  return item;
+}
+
+function summary(part) {
+  const hits = part.said.words.filter((word) => word.hit).map((word) => `“${word.text}”`);
+  const unsure = hits.length ? `In doubt: ${hits.slice(0, 3).join(", ")}${hits.length > 3 ? " …" : ""}` : "In doubt";
+  const did = part.skipped ? "memory had it" : part.queries.length ? count(part.queries.length, "search", "searches") : "nothing to search with";
+  const learnt = part.facts.filter((fact) => fact.outcome === "added" || fact.outcome === "surer").length;
+  return [unsure, did, learnt ? `${count(learnt, "fact")} learnt` : ""].filter(Boolean).join(" · ");
+}
+
+function rows(part) {
+  const hits = part.said.words.filter((word) => word.hit);
+  const told = hits.slice(0, HITS).map((word) => (numbers(word) ? `${word.text} (${numbers(word)})` : word.text)).join("; ");
+  const more = hits.length > HITS ? ` and ${hits.length - HITS} more` : "";
+  const found = [["In doubt", text([compared(part.said), told].filter(Boolean).join(": ") + more)]];
+  if (part.said.samples.length) found.push(["Samples", make("ul", {}, part.said.samples.map((one) => make("li", { text: one })))]);
+  if (part.skipped) found.push(["Memory", "It has that already, so nothing was searched for.", fact(part.skipped)]);
+  if (part.names.length || part.in_doubt.length) found.push(["Names", names(part)]);
+  for (const query of part.queries) found.push(asked(query, "Asked"));
+  if (part.left_out.length) found.push(["Left out", text(`its least probable words: ${part.left_out.join(", ")}`)]);
+  if (part.tried.length) found.push(["Tried with", text(part.tried.map(([name, left]) => `${name}: U ${two(left)}`).join(", "))]);
+  if (part.facts.length) found.push(["Read", ...part.facts.map((one) => fact(one, OUTCOMES[one.outcome] ?? "not taken, no passage states it"))]);
+  if (part.again && compared(part.again)) found.push(["Again", text(compared(part.again))]);
+  return found;
+}
+
+function names(part) {
+  const list = make("ul", { class: "names" });
+  for (const one of part.names) {
+    const sure = known(one.confidence) ? ` ${two(one.confidence)}` : "";
+    const name = make(one.dropped_by ? "del" : "strong", { text: one.name, title: one.kind });
+    list.append(make("li", {}, name, one.dropped_by ? `${sure} dropped by ${one.dropped_by}` : `${sure} kept`));
+  }
+  for (const name of part.in_doubt) list.append(make("li", {}, text(name), " in doubt: sought, not searched with"));
+  return list;
+}
+
+function asked(query, label) {
+  const why = query.again ? " (with names that were dropped before)" : query.repeated ? " (asked before)" : "";
+  const line = make("div", {}, query.query ? make("q", { text: query.query }) : "nothing: there is no word to search with", why);
+  if (!known(query.search)) return [label, line];
+  const found = query.passages.map(([id, title]) => title || id).join(", ");
+  return [label, line, make("div", { class: "note", text: found ? `found ${found}` : "found nothing" })];
+}
+
+function fact(one, label = "") {
+  const source = [one.title, one.passage ? `[${one.passage}]` : ""].filter(Boolean).join(" ");
+  const about = [known(one.confidence) ? `confidence ${two(one.confidence)}` : "", source ? `from ${source}` : "", label].filter(Boolean).join(" · ");
+  const box = make("div", { class: "fact" }, text(one.fact.join(" — ")), make("div", { class: "note", text: about }));
+  if (one.sentence && one.passage) box.append(make("div", { class: "note" }, make("q", { text: one.sentence })));
+  return box;
+}
+
+function ending(writing) {
+  const found = [];
+  const said = (words) => found.push(make("p", { class: "note", text: words }));
+  if (writing.stopped) said(`The end: ${ENDS[writing.stopped] ?? writing.stopped}${writing.asked_for_answer ? "; then it was asked for the answer" : ""}.`);
+  for (const [way, answer, left] of writing.answers ?? []) said(`Answer from ${way}: ${answer || "none"} (U ${two(left)}${way === writing.taken ? ", taken" : ""})`);
+  if (writing.missing?.length) said(`The model does not tell ${writing.missing.join(", ")} itself.`);
+  if (writing.facts?.length) found.push(make("details", {}, make("summary", { text: `Memory at the end: ${count(writing.facts.length, "fact")}` }), memory(writing)));
+  return found;
+}
+
+function memory(writing) {
+  const spared = (one) => writing.parts.filter((part) => part.skipped && JSON.stringify(part.skipped.fact) === JSON.stringify(one.fact)).map((part) => part.turn);
+  const items = writing.facts.map((one) => {
+    const turns = spared(one);
+    return make("li", {}, fact(one, `read at ${one.turn}${turns.length ? `, spared the search at ${turns.join(", ")}` : ""}`));
+  });
+  const sides = (group) => group.map((one) => `${one.slice(0, -1).join(" — ")} [${one.at(-1)}]`).join(" ↔ ");
+  const conflicts = (writing.conflicts ?? []).map((group) => make("li", { class: "warm", text: `Sources differ: ${sides(group)}` }));
+  return make("ul", {}, items, conflicts);
+}

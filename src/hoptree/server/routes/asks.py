@@ -1,0 +1,91 @@
+"""Questions: everything that `hoptree ask --json` prints, at once or as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hoptree.runtime.result import Result
+from hoptree.server.asking import Prepared, Wanted
+from hoptree.server.house import House
+from hoptree.server.refusals import Refusal, refusal_of, told_error
+from hoptree.server.replying import Json
+from hoptree.server.schemas import AskBody
+from hoptree.server.streaming import EventStream, Grown, Happened, Idle, happenings, server_sent, unless_gone
+from hoptree.server.telling import told_event, told_result, told_snapshot
+from hoptree.server.words import Words
+
+__all__ = ["ask_routes"]
+
+_WHAT_COMES = (
+    "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
+    "result or error."
+)
+
+
+def ask_routes(house: House) -> APIRouter:
+    """The route of questions."""
+    routes = APIRouter(tags=["ask"])
+
+    @routes.post(
+        "/v1/ask",
+        summary="Answer a question, and show the tree behind the answer",
+        responses={200: {"description": _WHAT_COMES, "content": {"application/json": {}, "text/event-stream": {}}}},
+    )
+    async def ask(body: AskBody, request: Request) -> Response:
+        prepared = await house.asking.prepare(_wanted(body), request.state.key)
+        if body.stream:
+            return EventStream(_stream(house, prepared, events=body.events))
+        result = await unless_gone(request, house.asking, prepared)
+        if result.failure:
+            refusal = refusal_of(result.failure)
+            told = {**told_error(refusal), "result": told_result(result, prepared.model_name)}
+            return Json(told, refusal.status, refusal.headers)
+        return Json(told_result(result, prepared.model_name))
+
+    return routes
+
+
+def _wanted(body: AskBody) -> Wanted:
+    return Wanted(
+        body.question,
+        body.method,
+        body.model,
+        body.corpus,
+        body.graph,
+        body.retriever,
+        body.rerank,
+        body.options,
+        body.budget.as_budget(),
+    )
+
+
+async def _stream(house: House, prepared: Prepared, *, events: bool) -> AsyncGenerator[bytes, None]:
+    """Steps, passages and the tree as they come; a result, or an error, is the last."""
+    words, shown = Words(), set[str]()
+    async for news in happenings(house.asking, prepared):
+        match news:
+            case Happened(event):
+                if events:
+                    yield server_sent("trace", told_event(event, prepared.model_name))
+                if event["event"] == "retrieve":
+                    fresh = [passage for passage in event["passages"] if passage["id"] not in shown]
+                    shown.update(passage["id"] for passage in fresh)
+                    if fresh:
+                        yield server_sent("passages", {"passages": fresh})
+                if step := words.of(event):
+                    yield server_sent("step", step)
+            case Grown(so_far):
+                yield server_sent("tree", told_snapshot(so_far))
+            case Idle():
+                yield b": still answering\n\n"
+            case Result():
+                if news.failure:
+                    told = told_error(refusal_of(news.failure))["error"]
+                    yield server_sent("error", {**told, "result": told_result(news, prepared.model_name)})
+                else:
+                    yield server_sent("result", told_result(news, prepared.model_name))
+            case Refusal():
+                yield server_sent("error", told_error(news)["error"])

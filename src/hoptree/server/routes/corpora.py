@@ -1,0 +1,69 @@
+"""Corpora: what there is, uploads, and how far their indexing is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, File, Form, Path, Query, UploadFile
+from starlette.responses import Response
+
+from hoptree.server.house import House
+from hoptree.server.names import NAME
+from hoptree.server.replying import Json
+
+__all__ = ["corpus_routes"]
+
+_Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
+_Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.")]
+
+
+def corpus_routes(house: House) -> APIRouter:
+    """Routes of corpora and jobs."""
+    routes = APIRouter(tags=["corpora"])
+    corpora, changing, jobs = house.corpora, house.changing, house.jobs
+
+    @routes.get("/v1/corpora", summary="All corpora")
+    async def listed() -> Response:
+        found = []
+        for one in await asyncio.to_thread(corpora.told):
+            job = jobs.of(one["name"])
+            found.append({**one, "job": job.as_dict() if job else None})
+        return Json({"corpora": found, "uploads": corpora.folder is not None})
+
+    @routes.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files")
+    async def create(
+        name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
+    ) -> Response:
+        job = await changing.create(name, files)
+        return Json({"job": job.id}, 202)
+
+    @routes.delete("/v1/corpora/{name}", status_code=204, summary="Remove a corpus")
+    async def remove(name: _Name) -> Response:
+        await changing.remove(name)
+        return Response(status_code=204)
+
+    @routes.get("/v1/corpora/{name}/documents", summary="The uploaded files of a corpus")
+    async def documents(
+        name: _Name,
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Response:
+        files = corpora.own(name).files()
+        shown = [{"id": file, "name": file, "bytes": size} for file, size in files[offset : offset + limit]]
+        return Json({"documents": shown, "total": len(files), "offset": offset})
+
+    @routes.post("/v1/corpora/{name}/documents", status_code=202, summary="Add files, or new versions of some")
+    async def add(name: _Name, files: _Files) -> Response:
+        job = await changing.add(name, files)
+        return Json({"job": job.id}, 202)
+
+    @routes.delete("/v1/corpora/{name}/documents/{document:path}", status_code=202, summary="Take a file out")
+    async def remove_document(name: _Name, document: str) -> Response:
+        return Json({"job": changing.remove_document(name, document).id}, 202)
+
+    @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is")
+    async def told(job: str) -> Response:
+        return Json(jobs.find(job).as_dict())
+
+    return routes

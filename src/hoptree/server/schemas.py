@@ -1,0 +1,105 @@
+"""The bodies of requests, as the OpenAPI document shows them. What they do not name is refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from hoptree.runtime.budget import Budget
+
+__all__ = ["AskBody", "BudgetBody", "ChatBody", "ErrorBody", "SearchBody"]
+
+_MOST = 10**9
+_NAME_LENGTH = 128
+_Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH)]
+_Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class BudgetBody(_Strict):
+    """Limits of one question; those of the server and of the key hold as well."""
+
+    calls: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    cost: Annotated[FiniteFloat, Field(gt=0, le=_MOST)] | None = None
+    seconds: Annotated[FiniteFloat, Field(gt=0, le=_MOST)] | None = None
+
+    def as_budget(self) -> Budget:
+        return Budget(calls=self.calls, tokens=self.tokens, cost=self.cost, seconds=self.seconds)
+
+
+class _Choices(_Strict):
+    corpus: _Name | None = None
+    graph: _Name | None = None
+    retriever: _Name | None = None
+    rerank: _Name | None = None
+    options: _Options = Field(default_factory=dict)
+    budget: BudgetBody = Field(default_factory=BudgetBody)
+
+
+class AskBody(_Choices):
+    """A question, and with what to answer it; every name is one that the server lists."""
+
+    question: Annotated[str, Field(min_length=1, max_length=8_000)]
+    method: _Name | None = None
+    model: _Name | None = None
+    stream: bool = False
+    events: Annotated[bool, Field(description="Also stream the raw trace events.")] = False
+
+
+class SearchBody(_Strict):
+    """What to look for in a corpus."""
+
+    query: Annotated[str, Field(min_length=1, max_length=8_000)]
+    corpus: _Name | None = None
+    k: Annotated[int, Field(ge=1, le=100)] = 5
+    retriever: _Name | None = None
+    rerank: _Name | None = None
+
+
+class _Part(BaseModel):
+    """A part of a message: only text can be read."""
+
+    type: str
+    text: str = ""
+
+
+class _Message(BaseModel):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[_Part] | None = None
+
+
+class _StreamOptions(BaseModel):
+    include_usage: bool = False
+
+
+class ChatBody(BaseModel):
+    """OpenAI's chat completion: the last user message is the question; how models sample is up to the method."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: _Name
+    messages: Annotated[list[_Message], Field(min_length=1, max_length=1_000)]
+    stream: bool | None = False
+    stream_options: _StreamOptions | None = None
+    n: int | None = 1
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
+    logprobs: bool | None = False
+    response_format: dict[str, Any] | None = None
+    hoptree: _Choices | None = None
+
+
+class _Error(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    message: str
+
+
+class ErrorBody(BaseModel):
+    """Why a request was refused or failed: class, message and remedy."""
+
+    error: _Error

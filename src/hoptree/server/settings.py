@@ -1,0 +1,87 @@
+"""What an administrator decides: requests only choose among it, by name."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hoptree.errors import ConfigError
+from hoptree.models.model import Model
+from hoptree.runtime.cache import Store
+from hoptree.runtime.context import Prices
+from hoptree.server.keys import Key
+from hoptree.server.limits import Limits
+
+__all__ = ["Settings", "is_loopback", "model_name"]
+
+_MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a server is set up.
+
+    `models` are specs, or models that are open, by the names clients see; the first is the default one, and so is the
+    first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
+    make. `options` are set for all questions of a method, and clients cannot change them. `hosts` are further names
+    under which the server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for
+    questions that a stop cut off.
+    """
+
+    models: Mapping[str, str | Model]
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    graphs: Mapping[str, str] = field(default_factory=dict)
+    rerankers: Mapping[str, str] = field(default_factory=dict)
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    corpora_folder: Path | None = None
+    runs: Path | None = None
+    keys: tuple[Key, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    method: str = "taikc"
+    retriever: str = "bm25"
+    prices: Prices | None = None
+    cache: str | Path | Store | None = "default"
+    concurrency: int | None = None
+    host: str = "127.0.0.1"
+    hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    journal: Path | None = None
+
+    def check(self) -> None:
+        """Refuse what would be open to everybody."""
+        if not is_loopback(self.host) and not self.keys:
+            raise ConfigError(
+                f"Listening on {self.host} without keys would let anybody ask at your cost.",
+                "Give a file of keys (--keys FILE), or listen on this machine only (--host 127.0.0.1).",
+            )
+        if self.prices is None and any(key.budget.cost is not None for key in self.keys):
+            raise ConfigError("A key has a budget of money, which needs prices.", "Give them: --prices IN/OUT")
+        if not self.models:
+            raise ConfigError("The server has no model.", "Name one or more: --model openai/NAME")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def model_name(spec: str) -> tuple[str, str]:
+    """The name clients see, and the spec: of NAME=SPEC, or of SPEC, whose last part is the name then."""
+    named, sign, rest = spec.partition("=")
+    if sign and "/" not in named:
+        name, spec = named.strip(), rest.strip()
+    else:
+        name = spec.partition("?")[0].rstrip("/").rpartition("/")[2].removesuffix(".gguf").removesuffix(".json")
+    if not _MODEL_NAME.fullmatch(name):
+        raise ConfigError(f"'{name}' is no name for a model.", "Give it one: --model NAME=SPEC")
+    return name, spec

@@ -1,0 +1,118 @@
+"""Where questions are looked up: retrievers and graphs, opened once and shared by all questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hoptree.graph.knowledge import KnowledgeGraph
+from hoptree.graph.opening import open_graph
+from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.retrieval.opening import open_retriever
+from hoptree.retrieval.remote import is_remote
+from hoptree.retrieval.retriever import Retriever
+from hoptree.server.names import unknown
+
+__all__ = ["Graphs", "Retrievers"]
+
+_Way = tuple[str, str, str]
+"""Corpus, kind of retriever, reranker."""
+
+
+def _state_of(where: str) -> tuple[int, ...]:
+    """By what an index shows that it is another one now: its manifest is replaced at every change."""
+    if is_remote(where):
+        return ()
+    try:
+        found = (Path(where) / MANIFEST).stat()
+    except OSError:
+        return ()  # opening it says what is wrong
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+class Retrievers:
+    """Retrievers by corpus, kind and reranker; an index that changed is opened anew.
+
+    `place` gives the folder or address of a corpus by its name. The one that was open before stays so for `keep`
+    seconds, which no question outlasts.
+    """
+
+    def __init__(self, place: Callable[[str], str], rerankers: Mapping[str, str], *, cached: bool, keep: float) -> None:
+        self._place = place
+        self._rerankers = rerankers
+        self._cached = cached
+        self._keep = keep
+        self._open: dict[_Way, tuple[tuple[int, ...], Retriever]] = {}
+        self._opening: dict[_Way, asyncio.Lock] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def find(self, corpus: str, kind: str, rerank: str = "") -> Retriever:
+        """The retriever over a corpus as it is now."""
+        if rerank and rerank not in self._rerankers:
+            raise unknown("reranker", rerank, self._rerankers)
+        where = self._place(corpus)
+        way = (corpus, kind, rerank)
+        async with self._opening.setdefault(way, asyncio.Lock()):
+            state = _state_of(where)
+            known = self._open.get(way)
+            if known and known[0] == state:
+                return known[1]
+            fresh = await asyncio.to_thread(self._open_one, where, kind, rerank)
+            self._open[way] = (state, fresh)
+            if known:
+                self._retire(known[1])
+            return fresh
+
+    def forget(self, corpus: str) -> None:
+        """Let go of a corpus that is to be removed."""
+        for way in [way for way in self._open if way[0] == corpus]:
+            self._retire(self._open.pop(way)[1])
+            self._opening.pop(way, None)
+
+    async def aclose(self) -> None:
+        for closing in self._closing:
+            closing.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        for _, retriever in self._open.values():
+            await retriever.aclose()
+
+    def _open_one(self, where: str, kind: str, rerank: str) -> Retriever:
+        return open_retriever(where, kind, rerank=self._rerankers.get(rerank, ""), cached=self._cached)
+
+    def _retire(self, retriever: Retriever) -> None:
+        async def close_later() -> None:
+            try:
+                await asyncio.sleep(self._keep)
+            finally:
+                await retriever.aclose()
+
+        task = asyncio.get_running_loop().create_task(close_later())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+class Graphs:
+    """Knowledge graphs by name, each opened when it is first asked."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+        self._open: dict[str, KnowledgeGraph] = {}
+        self._opening = asyncio.Lock()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._places)
+
+    async def find(self, name: str) -> KnowledgeGraph:
+        if name not in self._places:
+            raise unknown("graph", name, self._places)
+        async with self._opening:
+            if name not in self._open:
+                # What it says is remembered with the models' replies.
+                self._open[name] = await asyncio.to_thread(open_graph, self._places[name], cached=False)
+            return self._open[name]
+
+    async def aclose(self) -> None:
+        for graph in self._open.values():
+            await graph.aclose()

@@ -1,0 +1,112 @@
+"""What happens while a question is answered, one line in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hoptree.runtime.trace import Event
+from hoptree.server.refusals import hidden
+
+__all__ = ["Words"]
+
+_LETTERS = 160
+_TITLES = 3
+_SOURCES = {
+    "internal": "own knowledge",
+    "external": "documents",
+    "synthesis": "its sub-questions",
+    "fallback": "a guess",
+    "graph": "the graph",
+}
+_VERDICTS = {"supported": "the evidence supports it", "refuted": "the evidence refutes it", "unknown": "not settled"}
+
+
+class Words:
+    """Tells events of one question in words; what says nothing to people, or says it again, is passed over."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def of(self, event: Event) -> dict[str, Any] | None:
+        """A step: its text, the node it is about, when it happened, and the kind of event."""
+        text = _text(event)
+        node = event.get("id") if event["event"] == "node" else event.get("node")
+        if not text or (event["event"] == "node" and text in self._said):
+            return None
+        self._said.add(text)
+        return {"text": text, "node": node, "t": event["t"], "kind": event["event"]}
+
+
+def _text(event: Event) -> str:
+    tell = _TELLERS.get(event["event"])
+    return tell(event) if tell else ""
+
+
+def _plan(event: Event) -> str:
+    count = sum(node["id"] > 0 for node in event["nodes"])
+    if not count:
+        return ""
+    many = f"{count} sub-question{'s' if count > 1 else ''}"
+    under = event.get("under")
+    if under is None:
+        return f"Planned {many}"
+    return f"{'Rebuilt' if event.get('rebuilt') else 'Split'} {_number(under)}: {many}"
+
+
+def _node(event: Event) -> str:
+    if event["state"] == "asking":
+        return f"{_number(event['id'])}: {_short(event['resolved'])}"
+    answer = _short(event.get("answer", ""))
+    if not answer:
+        return f"{_number(event['id'])}: no answer found"
+    verdict = _VERDICTS.get(event.get("verdict", ""), "")
+    source = _SOURCES.get(event.get("source", ""), "")
+    why = verdict or (f"from {source}" if source else "")
+    return f"{_number(event['id'])}: {answer}" + (f" ({why})" if why else "")
+
+
+def _llm(event: Event) -> str:
+    cached = ", remembered" if event["cached"] else ""
+    return f"The model replied: {event['step'].replace('_', ' ')} ({event['seconds']:.1f} s{cached})"
+
+
+def _retrieve(event: Event) -> str:
+    titles = list(dict.fromkeys(passage["title"] for passage in event["passages"]))
+    found = ", ".join(_short(title, 40) for title in titles[:_TITLES])
+    more = ", …" if len(titles) > _TITLES else ""
+    return f"Searched for “{_short(event['query'])}”: {found + more if titles else 'nothing found'}"
+
+
+def _facts(event: Event) -> str:
+    return f"Looked up facts about {_short(event.get('label') or event['entity'], 60)}: {len(event['facts'])} found"
+
+
+def _entities(event: Event) -> str:
+    found = ", ".join(_short(label, 40) for _, label in event["found"][:_TITLES])
+    return f"Looked up “{_short(event['name'], 60)}” in the graph: {found or 'nothing found'}"
+
+
+def _number(node: int) -> str:
+    return "The question" if node == 0 else f"Sub-question {node}"
+
+
+def _short(text: Any, most: int = _LETTERS) -> str:
+    line = " ".join(str(text).split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+_TELLERS: dict[str, Callable[[Event], str]] = {
+    "start": lambda event: f"Asking with {event['method']}",
+    "plan": _plan,
+    "node": _node,
+    "llm": _llm,
+    "retrieve": _retrieve,
+    "titles": lambda event: f"Looked for pages called “{_short(event['name'], 60)}”",
+    "facts": _facts,
+    "entities": _entities,
+    "chain": lambda event: _short(event["text"]),
+    "quarantine": lambda event: "Left out a sentence of a passage that addresses a model",
+    "retry": lambda event: f"Waiting {event['wait']:g} s: {hidden(_short(event['error']))}",
+    "warning": lambda event: hidden(_short(event["message"])),
+}

@@ -1,0 +1,222 @@
+"""How a piece of work is called in the conventions that observability tools read.
+
+Names that begin with gen_ai are those of OpenTelemetry's conventions for generative AI; the others, but for
+`hoptree.…`, are those of OpenInference. Where both have a name for the same, both are given.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hoptree.runtime.trace import Event
+from hoptree.telemetry.work import Work
+
+__all__ = ["Attribute", "Attributes", "attributes_of", "name_of", "note_of"]
+
+Attribute = str | bool | int | float | list[str]
+Attributes = dict[str, Attribute]
+
+DOCUMENTS = 24
+"""Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
+
+_PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
+_TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
+_NODE = ("source", "state", "verdict", "confidence")
+_SAID = ("why", "hypothesis")
+
+
+def name_of(work: Work, question: Event) -> str:
+    """A span's name: few different ones, and nothing of what was asked."""
+    event = work.event
+    if work.kind == "question":
+        return f"invoke_agent {event['method']}"
+    if work.kind == "node":
+        return f"sub-question {event['id']}"
+    if event["event"] == "llm":
+        return f"chat {_model(event, question)[1]}"
+    return f"retrieval {event['kind']}" if event["event"] == "retrieve" else f"retrieval {event['event']}"
+
+
+def attributes_of(work: Work, question: Work, *, content: bool) -> Attributes:
+    """All there is to tell of a piece of work; without `content` nothing that somebody wrote, asked or found."""
+    if work.kind == "question":
+        found = _question(work, content)
+    elif work.kind == "node":
+        found = _node(work, content)
+    elif work.event["event"] == "llm":
+        found = _llm(work.event, question.event, content)
+    else:
+        found = _retrieval(work.event, question.event, content)
+    return {name: _plain(value) for name, value in found.items() if value is not None and value != ""}
+
+
+def note_of(event: Event, *, content: bool) -> tuple[str, Attributes]:
+    """Something noted on the way, as an event of a span."""
+    told = {name: value for name, value in event.items() if name not in ("event", "run", "t", "node", "depth")}
+    kept = {
+        name: value if isinstance(value, bool | int | float | str) else json.dumps(value, ensure_ascii=False)
+        for name, value in told.items()
+        if value is not None and (content or isinstance(value, bool | int | float) or name in ("kind", "step"))
+    }
+    return f"hoptree.{event['event']}", {name: _plain(value) for name, value in kept.items()}
+
+
+def _question(work: Work, content: bool) -> dict[str, Any]:
+    event = work.event
+    calls = [one.event for one in work.all() if one.kind == "call"]
+    llm = [call for call in calls if call["event"] == "llm"]
+    totals: dict[str, float] = {
+        "llm_calls": len(llm),
+        "cached_calls": sum(call["cached"] for call in llm),
+        "prompt_tokens": sum(call["prompt_tokens"] for call in llm),
+        "completion_tokens": sum(call["completion_tokens"] for call in llm),
+        "retrievals": sum(call["event"] in ("retrieve", "facts") for call in calls),
+        "price": sum(call["price"] if "price" in call else call["cost"] for call in llm),
+        "cost": sum(call["cost"] for call in llm),
+    }
+    return {
+        "openinference.span.kind": "AGENT",
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": event["method"],
+        "gen_ai.agent.version": event.get("version"),
+        "gen_ai.data_source.id": event.get("corpus"),
+        "gen_ai.request.model": _named(event["model"])[1],
+        "gen_ai.provider.name": _named(event["model"])[0],
+        "agent.name": event["method"],
+        "graph.node.id": "question",
+        # Totals have names of their own: tools add up the tokens of the calls below by themselves.
+        **{f"hoptree.usage.{name}": totals[name] for name in _TOTALS},
+        "hoptree.run": event["run"],
+        "hoptree.question_id": event.get("question_id"),
+        "hoptree.fidelity": event.get("fidelity"),
+        "hoptree.source": event.get("source"),
+        "hoptree.abstained": event.get("abstained"),
+        "hoptree.stopped_by": event.get("stopped_by"),
+        "error.type": event.get("error"),
+        "metadata": json.dumps({"options": event.get("options", {})}, ensure_ascii=False, default=str),
+        **_said(content, event["question"], event.get("answer"), name="question"),
+    }
+
+
+def _node(work: Work, content: bool) -> dict[str, Any]:
+    event = work.event
+    asked = event.get("resolved") or event.get("question")
+    parent = event.get("parent")
+    return {
+        "openinference.span.kind": "CHAIN",
+        "graph.node.id": str(event["id"]),
+        "graph.node.parent_id": "question" if parent is None else str(parent),
+        "hoptree.node.id": event["id"],
+        "hoptree.node.stands": work.stands,
+        **{f"hoptree.node.{name}": event.get(name) for name in _NODE},
+        "hoptree.node.evidence": list(event.get("evidence", ())) or None,
+        **({f"hoptree.node.{name}": event.get(name) for name in _SAID} if content else {}),
+        **_said(content, asked, event.get("answer"), name=asked),
+    }
+
+
+def _said(content: bool, asked: str | None, answer: str | None, *, name: str | None) -> dict[str, Any]:
+    return {"input.value": asked, "output.value": answer, "graph.node.name": name} if content else {}
+
+
+def _llm(event: Event, question: Event, content: bool) -> dict[str, Any]:
+    provider, model = _model(event, question)
+    prompt, completion = event["prompt_tokens"], event["completion_tokens"]
+    said = {
+        "output.value": event["reply"],
+        "llm.output_messages.0.message.role": "assistant",
+        "llm.output_messages.0.message.content": event["reply"],
+        "gen_ai.output.messages": json.dumps(
+            [
+                {
+                    "role": "assistant",
+                    "parts": [{"type": "text", "content": event["reply"]}],
+                    "finish_reason": event["finish"],
+                }
+            ],
+            ensure_ascii=False,
+        ),
+    }
+    return {
+        "openinference.span.kind": "LLM",
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": model,
+        "gen_ai.response.finish_reasons": [event["finish"]],
+        "gen_ai.usage.input_tokens": prompt,
+        "gen_ai.usage.output_tokens": completion,
+        "gen_ai.usage.cache_read.input_tokens": event["cached_tokens"],
+        "gen_ai.usage.reasoning.output_tokens": event["reasoning_tokens"],
+        "gen_ai.prompt.name": event["template"],
+        "llm.provider": provider,
+        "llm.model_name": model,
+        "llm.finish_reason": event["finish"],
+        "llm.token_count.prompt": prompt,
+        "llm.token_count.completion": completion,
+        "llm.token_count.total": prompt + completion,
+        "llm.token_count.prompt_details.cache_read": event["cached_tokens"],
+        "llm.token_count.completion_details.reasoning": event["reasoning_tokens"],
+        # Without prices there is no cost to tell; a call that the cache answered costs nothing.
+        "llm.cost.total": event["cost"] if event.get("price", event["cost"]) else None,
+        "llm.prompt_template.version": event["template"],
+        "hoptree.step": event["step"],
+        "hoptree.role": event["role"],
+        "hoptree.cached": event["cached"],
+        "hoptree.worked_seconds": event["seconds"],
+        **(said if content else {}),
+    }
+
+
+def _retrieval(event: Event, question: Event, content: bool) -> dict[str, Any]:
+    asked = event.get("query") or event.get("name") or event.get("label")
+    documents = _documents(event)
+    found: dict[str, Any] = {
+        "openinference.span.kind": "RETRIEVER",
+        "gen_ai.operation.name": "retrieval",
+        "gen_ai.data_source.id": question.get("graph" if event["event"] in ("facts", "entities") else "corpus"),
+        "hoptree.found": len(documents),
+        "hoptree.cached": event["cached"],
+        "hoptree.worked_seconds": event["seconds"],
+    }
+    scored = [{"id": one["id"], "score": one["score"]} for one in documents if "score" in one]
+    if scored:
+        found["gen_ai.retrieval.documents"] = json.dumps(scored, ensure_ascii=False)
+    if content:
+        found |= {"input.value": asked, "gen_ai.retrieval.query.text": asked}
+    for place, one in enumerate(documents[:DOCUMENTS]):
+        at = f"retrieval.documents.{place}.document"
+        found |= {f"{at}.id": one["id"], f"{at}.score": one.get("score")}
+        if content:
+            title = json.dumps({"title": one["title"]}, ensure_ascii=False) if one.get("title") else None
+            found |= {f"{at}.content": one["text"], f"{at}.metadata": title}
+    return found
+
+
+def _documents(event: Event) -> Sequence[dict[str, Any]]:
+    """What a search found; facts, names and titles are short documents too."""
+    if event["event"] == "retrieve":
+        passages: list[dict[str, Any]] = event["passages"]
+        return passages
+    if event["event"] == "entities":
+        return [{"id": number, "text": label} for number, label in event["found"]]
+    told = event["facts" if event["event"] == "facts" else "titles"]
+    return [{"id": str(place), "text": text} for place, text in enumerate(told, 1)]
+
+
+def _model(event: Event, question: Event) -> tuple[str, str]:
+    return _named(question.get("roles", {}).get(event["role"], question["model"]))
+
+
+def _named(model: str) -> tuple[str, str]:
+    """Who provides a model, and its name there."""
+    kind, _, name = model.partition("/")
+    return _PROVIDERS.get(kind, kind), name or kind
+
+
+def _plain(value: Any) -> Attribute:
+    """A value without halves of characters, which cannot be sent."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return [str(_plain(one)) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,77 @@
+"""An engine that frameworks ask from code with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.integrations.films import QUESTION, films, model
+
+from hoptree.errors import CorpusError, EndpointError
+from hoptree.integrations import Hoptree
+from hoptree.integrations.lasting import in_words
+from hoptree.models.scripted import Rule, ScriptedModel
+
+
+@pytest.fixture
+def hoptree(tmp_path: Path) -> Iterator[Hoptree]:
+    with films(tmp_path) as opened:
+        yield opened
+
+
+def test_it_is_asked_from_code_with_a_loop_and_without(hoptree: Hoptree) -> None:
+    async def beside() -> list[str]:
+        assert hoptree.ask(QUESTION).answer == "1948", "as in a notebook"
+        return [one.answer for one in await asyncio.gather(*(hoptree.aask(QUESTION) for _ in range(3)))]
+
+    assert hoptree.ask(QUESTION).answer == "1948"
+    assert asyncio.run(beside()) == asyncio.run(beside()) == ["1948"] * 3
+
+
+def test_passages_are_searched_for_or_those_an_answer_rests_on(hoptree: Hoptree) -> None:
+    found = hoptree.passages("Night Train to Lisbon", k=1)
+    assert [passage.title for passage in found] == ["Night Train to Lisbon"]
+    behind = hoptree.passages(QUESTION, k=5, multi_hop=True)
+    assert {passage.title for passage in behind} == {"Night Train to Lisbon", "Bille August"}
+    assert len(asyncio.run(hoptree.apassages(QUESTION, k=1, multi_hop=True))) == 1
+
+
+def test_a_result_in_words_marks_documents_as_data(hoptree: Hoptree) -> None:
+    words = in_words(hoptree, hoptree.ask(QUESTION))
+    assert words.startswith("Answer: 1948\n") and "They are data" in words
+    assert json.dumps(words)
+
+
+def test_a_failure_is_raised(tmp_path: Path) -> None:
+    with Hoptree(method="direct", model=ScriptedModel(rules=[Rule(fault="401")]), cache=None) as broken:
+        with pytest.raises(EndpointError, match="OPENAI_API_KEY"):
+            broken.ask(QUESTION)
+        with pytest.raises(CorpusError, match="Give a corpus"):
+            broken.passages("film", k=1)
+
+
+def test_what_is_cancelled_asks_nothing_further(tmp_path: Path) -> None:
+    scripted = model(latency=0.1)
+
+    async def broken_off(hoptree: Hoptree) -> tuple[int, int]:
+        asking = asyncio.create_task(hoptree.aask(QUESTION))
+        await asyncio.sleep(0.15)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.sleep(0.05)
+        then = len(scripted.requests)
+        await asyncio.sleep(0.4)
+        return then, len(scripted.requests)
+
+    with films(tmp_path, scripted) as hoptree:
+        then, later = asyncio.run(broken_off(hoptree))
+    assert 0 < then == later < 7
+
+
+def test_it_can_be_closed_twice(tmp_path: Path) -> None:
+    opened = films(tmp_path)
+    opened.close()
+    opened.close()

@@ -1,0 +1,166 @@
+"""A scripted model, a small corpus, and servers over both: in this process, over streams, over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.endpoint import index_of
+
+from hoptree.engine import Engine
+from hoptree.models.scripted import Rule, ScriptedModel
+
+pytest.importorskip("mcp_types")
+
+from mcp import Client, StdioServerParameters
+
+from hoptree.mcp.tools import open_server
+
+__all__ = [
+    "PASSAGES",
+    "QUESTION",
+    "Heard",
+    "answering",
+    "checking",
+    "command",
+    "connected",
+    "http",
+    "script",
+    "text_of",
+]
+
+QUESTION = "In which year was the director of Night Train to Lisbon born?"
+PLAN = {
+    "query1": {
+        "question": "Who directed Night Train to Lisbon?",
+        "children": {"query2": {"question": "In which year was #query1 born?"}},
+    }
+}
+PASSAGES = (
+    ("Night Train to Lisbon", "Night Train to Lisbon is a film of 2013. Bille August directed it."),
+    ("Bille August", "Bille August was born in 1948 in Denmark. He directed several films."),
+)
+
+
+def answering(**every: Any) -> list[Rule]:
+    """A model that answers QUESTION well."""
+    return [
+        Rule(json.dumps(PLAN), step="decompose", **every),
+        Rule("RAG_REQUIRED", step="confident", **every),
+        Rule("Bille August", step="read", contains="Question: Who directed", **every),
+        Rule("1948", step="read", **every),
+        Rule("He was born in 1948.", step="summarise", **every),
+        Rule("1948", step="final", **every),
+    ]
+
+
+def checking(*verdicts: dict[str, Any]) -> list[Rule]:
+    """A model that holds claims against evidence with these verdicts in turn."""
+    said = [json.dumps({"fact_sufficient": True, "reason": "So it is.", **verdict}) for verdict in verdicts]
+    return [
+        Rule("[]", step="mentions"),
+        Rule(said, step="validate"),
+        Rule('{"new_clue": "Denmark"}', step="clue"),
+    ]
+
+
+def script(folder: Path, rules: Sequence[Rule]) -> Path:
+    """A script for a server in a process of its own."""
+    names = ("reply", "step", "contains", "fault", "times", "latency")
+    told = [{name: getattr(rule, name) for name in names if getattr(rule, name)} for rule in rules]
+    path = folder / "script.json"
+    path.write_text(json.dumps({"replies": told}), encoding="utf-8")
+    return path
+
+
+class Heard:
+    """What progress a client was told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.values: list[float] = []
+        self.first = asyncio.Event()
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        self.values.append(progress)
+        self.lines.append(message or "")
+        self.first.set()
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    rules: Sequence[Rule],
+    folder: Path,
+    *passages: tuple[str, str],
+    mode: str = "auto",
+    corpus: bool = True,
+    **settings: Any,
+) -> AsyncIterator[tuple[Client, ScriptedModel]]:
+    """A client of a server in this process; the passages are those of the small corpus unless others are given."""
+    model = ScriptedModel(rules=list(rules))
+    index = index_of(folder, *(passages or PASSAGES)) if corpus else None
+    async with (
+        Engine(model=model, corpus=index, cache=None, **settings) as engine,
+        Client(open_server(engine), mode=mode) as client,
+    ):
+        yield client, model
+
+
+def command(folder: Path, rules: Sequence[Rule], *options: str) -> list[str]:
+    """The arguments of `hoptree mcp` over the small corpus."""
+    return [
+        "mcp",
+        "--corpus",
+        str(index_of(folder, *PASSAGES)),
+        "--model",
+        f"scripted/{script(folder, rules)}",
+        *options,
+    ]
+
+
+def streams(arguments: Sequence[str]) -> StdioServerParameters:
+    """How a client starts a server and talks to it over its streams."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "hoptree", *arguments],
+        env={name: os.environ[name] for name in ("PATH", "HOME", "HOPTREE_CACHE") if name in os.environ},
+    )
+
+
+@contextlib.asynccontextmanager
+async def http(
+    arguments: Sequence[str], *, address: str = "0", environment: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
+    """A server over HTTP at a free port; its URL, once it listens."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hoptree", *arguments, "--http", address],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_PROXY": "127.0.0.1", **(environment or {})},
+    )
+    assert process.stderr is not None
+    try:
+        said = await asyncio.to_thread(process.stderr.readline)
+        found = re.search(r"http://\S+/mcp", said)
+        assert found, said
+        yield found[0], process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(process.communicate, None, 20)
+
+
+def text_of(result: Any) -> str:
+    (content,) = result.content
+    return str(content.text)

@@ -1,0 +1,234 @@
+"""`hoptree mcp` as a process of its own, over streams and over HTTP, talked to by the reference client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.command_line import call
+from tests.mcp.served import QUESTION, Heard, answering, checking, command, http, streams, text_of
+
+from hoptree.mcp.serving import KEY, MAX_BODY, Address
+
+pytest.importorskip("mcp_types")
+
+import httpx2  # what the client is made of
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+Do = Callable[[Client], Awaitable[Any]]
+TRUE = {"isTrue": True, "correct_answer": "Yes", "ref": {"wikipedia": ["T1"]}}
+
+
+async def over_streams(arguments: list[str], do: Do, mode: str) -> Any:
+    async with Client(streams(arguments), mode=mode) as client:
+        return await do(client)
+
+
+async def over_http(arguments: list[str], do: Do, mode: str) -> Any:
+    async with http(arguments) as (url, _), Client(url, mode=mode) as client:
+        return await do(client)
+
+
+everywhere = pytest.mark.parametrize("over", [over_streams, over_http])
+
+
+@everywhere
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_all_tools_answer(over: Any, mode: str, tmp_path: Path) -> None:
+    async def use(client: Client) -> None:
+        listed = await client.list_tools()
+        assert {tool.name for tool in listed.tools} == {"ask", "search", "decompose", "verify_claim"}
+        heard = Heard()
+        answer = await client.call_tool("ask", {"question": QUESTION}, progress_callback=heard)
+        assert answer.structured_content is not None and answer.structured_content["answer"] == "1948"
+        assert "planned 2 sub-questions" in heard.lines and heard.values == sorted(set(heard.values))
+        found = await client.call_tool("search", {"query": "Bille August", "k": 1})
+        assert "Bille August was born in 1948" in text_of(found)
+        plan = await client.call_tool("decompose", {"question": QUESTION})
+        assert "2. In which year was #query1 born?" in text_of(plan)
+        check = await client.call_tool("verify_claim", {"claim": "Bille August was born in 1948."})
+        assert text_of(check).startswith("Verdict: supported")
+        refused = await client.call_tool("ask", {"question": ""})
+        assert refused.is_error and "The question is empty." in text_of(refused)
+
+    rules = [*checking(TRUE), *answering(latency=0.02)]
+    asyncio.run(over(command(tmp_path, rules, "--no-cache"), use, mode))
+
+
+@everywhere
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_call_that_is_broken_off_ends_at_the_server(over: Any, mode: str, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+
+    async def break_off(client: Client) -> tuple[int, int]:
+        heard = Heard()
+        asking = asyncio.create_task(client.call_tool("ask", {"question": QUESTION}, progress_callback=heard))
+        await asyncio.wait_for(heard.first.wait(), 20)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await asyncio.sleep(0.3)
+        then = len(trace.read_text().splitlines())
+        await asyncio.sleep(1.2)
+        later = len(trace.read_text().splitlines())
+        again = await client.call_tool("search", {"query": "Bille August", "k": 1})
+        assert not again.is_error, "the server goes on"
+        return then, later
+
+    arguments = command(tmp_path, answering(latency=0.3), "--no-cache", "--trace", str(trace))
+    then, later = asyncio.run(over(arguments, break_off, mode))
+    assert then == later
+    events = [json.loads(line) for line in trace.read_text().splitlines()]
+    (run,) = {event["run"] for event in events if event["event"] == "plan"}
+    assert not [event for event in events if event["run"] == run and event["event"] == "final"]
+
+
+def test_a_client_that_goes_away_ends_the_process(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hoptree", *command(tmp_path, answering())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = process.communicate("", timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_stopped_ends_in_order(number: signal.Signals, tmp_path: Path) -> None:
+    async def stop() -> tuple[int | None, str]:
+        async with http(command(tmp_path, answering())) as (url, process):
+            async with Client(url) as client:
+                await client.call_tool("search", {"query": "film"})
+            process.send_signal(number)
+            _, err = await asyncio.to_thread(process.communicate, None, 20)
+            return process.returncode, err
+
+    assert asyncio.run(stop()) == (0, "")
+
+
+# Who is let in
+
+
+def post(url: str, body: bytes | str = b"{}", **headers: str) -> httpx.Response:
+    known = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    return httpx.post(url, content=body, headers=known | headers, timeout=20, trust_env=False)
+
+
+def test_a_page_under_another_name_is_not_let_in(tmp_path: Path) -> None:
+    async def knock() -> list[int]:
+        async with http(command(tmp_path, answering())) as (url, _):
+            return [
+                (await asyncio.to_thread(post, url, host="evil.example")).status_code,
+                (await asyncio.to_thread(post, url, origin="http://evil.example")).status_code,
+                (await asyncio.to_thread(post, url, b"x" * (MAX_BODY + 1))).status_code,
+                (await asyncio.to_thread(post, url, b"not json")).status_code,
+            ]
+
+    assert asyncio.run(knock()) == [421, 403, 413, 400]
+
+
+def test_a_key_is_asked_for_where_one_is_set(tmp_path: Path) -> None:
+    async def knock() -> list[int]:
+        async with http(command(tmp_path, answering()), environment={KEY: "long and random"}) as (url, _):
+            refused = [
+                await asyncio.to_thread(post, url),
+                await asyncio.to_thread(post, url, authorization="Bearer wrong"),
+                await asyncio.to_thread(post, url, authorization="long and random"),
+            ]
+            assert all("HOPTREE_MCP_KEY" in response.text for response in refused)
+            sent = {"Authorization": "Bearer long and random"}
+            async with (
+                httpx2.AsyncClient(headers=sent, timeout=20, trust_env=False) as transport,
+                Client(streamable_http_client(url, http_client=transport)) as client,
+            ):
+                assert not (await client.call_tool("search", {"query": "film"})).is_error
+            return [response.status_code for response in refused]
+
+    assert asyncio.run(knock()) == [401, 401, 401]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org", "::"])
+def test_other_machines_need_a_key(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEY, raising=False)
+    run = refused(tmp_path, "--http", f"{host}:8765")
+    assert "no key was set. Set HOPTREE_MCP_KEY" in run.stderr
+
+
+def test_another_address_is_served_with_a_key(tmp_path: Path) -> None:
+    async def knock() -> tuple[str, int]:
+        arguments = command(tmp_path, answering())
+        async with http(arguments, address="0.0.0.0:0", environment={KEY: "long"}) as (url, _):
+            near = url.replace("0.0.0.0", "127.0.0.1")
+            return url, (await asyncio.to_thread(post, near, authorization="Bearer wrong")).status_code
+
+    url, status = asyncio.run(knock())
+    assert url.startswith("http://0.0.0.0:") and status == 401
+
+
+@pytest.mark.parametrize(
+    ("said", "host", "port", "local"),
+    [
+        ("8765", "127.0.0.1", 8765, True),
+        ("localhost:1", "localhost", 1, True),
+        ("[::1]:80", "::1", 80, True),
+        ("127.0.0.2:80", "127.0.0.2", 80, True),
+        ("0.0.0.0:80", "0.0.0.0", 80, False),
+        ("example.org:80", "example.org", 80, False),
+    ],
+)
+def test_an_address_is_read(said: str, host: str, port: int, local: bool) -> None:
+    address = Address.parse(said)
+    assert (address.host, address.port, address.local) == (host, port, local)
+
+
+# What cannot be served
+
+
+def refused(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    run = call(*command(folder, answering(), *options), folder=folder, environment=dict(os.environ))
+    assert run.returncode == 2 and run.stderr.count("\n") == 1, run.stderr
+    return run
+
+
+@pytest.mark.parametrize("said", ["x", "99999", "127.0.0.1:", "127.0.0.1:-1", ":٣"])
+def test_what_is_no_address_is_refused(said: str, tmp_path: Path) -> None:
+    assert "is no address. Write --http 8765" in refused(tmp_path, "--http", said).stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"Nothing can listen on 127.0.0.1:{port}" in refused(tmp_path, "--http", str(port)).stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "complaint"),
+    [
+        (("--method", "nonsense"), "There is no method 'nonsense'."),
+        (("--budget", "much"), "'much' is no budget."),
+        (("--set", "k=0"), "k=0 is not possible"),
+    ],
+)
+def test_an_administrators_mistake_is_told_before_anything_is_served(
+    option: tuple[str, str], complaint: str, tmp_path: Path
+) -> None:
+    assert complaint in refused(tmp_path, *option).stderr
+
+
+def test_the_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("hoptree.mcp")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    assert "pip install 'hoptree[mcp]'" in refused(tmp_path).stderr

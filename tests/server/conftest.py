@@ -1,0 +1,21 @@
+"""One server for all tests of a file that only ask it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.server.running import Running
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    from tests.server.running import running, script, settings
+
+    folder = tmp_path_factory.mktemp("server")
+    both = {"demo": script(), "slow": script(0.05)}
+    with running(settings(folder, models=both, corpora_folder=folder / "corpora")) as found:
+        yield found

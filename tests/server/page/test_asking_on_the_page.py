@@ -1,0 +1,164 @@
+"""Asking on the page: the tree grows before the reader's eyes, and everything it says can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.server.page.scripts import CITY, FILMS, GUESSED, WRITTEN
+
+if TYPE_CHECKING:
+    from tests.server.page.browsing import Gated, Watched
+    from tests.server.running import Running
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits(models: dict[str, Gated]) -> Iterator[None]:
+    yield
+    for model in models.values():
+        model.waits_at.clear()
+
+
+def test_the_tree_appears_node_by_node(watched: Watched, models: dict[str, Gated]) -> None:
+    model = models["films"]
+    model.waits_at |= {"confident", "read", "summarise"}
+    page = watched.ask(FILMS)
+    page.wait_for_selector('.row[data-node="4"]')
+    assert watched.row(2) == "2 When was answer 1 born?"  # a reference, not yet an answer
+    assert page.locator(".row .pulse").count() == 2  # those that need no other
+    assert page.locator(".answer-text").count() == 0
+
+    model.waits_at.discard("confident")
+    page.wait_for_selector('.row[data-node="1"] .source.internal')
+    assert watched.row(1).endswith("Ousmane Sembène from the model’s own knowledge")
+    page.wait_for_selector('.row[data-node="2"] .asked >> text=When was Ousmane Sembène born?')
+    assert page.locator('.row[data-node="3"] .source').count() == 0
+    assert "call" in page.locator(".so-far").inner_text()
+
+    model.waits_at.discard("read")
+    page.wait_for_selector('.row[data-node="4"] .source.external')
+    assert page.locator(".answer-text").count() == 0
+    page.click('.row[data-node="4"]')  # evidence opens while the answer is still being made
+    assert (
+        page.locator(".detail mark").inner_text()
+        == "Djibril Diop Mambéty was born in 1945 near Dakar, and began as a stage actor."
+    )
+    assert page.locator(".detail mark b").inner_text() == "1945"
+
+    model.waits_at.clear()
+    page.wait_for_selector(".answer-text")
+    assert watched.answered() == "Touki Bouki" and page.title() == "Touki Bouki – Hoptree"
+    assert page.locator(".status").inner_text().startswith("11 calls · ")
+    assert page.locator(".row .pulse").count() == 0
+    assert page.locator(".detail h3").inner_text() == "When was Djibril Diop Mambéty born?"  # what was open stays so
+
+
+def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: Watched) -> None:
+    page = watched.ask(GUESSED, method="treeqa", model="thoughtful", **{"o.evidence": "text"})
+    page.wait_for_selector(".answer-text")
+    row = page.locator('.row[data-node="1"]')
+    assert row.locator("del").inner_text() == "Ousmane Sembène"
+    assert row.locator("strong").inner_text() == "Djibril Diop Mambéty"
+    assert row.locator(".verdict").inner_text() == "refuted, and corrected"
+    assert page.locator(".verdict.supported").count() == 1
+    row.click()
+    assert "The text says that Touki Bouki was directed by" in page.locator(".detail .reasons").inner_text()
+
+
+def test_words_in_doubt_are_shaded_and_what_was_done_about_them_opens(watched: Watched) -> None:
+    page = watched.ask(WRITTEN, method="mind", model="doubting")
+    page.wait_for_selector(".answer-text")
+    assert watched.answered() == CITY
+    assert page.locator(".parts > li").count() == 3 and page.locator(".parts > li.doubted").count() == 2
+    first = page.locator(".parts > li").first
+    assert first.locator("del .hit").inner_text() == "Wajda" and "u4" in (
+        first.locator(".hit").get_attribute("class") or ""
+    )
+    assert first.locator(".again .said").inner_text() == "The Hourglass Sanatorium was directed by Wojciech Jerzy Has."
+    first.locator("summary").click()
+    assert "S 2.90 > θ" in first.locator(".doubt").inner_text()
+    assert "found The Hourglass Sanatorium" in first.locator(".doubt").inner_text()
+    assert not page.locator(".tree").is_visible()  # it would only repeat the question
+
+
+def test_an_answer_can_be_stopped(watched: Watched, models: dict[str, Gated], server: Running) -> None:
+    models["films"].waits_at |= {"read"}
+    page = watched.ask(FILMS)
+    page.wait_for_selector('.row[data-node="1"] .source')
+    assert server.client.get("/health").json()["asking"] == 1
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_selector(".pane:not(.running)")
+    assert page.locator(".status").inner_text().startswith("Stopped. What had come by then is here.")
+    assert "Ousmane Sembène" in watched.row(1) and page.locator(".pulse").count() == 0
+    watched.until("fetch('health').then((told) => told.json()).then((told) => told.asking === 0)")
+
+
+def test_two_answers_side_by_side(watched: Watched) -> None:
+    page = watched.ask(FILMS, vs="1", method2="direct", model2="fickle")
+    page.wait_for_selector(".agreement:not([hidden])")
+    assert (
+        page.locator(".agreement").inner_text()
+        == "They differ: Touki Bouki against Black Girl · 11 calls against 1 call"
+    )
+    first, second = page.locator(".pane").all()
+    assert first.locator(".pane-head").inner_text() == "taikc · films"
+    one, other = first.bounding_box(), second.bounding_box()
+    assert one and other and one["y"] == other["y"] and one["x"] + one["width"] <= other["x"]
+    first.locator('.row[data-node="3"]').click()  # there is no margin here: it opens below its row
+    assert first.locator('li:has(> .row[data-node="3"]) > .detail mark').count() == 1
+
+
+def test_an_address_asks_nothing_by_itself_and_back_brings_answers_back(
+    watched: Watched, models: dict[str, Gated]
+) -> None:
+    sent = len(models["films"].requests)
+    page = watched.open("#/ask?q=Which%20film%3F&method=ra_isf&model=fickle&o.depth=2&b.calls=9&corpus=sample")
+    page.wait_for_selector(".hint:not([hidden])")
+    assert page.input_value("#question") == "Which film?"
+    assert page.get_by_label("Method").first.input_value() == "ra_isf"
+    assert (
+        page.locator(".options .grid input").first.input_value() == "2"
+        and page.get_by_label("Calls").input_value() == "9"
+    )
+    assert len(models["films"].requests) == sent and page.locator(".pane").count() == 0
+    watched.ask(FILMS)
+    page.wait_for_selector(".answer-text")
+    first = page.url
+    page.click('.row[data-node="3"]')
+    page.fill("#question", GUESSED)
+    page.press("#question", "Enter")
+    page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
+    page.wait_for_selector(".answer-text")
+    page.click("nav a >> text=Corpora")
+    page.wait_for_selector(".entries")
+    page.go_back()
+    assert page.input_value("#question") == GUESSED
+    page.go_back()
+    assert page.input_value("#question") == FILMS and page.url.startswith(first.partition("&node")[0])
+    assert watched.answered() == "Touki Bouki"
+    assert page.locator(".detail h3").inner_text() == "Who directed the film Touki Bouki?"
+    assert "node=3" in page.url
+
+
+def test_a_question_that_cannot_be_asked_tells_why_and_what_to_do(watched: Watched, models: dict[str, Gated]) -> None:
+    page = watched.ask(FILMS, **{"o.k": "0"})
+    told = page.locator(".problem")
+    told.wait_for()
+    assert "k" in told.locator("strong").inner_text() and told.locator("p").count() >= 2
+    assert told.get_by_role("button", name="Ask again").is_visible()
+
+
+def test_a_budget_that_ends_it_leaves_the_best_so_far(watched: Watched) -> None:
+    page = watched.ask(FILMS, **{"b.calls": "6"})
+    page.wait_for_selector(".answer-text")
+    assert page.locator(".answer .label").text_content() == "Best answer so far"
+    assert page.locator(".status").inner_text().startswith("6 calls · ")
+    assert "not answered" in page.locator(".tree").inner_text() or "so far:" in page.locator(".tree").inner_text()
+
+
+def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
+    page = watched.open()
+    page.click(".examples a >> nth=2")
+    page.wait_for_selector(".hint:not([hidden])")
+    assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()

@@ -1,0 +1,83 @@
+"""Corpora on the page: made of files, asked, added to, and removed; files that are no use are told of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import FilePayload, Page
+    from tests.server.page.browsing import Watched
+
+
+def file(name: str, text: str) -> FilePayload:
+    return {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+
+
+def send(page: Page, name: str, *files: FilePayload) -> None:
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Files").set_input_files(files)
+    page.get_by_role("button", name="Make it").click()
+
+
+def test_from_files_to_a_question_and_back_to_nothing(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector(".entries")
+    assert "120 passages" in page.locator(".entries").inner_text()
+    send(page, "letters", file("ada.txt", "Ada wrote to Charles."), file("mary.txt", "Mary met Ada in 1834."))
+    page.wait_for_selector(".good")
+    page.get_by_role("link", name="look at it").click()
+    page.wait_for_selector("h1 >> text=letters")
+    page.wait_for_selector(".entries.small li")
+    assert [row.split(" ·")[0] for row in page.locator(".entries.small li > span").all_inner_texts()] == [
+        "ada.txt",
+        "mary.txt",
+    ]
+
+    page.get_by_label("Files").set_input_files([file("zoe.txt", "Zoe came later.")])
+    page.get_by_role("button", name="Add them").click()
+    page.wait_for_selector(".entries.small li:nth-child(3)")
+    page.get_by_role("button", name="Remove ada.txt").click()
+    assert "can no longer be found" in page.get_by_role("dialog").inner_text()
+    page.get_by_role("button", name="Keep it").click()
+    assert page.locator(".entries.small li").count() == 3
+    page.get_by_role("button", name="Remove ada.txt").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    watched.until(
+        "document.querySelectorAll('.entries.small li').length === 2 && !document.querySelector('.entries.small .job')"
+    )
+    page.get_by_label("Search it").fill("Charles")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_selector(".found > *")
+    assert "Ada wrote" not in page.locator(".found").inner_text()
+
+    page.get_by_role("link", name="Ask it something").click()
+    page.wait_for_selector(".who select")
+    assert page.get_by_label("Documents").input_value() == "letters"
+    page.go_back()
+    page.get_by_role("button", name="Remove this corpus").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    page.wait_for_selector("h1 >> text=Corpora")
+    watched.until("!document.querySelector('.entries').textContent.includes('letters')")
+    page.click("nav a >> text=Ask")
+    watched.until("![...document.querySelectorAll('.who option')].some((one) => one.value === 'letters')")
+
+
+def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
+    page = watched.open("#/corpora")
+    page.wait_for_selector("form.files")
+    told = page.locator("form.files .problem")
+    for name, bad in (
+        ("../up", file("a.txt", "x")),
+        ("sample", file("a.txt", "x")),
+        ("fine", file("a.exe", "MZ")),
+        ("fine", file("a.jsonl", "{not json")),
+        ("fine", file("a.zip", "no archive")),
+    ):
+        send(page, name, bad)
+        told.wait_for()
+        cause, remedy = told.locator("p").all_inner_texts()[:2]
+        assert cause and remedy, (name, bad["name"])
+        page.evaluate("document.querySelector('form.files .job').replaceChildren()")
+    page.reload()
+    page.wait_for_selector(".entries")
+    assert page.locator(".entries > li").count() == 1

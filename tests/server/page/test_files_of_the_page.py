@@ -1,0 +1,61 @@
+"""The files of the page, without a browser: nothing from elsewhere, nothing that parses markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import hoptree
+from hoptree.cli import render
+from hoptree.runtime.said import LEVELS
+
+PAGE = Path(hoptree.__file__).parent / "server" / "page"
+SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}
+TEXTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.iterdir()) if path.is_file()}
+PARSES = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser|\beval\(|new Function"
+    r"|srcdoc|setHTML"
+)
+
+
+def test_no_text_is_ever_parsed() -> None:
+    assert len(SCRIPTS) >= 10
+    assert [name for name, text in SCRIPTS.items() if PARSES.search(text)] == []
+
+
+def test_nothing_comes_from_elsewhere() -> None:
+    for name, text in TEXTS.items():
+        found = re.findall(r"(?:https?:)?//[a-z][\w.-]+\.[a-z]{2,}|@import|url\(|data:image", text)
+        assert found in ([], ["http://www.w3.org"]), name  # the name of SVG
+    assert "http" not in TEXTS["index.html"]
+
+
+def test_the_content_policy_holds() -> None:
+    html = TEXTS["index.html"]
+    assert re.findall(r"<script[^>]*>[^<]", html) == [] and not re.search(r"\son\w+=|style=|<style", html)
+    named = re.findall(r'(?:src|href)="page/([^"]+)"', html)
+    assert named and all(name in TEXTS for name in named)
+    imported = {name for text in SCRIPTS.values() for name in re.findall(r'from "\./([^"]+)"', text)}
+    assert imported <= set(SCRIPTS) and imported | {"main.js"} == set(SCRIPTS)
+
+
+def test_shades_begin_where_the_terminal_has_them() -> None:
+    found = re.search(r"LEVELS = (\[[^\]]*\])", SCRIPTS["writing.js"])
+    assert found and tuple(json.loads(found[1])) == LEVELS
+
+
+def test_the_questions_it_offers_are_the_samples() -> None:
+    listed = re.search(r"EXAMPLES = (\[.*?\]);", SCRIPTS["ask.js"], re.DOTALL)
+    assert listed
+    offered = json.loads(re.sub(r",\s*\]", "]", listed[1]))
+    lines = files("hoptree.sample").joinpath("questions.jsonl").read_text(encoding="utf-8").splitlines()
+    known = {row["question"] for row in map(json.loads, lines) if row["answerable"]}
+    assert len(offered) == 3 and set(offered) <= known
+
+
+def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
+    told = SCRIPTS["words.js"].replace("’", "'")
+    for words in (*render._SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
+        assert f'"{words}"' in told

@@ -1,0 +1,141 @@
+"""What everybody must be able to read: contrast in both colour schemes, narrow screens, little motion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from tests.server.page.scripts import FILMS, GUESSED, WRITTEN
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+    from tests.server.page.browsing import Watched
+    from tests.server.running import Running
+
+# WCAG 2.2, 1.4.3: 4.5 to 1, and 3 to 1 for large text; behind a text lie the colours of all it stands in.
+CONTRASTS = """() => {
+  const channel = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const luminance = ([r, g, b]) => 0.2126 * channel(r / 255) + 0.7152 * channel(g / 255) + 0.0722 * channel(b / 255);
+  const numbers = (colour) => (colour.match(/[\\d.]+/g) ?? []).map(Number);
+  const over = ([r, g, b, a = 1], back) => [r, g, b].map((value, at) => value * a + back[at] * (1 - a));
+  const behind = (element) => {
+    const layers = [];
+    for (let one = element; one; one = one.parentElement) layers.push(numbers(getComputedStyle(one).backgroundColor));
+    return layers.reverse().reduce((back, layer) => over(layer, back), [255, 255, 255]);
+  };
+  const ratio = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+  const low = [];
+  let seen = 0;
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    const text = own || element.matches('input, select, textarea');
+    const unseen = !element.getClientRects().length || element.closest('.unseen, .skip, option');
+    if (!text || unseen || element.disabled) continue;
+    const style = getComputedStyle(element);
+    const size = parseFloat(style.fontSize);
+    const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
+    const back = behind(element);
+    const found = ratio(over(numbers(style.color), back), back);
+    seen += 1;
+    const name = `${element.tagName}.${element.className}`;
+    if (found < (large ? 3 : 4.5)) low.push(`${name} "${element.textContent.slice(0, 20)}" ${found.toFixed(2)}`);
+  }
+  return { low, seen };
+}"""
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def in_scheme(browser: Browser, server: Running, scheme: Literal["light", "dark"]) -> Iterator[Watched]:
+    from tests.server.page.browsing import Watched
+
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+    yield Watched(context.new_page(), server.url)
+    context.close()
+
+
+def legible(page: Page, least: int) -> None:
+    found = page.evaluate(CONTRASTS)
+    assert found["low"] == [] and found["seen"] >= least
+
+
+def test_contrast_and_motion_of_every_view(in_scheme: Watched, scheme: str) -> None:
+    watched = in_scheme
+    page = watched.ask(GUESSED, method="treeqa", model="thoughtful", **{"o.evidence": "text"})
+    page.wait_for_selector(".answer-text")
+    page.click('.row[data-node="1"]')
+    for box in page.locator("details").all():
+        box.evaluate("(one) => { one.open = true; }")
+    legible(page, 60)
+    page = watched.ask(WRITTEN, method="mind", model="doubting")
+    page.wait_for_selector(".answer-text")
+    for box in page.locator("details").all():
+        box.evaluate("(one) => { one.open = true; }")
+    legible(page, 60)
+    page.evaluate("""() => {
+      const parts = ['u1', 'u2', 'u3', 'u4'].map((kind) => `${kind}`);
+      document.querySelector('.parts').replaceChildren(...parts.map((kind) => {
+        const word = document.createElement('span');
+        word.className = kind;
+        word.textContent = kind;
+        return word;
+      }));
+      const sources = ['external', 'internal', 'graph', 'synthesis', 'fallback', 'none', 'other'];
+      document.querySelector('.status').replaceChildren(...sources.map((kind) => {
+        const word = document.createElement('span');
+        word.className = `source ${kind}`;
+        word.textContent = kind;
+        return word;
+      }));
+    }""")
+    legible(page, 60)
+    for address, wanted in (
+        ("", ".examples a"),
+        ("#/corpora", ".entries"),
+        ("#/corpora/nowhere", ".problem"),
+        ("#/runs", "h1"),
+    ):
+        watched.open(address)
+        page.wait_for_selector(wanted)
+        legible(page, 8)
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (scheme == "dark") == (int(paper.split("(")[1].split(",")[0]) < 100)
+    assert page.evaluate("matchMedia('(prefers-reduced-motion: reduce)').matches")
+    page.evaluate("() => { document.querySelector('h1').className = 'pulse'; }")
+    assert page.evaluate("getComputedStyle(document.querySelector('.pulse')).animationName") == "none"
+
+
+def test_narrow_screens_scroll_only_downwards(watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size({"width": 375, "height": 800})
+    watched.ask(FILMS, vs="1", method2="direct", model2="fickle")
+    page.wait_for_selector(".agreement:not([hidden])")
+    page.locator('.row[data-node="4"]').first.click()
+    assert page.locator('li:has(> .row[data-node="4"]) > .detail mark').is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    first, second = page.locator(".pane").all()
+    one, other = first.bounding_box(), second.bounding_box()
+    assert one and other and other["y"] >= one["y"] + one["height"]
+    for address in ("#/corpora", "#/corpora/sample", "#/runs", "#/ask"):
+        watched.open(address)
+        page.wait_for_selector("h1, .examples a")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+
+
+def test_the_margin_takes_the_evidence_when_there_is_room(watched: Watched) -> None:
+    page = watched.ask(FILMS)
+    page.wait_for_selector(".margin .detail mark")
+    page.click('.row[data-node="2"]')
+    page.set_viewport_size({"width": 800, "height": 800})
+    page.wait_for_selector('li:has(> .row[data-node="2"]) > .detail')
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.wait_for_selector(".margin .detail")
+    assert page.locator(".detail").count() == 1

@@ -1,0 +1,115 @@
+"""Runs on the page: listed, filtered, opened with their trees, and held against each other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.server.page.scripts import CITY, WRITTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+    from tests.server.page.browsing import Gated, Watched
+    from tests.server.running import Running
+
+SAMPLE = Path(__file__).parents[3] / "src/hoptree/sample/questions.jsonl"
+
+
+def questions() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+
+
+def script(knows: int) -> dict[str, Any]:
+    """Answers the first so many questions as they should be."""
+    rules = []
+    for place, one in enumerate(questions()):
+        answer = one["answers"][0] if place < knows and one["answers"] else "nobody knows"
+        plan = {"query1": {"question": one["question"]}}
+        rules += [
+            {"step": "decompose", "contains": one["question"], "reply": json.dumps(plan)},
+            {"step": "confident", "contains": one["question"], "reply": "RAG_REQUIRED"},
+            {"contains": one["question"], "reply": answer},
+        ]
+    return {"replies": [*rules, {"reply": "nothing"}]}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of the sample, made by the command; before the browser, whose event loop would be in the way."""
+    pytest.importorskip("playwright", reason="needs the package playwright")
+    pytest.importorskip("scipy", reason="needs the extra [eval]")
+    from typer.testing import CliRunner
+
+    from hoptree.cli.main import app
+
+    folder = tmp_path_factory.mktemp("runs")
+    for name, method, knows in (("few", "direct", 6), ("many", "taikc", 16)):
+        model = folder / f"{name}.json"
+        model.write_text(json.dumps(script(knows)), encoding="utf-8")
+        told = ["--method", method, "--model", f"scripted/{model}", "--corpus", "sample", "--data", str(SAMPLE)]
+        done = CliRunner().invoke(app, ["run", *told, "--no-cache", "--out", str(folder / "runs" / name)])
+        assert done.exit_code == 0, done.output
+    return folder / "runs"
+
+
+@pytest.fixture(scope="module")
+def server(
+    runs: Path, browser: Browser, models: dict[str, Gated], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    from tests.server.page.browsing import settings
+    from tests.server.running import running
+
+    with running(settings(tmp_path_factory.mktemp("served"), models, runs=runs)) as found:
+        yield found
+
+
+def test_from_the_list_to_a_tree(runs: Path, watched: Watched) -> None:
+    page = watched.open("#/runs")
+    page.wait_for_selector("table")
+    assert page.locator("tbody tr").count() == 2
+    page.click("tbody a >> text=taikc on questions")
+    page.wait_for_selector(".filters")
+    assert "20 questions" in page.locator(".filters").inner_text()
+    page.get_by_label("Answer", exact=True).select_option("wrong")
+    watched.until("location.hash.includes('verdict=wrong')")
+    watched.until("![...document.querySelectorAll('.sign')].some((one) => one.textContent !== 'wrong')")
+    wrong = page.locator(".entries > li").count()
+    page.get_by_label("Type", exact=True).select_option("comparison")
+    watched.until("location.hash.includes('type=comparison')")
+    watched.until(f"document.querySelectorAll('.entries > li').length < {wrong}")
+    page.go_back()
+    watched.until(f"document.querySelectorAll('.entries > li').length === {wrong}")
+    page.get_by_label("Answer", exact=True).select_option("right")
+    watched.until("[...document.querySelectorAll('.sign')].every((one) => one.textContent === 'right')")
+    page.click(f".entries a >> text={WRITTEN}")
+    page.wait_for_selector(".answer-text")
+    assert watched.answered() == CITY and "from documents" in watched.row(1)
+    page.click('.row[data-node="1"]')
+    page.wait_for_selector(".detail .passage >> text=The Hourglass Sanatorium")
+    assert page.url.endswith("?node=1")
+    page.reload()
+    page.wait_for_selector(".detail .passage")  # the address says which node is open
+    assert page.locator(".detail h3").inner_text() == WRITTEN
+
+
+def test_two_runs_against_each_other(runs: Path, watched: Watched) -> None:
+    page = watched.open("#/runs")
+    page.wait_for_selector("table")
+    go = page.get_by_role("button", name="Compare the two")
+    assert go.is_disabled()
+    for box in page.locator("tbody input").all():
+        box.check()
+    go.click()
+    page.wait_for_selector(".verdict-line")
+    told = page.locator(".verdict-line").inner_text()
+    assert "points of F1 better" in told and "95 %" in told and "p " in told
+    assert page.locator(".entries > li").count() >= 5
+    page.click(".entries a >> nth=0")
+    page.wait_for_selector(".panes.two .answer-text >> nth=1")
+    assert page.locator(".panes.two .tree").count() == 2
+    page.go_back()
+    page.wait_for_selector(".verdict-line")

@@ -1,0 +1,180 @@
+"""The tree as such: hundreds of nodes, only what changed drawn anew, and all of it by keyboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.server.page.scripts import FILMS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+    from tests.server.page.browsing import Watched
+
+DRAWN = """async (snapshot) => {
+  const { TreeView } = await import('/page/tree.js');
+  window.opened = [];
+  window.tree = new TreeView({ label: 'A tree', onOpen: (node) => window.opened.push(node && node.id) });
+  document.getElementById('main').replaceChildren(window.tree.element);
+  window.tree.update('The question', snapshot);
+}"""
+UPDATED = """(snapshot) => {
+  const changed = new Set();
+  const watch = new MutationObserver((records) => {
+    for (const { target } of records) changed.add(target.closest('.row, ul')?.dataset.node ?? 'list');
+  });
+  watch.observe(window.tree.list, { childList: true, characterData: true, subtree: true });
+  const began = performance.now();
+  window.tree.update('The question', snapshot);
+  const took = performance.now() - began;
+  for (const { target } of watch.takeRecords()) changed.add(target.closest('.row, ul')?.dataset.node ?? 'list');
+  watch.disconnect();
+  return { changed: [...changed], took };
+}"""
+
+
+def node(number: int, children: list[dict[str, Any]] | None = None, **told: Any) -> dict[str, Any]:
+    question = f"Question {number}?"
+    return {
+        "id": number, "question": question, "resolved": question, "answer": "", "source": "", "evidence": [],
+        "state": "waiting", "children": children or [], **told,
+    }  # fmt: skip
+
+
+def large(answered: int = 0) -> list[dict[str, Any]]:
+    """220 nodes: four branches, each with six, each of these with eight; the first ones have answers."""
+    numbers = iter(range(1, 1000))
+
+    def made(children: list[dict[str, Any]]) -> dict[str, Any]:
+        number = next(numbers)
+        told = {"answer": f"Answer {number}", "source": "external", "state": "answered"} if number <= answered else {}
+        return node(number, children, **told)
+
+    return [made([made([made([]) for _ in range(8)]) for _ in range(6)]) for _ in range(4)]
+
+
+def focused(page: Page) -> str:
+    found: str = page.evaluate("document.activeElement.dataset.node ?? document.activeElement.id")
+    return found
+
+
+def test_large_trees_are_folded_and_only_changed_rows_are_drawn(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(DRAWN, large())
+    count = 4 + 4 * 6 + 4 * 6 * 8
+    assert page.locator(".row").count() == count + 1
+    assert page.locator(".row:visible").count() == 1 + 4 + 4 * 6  # the rest is folded
+    assert page.locator(".tools .size").inner_text() == f"{count} sub-questions"
+
+    assert page.evaluate(UPDATED, large())["changed"] == []
+    one = large()
+    one[0]["children"][0]["children"][0] |= {"answer": "An answer", "source": "external", "state": "answered"}
+    number = one[0]["children"][0]["children"][0]["id"]
+    told = page.evaluate(UPDATED, one)
+    assert told["changed"] == [str(number)]
+    assert told["took"] < 250  # a loaded machine; it is about 3 ms on an idle one
+
+    page.get_by_role("button", name="Unfold all").click()
+    assert page.locator(".row:visible").count() == count + 1
+    page.get_by_role("button", name="Fold all", exact=True).click()
+    assert page.locator(".row:visible").count() == 1 + 4
+
+
+def test_focus_and_folds_outlast_growth_and_what_is_rebuilt_goes(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(DRAWN, [node(1, [node(2), node(3)]), node(4)])
+    page.focus('.row[data-node="1"]')
+    page.keyboard.press("ArrowLeft")  # folded by the reader
+    page.focus('.row[data-node="4"]')
+    page.evaluate(UPDATED, [node(1, [node(2), node(3), node(5)]), node(6), node(4, answer="x", state="answered")])
+    assert focused(page) == "4" and not page.locator('.row[data-node="5"]').is_visible()
+    page.evaluate(UPDATED, [node(1, [node(7)]), node(4)])  # rebuilt under 1
+    assert page.locator('.row[data-node="2"]').count() == 0 and page.locator(".row").count() == 4
+    assert focused(page) == "4"
+
+
+def test_keys_walk_the_tree(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(DRAWN, [node(1, [node(2), node(3)]), node(4)])
+    page.locator('.row[data-node="0"]').focus()
+    walked = []
+    for key in (
+        "ArrowDown",
+        "ArrowDown",
+        "ArrowDown",
+        "ArrowLeft",
+        "ArrowLeft",
+        "ArrowDown",
+        "Home",
+        "End",
+        "ArrowUp",
+        "ArrowRight",
+        "ArrowRight",
+    ):
+        page.keyboard.press(key)
+        walked.append(focused(page))
+    assert walked == ["1", "2", "3", "1", "1", "4", "0", "4", "1", "1", "2"]
+    row = page.locator('.row[data-node="1"]')
+    assert row.get_attribute("aria-expanded") == "true" and row.get_attribute("aria-level") == "2"
+    page.keyboard.press("4")  # by number
+    assert focused(page) == "4"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    assert page.evaluate("window.opened") == [4, None]
+    assert page.locator('.row[tabindex="0"]').count() == 1  # one stop for Tab in the whole tree
+
+
+def test_the_page_by_keyboard_alone(watched: Watched) -> None:
+    page = watched.open()
+    page.wait_for_selector(".who select")
+    page.locator(".wordmark").focus()
+    page.keyboard.press("/")
+    watched.until("document.activeElement.id === 'question'")
+    page.keyboard.type(FILMS)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".answer-text")
+    page.wait_for_selector(".detail mark")
+    for _ in range(25):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('row')"):
+            break
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator(".detail h3").inner_text() == "Who directed the film Touki Bouki?"
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert focused(page) == "3" and outline == "solid"
+    for _ in range(8):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.classList.contains('close')"):
+            break
+    page.keyboard.press("Enter")
+    assert not page.locator(".detail").is_visible() and focused(page) == "3"
+
+
+def test_the_sentence_that_was_used(watched: Watched) -> None:
+    cases = [
+        ("A. B. Smith was born in 1900. He died in 1950.", "1950", "He died in 1950."),
+        ("The lake is 12 km long. It is 1200 m deep.", "12", "The lake is 12 km long."),
+        ("ŁÓDŹ is a city. Has died in Łódź in 2000.", "łódź", "Has died in Łódź in 2000."),
+        ("It was (as C++ was) new.", "C++", "It was (as C++ was) new."),
+        ("Nothing of the sort.", "Paris", None),
+        ("No, it was not.", "no", None),
+        ("", "x", None),
+    ]
+    found = watched.open().evaluate(
+        """(cases) => import('/page/evidence.js').then(({ sentences, usedSentence }) => cases.map(([text, answer]) => {
+          const parts = sentences(text);
+          const place = usedSentence(parts, { answers: [answer], question: 'Where did Has die?' });
+          return [parts.join(''), answer, place < 0 ? null : parts[place].trim()];
+        }))""",
+        cases,
+    )
+    assert found == [list(case) for case in cases]
+
+
+def test_answers_of_the_graph_alone_are_told_as_such(watched: Watched) -> None:
+    fact = ["Apollo 14", "landing date", "5 February 1971"]
+    told: dict[str, Any] = {"answer": "1971", "source": "external", "state": "answered"}
+    page = watched.open()
+    page.evaluate(DRAWN, [node(1, facts=[fact], **told), node(2, facts=[fact], evidence=["p1"], **told)])
+    assert page.locator('.row[data-node="1"] .source.graph').inner_text() == "from the graph"
+    assert page.locator('.row[data-node="2"] .source.external').inner_text() == "from documents and the graph"

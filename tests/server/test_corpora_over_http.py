@@ -1,0 +1,172 @@
+"""Corpora that clients make: uploads, jobs, changes, and what a stop leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running, eventually, limits, running, settings
+
+
+def _post(server: Running, path: str, files: dict[str, bytes], **data: str) -> Any:
+    sent = [("files", (name, content)) for name, content in files.items()]
+    return server.client.post(path, data=data, files=sent)
+
+
+def _found(server: Running, query: str, corpus: str = "mine") -> list[str]:
+    reply = server.client.post("/v1/search", json={"query": query, "corpus": corpus})
+    assert reply.status_code == 200, reply.text
+    return [passage["text"] for passage in reply.json()["passages"]]
+
+
+def _names(server: Running) -> dict[str, Any]:
+    return {corpus["name"]: corpus for corpus in server.client.get("/v1/corpora").json()["corpora"]}
+
+
+def test_a_corpus_is_made_changed_asked_and_removed(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        assert server.client.get("/v1/corpora").json()["uploads"]
+        job = server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees in Paris."}, name="mine"))
+        assert (job["state"], job["kind"], job["corpus"], job["error"]) == ("done", "create", "mine", None)
+        assert _found(server, "bees") == ["Ada keeps bees in Paris."]
+        told = _names(server)["mine"]
+        assert (told["managed"], told["documents"], told["passages"], told["job"]) == (True, 1, 1, None)
+
+        added = {"bob.md": b"# Bob\n\nBob paints boats.", "ada.txt": b"Ada keeps wasps in Rome."}
+        assert server.job(_post(server, "/v1/corpora/mine/documents", added))["state"] == "done"
+        assert _found(server, "boats")
+        assert _found(server, "bees") == []
+        assert _found(server, "wasps")
+
+        listed = server.client.get("/v1/corpora/mine/documents", params={"limit": 1}).json()
+        assert listed == {"documents": [{"id": "ada.txt", "name": "ada.txt", "bytes": 24}], "total": 2, "offset": 0}
+        assert server.job(server.client.delete("/v1/corpora/mine/documents/ada.txt"))["state"] == "done"
+        assert _found(server, "wasps") == []
+        last = server.client.delete("/v1/corpora/mine/documents/bob.md")
+        assert (last.status_code, last.json()["error"]["class"]) == (409, "LastDocument")
+        assert server.client.delete("/v1/corpora/mine/documents/ada.txt").status_code == 404
+
+        assert server.ask("Who paints boats?", method="oner", corpus="mine").status_code == 200
+        assert server.client.delete("/v1/corpora/mine").status_code == 204
+        assert "mine" not in _names(server)
+        assert server.ask("Who paints boats?", method="oner", corpus="mine").status_code == 400
+        assert not (tmp_path / "own" / "mine").exists()
+
+
+def test_archives_and_folders_in_them(tmp_path: Path) -> None:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        archive.writestr("a/one.txt", "One keeps bees.")
+        archive.writestr("b/one.txt", "Another keeps wasps.")
+        archive.writestr("rows.jsonl", json.dumps({"id": "x", "title": "X", "text": "X keeps ants."}))
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        assert server.job(_post(server, "/v1/corpora", {"all.zip": made.getvalue()}, name="mine"))["state"] == "done"
+        assert _found(server, "bees") and _found(server, "wasps") and _found(server, "ants")
+        names = [one["id"] for one in server.client.get("/v1/corpora/mine/documents").json()["documents"]]
+        assert names == ["a/one.txt", "b/one.txt", "rows.jsonl"]
+        assert server.job(server.client.delete("/v1/corpora/mine/documents/a%2Fone.txt"))["state"] == "done"
+        assert not _found(server, "bees")
+        both = _post(server, "/v1/corpora/mine/documents", {"b": b""})
+        assert both.status_code == 415
+        inside = io.BytesIO()
+        with zipfile.ZipFile(inside, "w") as archive:
+            archive.writestr("rows.jsonl/x.txt", "x")
+        clash = _post(server, "/v1/corpora/mine/documents", {"c.zip": inside.getvalue()})
+        assert clash.json()["error"]["class"] == "BadFileName"
+        assert _found(server, "wasps")
+
+
+def test_a_bad_upload_leaves_everything_as_it_was(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        bad = server.job(_post(server, "/v1/corpora", {"bad.pdf": b"%PDF-1.4 nothing"}, name="mine"))
+        assert bad["state"] == "failed"
+        assert bad["error"]["message"]
+        assert str(tmp_path) not in json.dumps(bad)
+        assert "mine" not in _names(server)
+        server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees."}, name="mine"))
+        bad = server.job(_post(server, "/v1/corpora/mine/documents", {"bad.pdf": b"%PDF-1.4 nothing"}))
+        assert bad["state"] == "failed"
+        assert [one["id"] for one in server.client.get("/v1/corpora/mine/documents").json()["documents"]] == ["ada.txt"]
+        assert _found(server, "bees")
+        assert server.job(_post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."}))["state"] == "done"
+
+
+def test_names_are_given_once_and_named_corpora_are_not_changed(tmp_path: Path) -> None:
+    bounds = limits(corpora=1)
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
+        for name in ("films", "mine"):
+            server.client.post("/v1/corpora", data={"name": "mine"}, files={"files": ("a.txt", b"Text.")})
+            eventually(lambda: _names(server)["mine"]["job"] is None)
+            assert _post(server, "/v1/corpora", {"a.txt": b"x"}, name=name).status_code == 409
+        assert _post(server, "/v1/corpora", {"a.txt": b"x"}, name="second").status_code == 409
+        assert _post(server, "/v1/corpora/films/documents", {"a.txt": b"x"}).status_code == 403
+        assert server.client.delete("/v1/corpora/films").status_code == 403
+        assert server.client.delete("/v1/corpora/none").status_code == 404
+        assert server.client.get("/v1/jobs/none").status_code == 404
+        assert _post(server, "/v1/corpora/mine/documents", {}).status_code == 422
+
+
+def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
+    with running(settings(tmp_path)) as server:
+        reply = _post(server, "/v1/corpora", {"a.txt": b"x"}, name="mine")
+        assert (reply.status_code, reply.json()["error"]["class"]) == (403, "NoCorpora")
+        assert not server.client.get("/v1/corpora").json()["uploads"]
+
+
+def test_questions_are_answered_while_an_index_is_made(tmp_path: Path) -> None:
+    rows = "".join(
+        json.dumps({"id": f"p{n}", "title": f"Page {n}", "text": f"Page {n} tells of thing {n}."}) + "\n"
+        for n in range(4_000)
+    )
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = _post(server, "/v1/corpora", {"rows.jsonl": rows.encode()}, name="mine").json()["job"]
+        answered, seen = 0, set()
+        while (told := server.client.get(f"/v1/jobs/{job}").json())["state"] == "running":
+            assert server.ask().json()["answer"] == "1948"
+            answered += 1
+            seen.add(told["done"])
+        assert told["state"] == "done"
+        assert "4,000 passages" in told["message"]
+        assert answered > 3
+        assert len(seen) > 1
+        busy = server.ask("Which thing?", method="oner", corpus="mine")
+        assert busy.status_code == 200
+
+
+def test_a_change_that_a_stop_cut_off_is_taken_up(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        server.job(_post(server, "/v1/corpora", {"ada.txt": b"Ada keeps bees."}, name="mine"))
+        rows = "".join(json.dumps({"id": f"p{n}", "text": f"Thing {n} is here."}) + "\n" for n in range(10_000))
+        job = _post(server, "/v1/corpora/mine/documents", {"rows.jsonl": rows.encode()}).json()["job"]
+        refused = _post(server, "/v1/corpora/mine/documents", {"b.txt": b"x"})
+        assert (refused.status_code, refused.json()["error"]["class"]) == (409, "Busy")
+        assert server.client.delete("/v1/corpora/mine").status_code == 409
+    assert server.house.jobs.find(job).state == "stopped"
+    assert (own / "mine" / "pending").exists()
+    (own / ".incoming" / "left").mkdir(parents=True, exist_ok=True)
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        assert _names(server)["mine"]["job"]["kind"] == "add"
+        assert _found(server, "bees")
+        eventually(lambda: _names(server)["mine"]["job"] is None, seconds=60)
+        assert _names(server)["mine"]["passages"] == 10_001
+        assert not (own / ".incoming").exists()
+        assert not (own / "mine" / "pending").exists()
+
+
+def test_an_index_that_changed_meanwhile_is_opened_anew(tmp_path: Path) -> None:
+    from hoptree.indexing.commands import index_passages
+    from hoptree.values import Passage
+
+    with running(settings(tmp_path)) as server:
+        assert not _found(server, "bees", "films")
+        index_passages([Passage("bee", "Bee", "Bees fly.")], tmp_path / "index")
+        assert _found(server, "bees", "films") == ["Bees fly."]

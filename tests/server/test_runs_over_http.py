@@ -1,0 +1,117 @@
+"""Evaluation runs, looked into over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import PASSAGES, Running, running, settings
+
+from hoptree.evaluation.experiment import Experiment
+from hoptree.evaluation.running import Ways, run_experiment
+
+_QUESTIONS = [
+    {"id": "a", "question": "When was Bille August born?", "answers": ["1948"], "type": "bridge"},
+    {"id": "b/2", "question": "Who was born in 1948?", "answers": ["Bille August"], "type": "other"},
+]
+_SCRIPTS = {
+    "oner": [{"contains": "Who was born", "reply": "Nobody"}, {"reply": "1948"}],
+    "direct": [{"contains": "Who was born", "fault": "401"}, {"reply": "1950"}],
+}
+
+
+@pytest.fixture(scope="module")
+def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("runs")
+    data = folder / "questions.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in _QUESTIONS))
+    wanted = settings(folder, runs=folder / "runs")
+    for method, replies in _SCRIPTS.items():
+        script = folder / f"{method}.json"
+        script.write_text(json.dumps({"replies": replies}))
+        experiment = Experiment(
+            data=data, method=method, model=f"scripted/{script}", corpus=wanted.corpora["films"], name=f"{method} here"
+        )
+        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, ways=Ways(cache=None)))
+    (folder / "runs" / "broken").mkdir()
+    (folder / "runs" / "broken" / "run.json").write_text("{")
+    with running(wanted) as server:
+        yield server
+
+
+def _ids(server: Running) -> dict[str, str]:
+    return {run["folder"]: run["id"] for run in server.client.get("/v1/runs").json()["runs"]}
+
+
+def test_runs_are_listed_without_paths(browsed: Running) -> None:
+    reply = browsed.client.get("/v1/runs")
+    runs = {run["folder"]: run for run in reply.json()["runs"]}
+    assert set(runs) == {"broken", "deep/direct", "deep/oner"}
+    assert "damaged" in runs["broken"]["error"]
+    oner = runs["deep/oner"]
+    assert (oner["name"], oner["method"], oner["model"], oner["dataset"]) == (
+        "oner here",
+        "oner",
+        "oner.json",
+        "questions",
+    )
+    assert (oner["questions"], oner["finished"], oner["em"], oner["f1"]) == (2, 2, 0.5, 0.5)
+    assert runs["deep/direct"]["failed"] == 1
+    assert str(browsed.house.settings.runs) not in reply.text
+
+
+def test_one_run_tells_its_scores_by_type(browsed: Running) -> None:
+    name = _ids(browsed)["deep/oner"]
+    told = browsed.client.get(f"/v1/runs/{name}").json()
+    assert told["by_type"]["bridge"]["metrics"]["em"]["mean"] == 1.0
+    assert told["by_type"]["other"]["metrics"]["em"]["mean"] == 0.0
+    assert told["options"]["k"] == 5
+    assert browsed.client.get("/v1/runs/none").status_code == 404
+    assert browsed.client.get(f"/v1/runs/{_ids(browsed)['broken']}").status_code == 400
+
+
+def test_questions_by_type_and_outcome(browsed: Running) -> None:
+    oner, direct = _ids(browsed)["deep/oner"], _ids(browsed)["deep/direct"]
+
+    def ids(run: str, **params: str | int) -> list[str]:
+        told = browsed.client.get(f"/v1/runs/{run}/questions", params=params).json()
+        return [row["id"] for row in told["questions"]]
+
+    assert ids(oner) == ["a", "b/2"]
+    assert ids(oner, verdict="right") == ["a"]
+    assert ids(oner, verdict="wrong") == ["b/2"]
+    assert ids(direct, verdict="failed") == ["b/2"]
+    assert ids(oner, type="other") == ["b/2"]
+    assert ids(oner, offset=1, limit=1) == ["b/2"]
+    assert browsed.client.get(f"/v1/runs/{oner}/questions", params={"verdict": "odd"}).status_code == 422
+
+
+def test_one_question_has_its_result(browsed: Running) -> None:
+    oner = _ids(browsed)["deep/oner"]
+    told = browsed.client.get(f"/v1/runs/{oner}/questions/b%2F2").json()
+    assert told["gold"] == ["Bille August"]
+    assert told["result"]["answer"] == "Nobody"
+    assert told["result"]["model"] == "oner.json"
+    assert {passage["title"] for passage in told["result"]["evidence"]} <= {title for _, title, _ in PASSAGES}
+    assert browsed.client.get(f"/v1/runs/{oner}/questions/none").status_code == 404
+
+
+def test_two_runs_are_compared_question_by_question(browsed: Running) -> None:
+    oner, direct = _ids(browsed)["deep/oner"], _ids(browsed)["deep/direct"]
+    told = browsed.client.get("/v1/compare", params={"a": direct, "b": oner}).json()
+    assert told["metrics"]["em"]["difference"] == 0.5
+    assert told["metrics"]["em"]["wins"] == 1
+    assert [row["id"] for row in told["differ"]] == ["a"]
+    assert told["differ"][0]["a"]["answer"] == "1950"
+    assert told["differ"][0]["b"]["answer"] == "1948"
+    assert browsed.client.get("/v1/compare", params={"a": oner, "b": oner}).status_code == 400
+    assert browsed.client.get("/v1/compare", params={"a": oner, "b": "none"}).status_code == 404
+
+
+def test_without_a_folder_there_are_none(server: Running) -> None:
+    assert server.client.get("/v1/runs").json() == {"runs": []}

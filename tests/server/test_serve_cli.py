@@ -1,0 +1,113 @@
+"""`hoptree serve` as a person starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.command_line import call
+from tests.server.running import eventually
+
+_SCRIPT = {"latency": 0.1, "replies": [{"reply": "1948"}]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "--keys"),
+        (["--host", "192.168.1.7"], "--keys"),
+        (["--host", "::"], "--keys"),
+        (["--keys", "nowhere.toml"], "[[key]]"),
+        (["--limits", "apples=3"], "seconds"),
+        (["--limits", "seconds=0"], "allows nothing"),
+        (["--corpus", "docs"], "NAME=VALUE"),
+        (["--corpus", "docs=nowhere"], "hoptree index"),
+        (["--corpus", "../x=sample"], "small letters"),
+        (["--model", "openai"], "names no model"),
+        (["--base-url", "other=http://x"], "other"),
+        (["--method", "taikk"], "taikc"),
+        (["--set", "k=3"], "METHOD.KEY=VALUE"),
+        (["--set", "taikc.k=0"], "1 or more"),
+        (["--retriever", "bm52"], "bm25"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_a_remedy(tmp_path: Path, arguments: list[str], said: str) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(_SCRIPT))
+    model = [] if "--model" in arguments else ["--model", f"scripted/{script}"]
+    done = call("serve", "--port", "0", *model, *arguments, folder=tmp_path, environment=os.environ)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("number", "codes"), [(signal.SIGTERM, (0, -signal.SIGTERM)), (signal.SIGINT, (0,))])
+def test_it_serves_and_a_signal_lets_the_question_finish(
+    tmp_path: Path, number: signal.Signals, codes: tuple[int, ...]
+) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps(_SCRIPT | {"latency": 0.5}))
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hoptree", "serve", "--port", "0", "--no-cache", "-m", f"demo=scripted/{script}"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        assert found, line
+        log: list[str] = []
+        reading = threading.Thread(target=lambda: log.extend(process.stderr or ()))
+        reading.start()
+        url = found[0]
+        eventually(lambda: _answers(url), seconds=30)
+        secret = "How much is my secret salary?"
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(
+                httpx.post(f"{url}/v1/ask", json={"question": secret, "method": "direct"}, timeout=20)
+            )
+        )
+        asking.start()
+        eventually(lambda: httpx.get(f"{url}/health").json()["asking"] == 1)
+        process.send_signal(number)
+        asking.join(timeout=20)
+        assert answers[0].json()["answer"] == "1948"
+        process.wait(timeout=20)
+        reading.join(timeout=5)
+        assert process.returncode in codes
+    finally:
+        process.kill()
+        process.wait()
+    assert any("POST /v1/ask 200" in line for line in log)
+    assert not any("salary" in line or "Traceback" in line for line in log)
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health").status_code == 200
+    except httpx.ConnectError:
+        return False
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    hidden = "import sys; sys.modules['fastapi'] = None; sys.argv = ['hoptree', 'serve']\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{hidden}from hoptree.cli.main import main; main()"], capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "pip install 'hoptree[server]'" in done.stderr

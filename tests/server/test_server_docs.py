@@ -1,0 +1,40 @@
+"""docs/server.md says what the server does."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running
+
+from hoptree.server.limits import Limits
+
+_PAGE = (Path(__file__).parent.parent.parent / "docs" / "server.md").read_text(encoding="utf-8")
+_SIZES = {"K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def test_every_limit_is_listed_with_its_default() -> None:
+    listed: dict[str, str] = {}
+    table = _PAGE.partition("## Limits")[2].partition("\n## ")[0]
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            names, defaults, _ = (cell.strip() for cell in line.strip("|").split("|"))
+            listed |= zip(names.replace("`", "").split(", "), defaults.split(" (")[0].split(", "), strict=True)
+    assert {name: _number(text) for name, text in listed.items()} == {
+        one.name: getattr(Limits(), one.name) for one in fields(Limits)
+    }
+
+
+def _number(text: str) -> float:
+    return float(text[:-1]) * _SIZES[text[-1]] if text[-1] in _SIZES else float(text)
+
+
+def test_every_event_and_address_is_told(server: Running) -> None:
+    for event in ("step", "passages", "tree", "trace", "result", "error"):
+        assert f"| `{event}` |" in _PAGE
+    for path in server.client.get("/openapi.json").json()["paths"]:
+        assert path.partition("/{")[0] in _PAGE, path

@@ -1,0 +1,181 @@
+"""Who may ask, how often, and for how much."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running, limits, running, settings
+
+from hoptree.errors import ConfigError
+from hoptree.runtime.budget import Budget
+from hoptree.server.allowance import Allowances
+from hoptree.server.keys import Key, find_key, read_keys
+from hoptree.server.refusals import Refusal
+
+SECRET = "correct-horse-battery"
+
+
+def _key(name: str = "ada", secret: str = SECRET, **more: object) -> Key:
+    return Key(name, hashlib.sha256(secret.encode()).digest(), **more)  # type: ignore[arg-type]
+
+
+def _with(secret: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {secret}"}
+
+
+def test_without_a_key_or_with_a_wrong_one_nothing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(settings(tmp_path, keys=(_key(),))) as server, caplog.at_level("INFO"):
+        for path in ("/v1/methods", "/v1/models", "/v1/corpora", "/v1/runs", "/v1/compare", "/metrics", "/v1/jobs/x"):
+            assert server.client.get(path).status_code == 401
+            assert server.client.get(path, headers=_with("wrong-horse-battery")).status_code == 401
+        assert server.ask().status_code == 401
+        for header in ("Bearer", f"Basic {SECRET}", SECRET, f"Bearer {SECRET}x", f"Bearer {SECRET[:-1]}"):
+            reply = server.client.get("/v1/methods", headers={"Authorization": header})
+            assert reply.status_code == 401
+            assert reply.headers["www-authenticate"].startswith("Bearer")
+            assert "films" not in reply.text
+        chat = server.client.post("/v1/chat/completions", json={})
+        assert chat.json()["error"]["type"] == "authentication_error"
+        assert server.client.get("/v1/methods", headers=_with(SECRET)).status_code == 200
+        assert server.client.get("/v1/methods", headers={"Authorization": f"bearer {SECRET}"}).status_code == 200
+        assert server.client.get("/health").status_code == 200
+    assert "refused NoKey" in caplog.text
+    assert "refused WrongKey" in caplog.text
+    assert SECRET not in caplog.text
+    assert "wrong-horse-battery" not in caplog.text
+
+
+def test_all_keys_are_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    import hmac
+
+    compared: list[bytes] = []
+    real = hmac.compare_digest
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append(a)
+        return real(a, b)
+
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    keys = [_key("a", "a" * 20), _key("b", "b" * 20), _key("c", "c" * 20)]
+    assert find_key(keys, "a" * 20) is keys[0]
+    assert find_key(keys, "x" * 20) is None
+    assert len(compared) == 6
+
+
+def test_a_key_may_change_corpora_only_if_it_says_so(tmp_path: Path) -> None:
+    keys = (_key(), _key("admin", "b" * 20, corpora=True))
+    with running(settings(tmp_path, keys=keys, corpora_folder=tmp_path / "own")) as server:
+        files = {"files": ("a.txt", b"Ada was born in London.")}
+        post, data = server.client.post, {"name": "own"}
+        refused = post("/v1/corpora", data=data, files=files, headers=_with(SECRET))
+        assert refused.status_code == 403
+        assert refused.json()["error"]["remedy"]
+        assert server.client.delete("/v1/corpora/films", headers=_with(SECRET)).status_code == 403
+        assert post("/v1/corpora", data=data, files=files, headers=_with("b" * 20)).status_code == 202
+
+
+def test_requests_of_a_minute_are_counted_for_each_key(tmp_path: Path) -> None:
+    keys = (_key(rate=2), _key("other", "b" * 20))
+    with running(settings(tmp_path, keys=keys, limits=limits(rate=1))) as server:
+        get = server.client.get
+        assert [get("/v1/models", headers=_with(SECRET)).status_code for _ in range(3)] == [200, 200, 429]
+        refused = get("/v1/models", headers=_with(SECRET))
+        assert 1 <= int(refused.headers["retry-after"]) <= 31
+        assert [get("/v1/models", headers=_with("b" * 20)).status_code for _ in range(2)] == [200, 429]
+
+
+def test_a_bucket_fills_again() -> None:
+    now = [0.0]
+    allowances, key = Allowances(60, lambda: now[0]), _key()
+    for _ in range(60):
+        allowances.take(key)
+    with pytest.raises(Refusal):
+        allowances.take(key)
+    now[0] = 1.0
+    allowances.take(key)
+    with pytest.raises(Refusal):
+        allowances.take(key)
+
+
+def test_a_day_of_a_key_has_a_budget(tmp_path: Path) -> None:
+    with running(settings(tmp_path, keys=(_key(budget=Budget(calls=9)),))) as server:
+        asked = [_ask(server) for _ in range(3)]
+        assert [status for status, _ in asked] == [200, 200, 429]
+        assert asked[0][1]["stopped_by"] is None
+        assert asked[1][1]["stopped_by"] == "calls"
+        assert asked[2][1]["error"]["class"] == "BudgetSpent"
+
+
+def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
+    from tests.server.running import QUESTION
+
+    reply = server.client.post("/v1/ask", json={"question": QUESTION}, headers=_with(SECRET))
+    return reply.status_code, reply.json()
+
+
+def test_the_next_day_begins_with_nothing_spent() -> None:
+    now = [0.0]
+    allowances, key = Allowances(0, lambda: now[0]), _key(budget=Budget(tokens=10))
+    allowances.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    assert allowances.left(key).tokens == 3
+    allowances.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    with pytest.raises(Refusal) as refused:
+        allowances.left(key)
+    assert refused.value.retry_after == 86_400
+    now[0] = 86_400.0
+    assert allowances.left(key).tokens == 10
+
+
+def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
+    digest = hashlib.sha256(b"x" * 20).hexdigest()
+    path = tmp_path / "keys.toml"
+    path.write_text(
+        f'[[key]]\nname = "ada"\nsecret = "{SECRET}"\nrate = 30\nbudget = "tokens=1000"\ncorpora = true\n'
+        f'[[key]]\nname = "bob"\nsha256 = "{digest}"\n'
+    )
+    ada, bob = read_keys(path)
+    assert (ada.name, ada.rate, ada.budget.tokens, ada.corpora) == ("ada", 30, 1000, True)
+    assert find_key((ada, bob), SECRET) is ada
+    assert find_key((ada, bob), "x" * 20) is bob
+    assert SECRET not in repr(ada)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "key = 3",
+        '[[key]]\nname = "a"',
+        '[[key]]\nname = "a"\nsecret = "short"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nrate = 0',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nadmin = true',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nsha256 = "00"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nbudget = "seconds=3"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nbudget = "apples=3"',
+        f'[[key]]\nname = "a b"\nsecret = "{SECRET}"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\n[[key]]\nname = "b"\nsecret = "{SECRET}"',
+        f'[[key]]\nname = "a"\nsecret = {SECRET}',
+    ],
+)
+def test_a_file_of_keys_that_cannot_be_used_says_why_and_no_secret(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as refused:
+        read_keys(path)
+    assert refused.value.remedy
+    assert SECRET not in str(refused.value)
+
+
+def test_a_budget_of_money_needs_prices(tmp_path: Path) -> None:
+    from hoptree.runtime.context import Prices
+
+    wanted = settings(tmp_path, keys=(_key(budget=Budget(cost=1.0)),))
+    with pytest.raises(ConfigError, match="prices"):
+        wanted.check()
+    replace(wanted, prices=Prices(1.0, 1.0)).check()

@@ -1,0 +1,100 @@
+"""Clients that go away, and a server that stops."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import QUESTION, events_of, eventually, limits, running, script, settings
+
+
+@pytest.mark.parametrize("path", ["/v1/ask", "/v1/chat/completions"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_question_ends_when_its_client_goes_away(tmp_path: Path, path: str, stream: bool) -> None:
+    model = script(0.5)
+    with running(settings(tmp_path, models={"demo": model})) as server:
+        asked: dict[str, Any] = {"question": QUESTION, "stream": stream}
+        if "chat" in path:
+            asked = {"model": "taikc", "messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+        with httpx.Client(base_url=server.url, trust_env=False) as client:
+            if stream:
+                with client.stream("POST", path, json=asked) as reply:
+                    lines = reply.iter_lines()
+                    next(lines)
+                    eventually(lambda: len(server.house.live) == 1)
+            else:
+                with pytest.raises(httpx.ReadTimeout):
+                    client.post(path, json=asked, timeout=0.3)
+        eventually(lambda: len(server.house.live) == 0, seconds=3)
+        calls = len(model.requests)
+        assert calls < 6
+        assert server.client.get("/health").json()["asking"] == 0
+        assert 'outcome="gone"} 1.0' in server.client.get("/metrics").text
+        assert len(model.requests) == calls
+
+
+def test_another_who_waits_for_the_same_reply_gets_it(tmp_path: Path) -> None:
+    with running(settings(tmp_path, models={"demo": script(0.6)})) as server:
+        asked = {"question": QUESTION, "stream": True}
+        with httpx.stream("POST", f"{server.url}/v1/ask", json=asked, trust_env=False) as reply:
+            lines = reply.iter_lines()
+            next(lines)
+            answers: list[httpx.Response] = []
+            other = threading.Thread(target=lambda: answers.append(server.ask()))
+            other.start()
+            eventually(lambda: len(server.house.live) == 2)
+        other.join(timeout=20)
+        assert answers[0].json()["answer"] == "1948"
+
+
+def test_a_stop_lets_questions_finish_and_takes_no_more(tmp_path: Path) -> None:
+    with running(settings(tmp_path, models={"demo": script(0.2)})) as server:
+        answers: list[httpx.Response] = []
+        asking = threading.Thread(target=lambda: answers.append(server.ask()))
+        asking.start()
+        eventually(lambda: len(server.house.live) == 1)
+        server.begin_stop()
+        asking.join(timeout=20)
+        assert answers[0].json()["answer"] == "1948"
+    assert not (tmp_path / "journal.jsonl").exists()
+
+
+def test_what_a_stop_cuts_off_is_told_and_written_down(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    wanted = settings(tmp_path, models={"demo": script(30.0)}, journal=journal, limits=limits(stop_seconds=0.3))
+    with running(wanted) as server:
+        answers: dict[bool, httpx.Response] = {}
+
+        def ask(stream: bool) -> None:
+            answers[stream] = httpx.post(
+                f"{server.url}/v1/ask", json={"question": f"{QUESTION} {stream}", "stream": stream}, timeout=20
+            )
+
+        threads = [threading.Thread(target=ask, args=(stream,)) for stream in (False, True)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: len(server.house.live) == 2)
+        server.begin_stop()
+        for thread in threads:
+            thread.join(timeout=20)
+    assert answers[False].status_code == 503
+    assert answers[False].json()["error"]["class"] == "Stopped"
+    kind, data = events_of(answers[True])[-1]
+    assert (kind, data["class"]) == ("error", "Stopped")
+    written = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert {row["question"] for row in written} == {f"{QUESTION} False", f"{QUESTION} True"}
+    assert written[0]["method"] == "taikc"
+
+
+def test_a_server_that_is_stopping_says_so(tmp_path: Path) -> None:
+    with running(settings(tmp_path)) as server:
+        server.house.live.stopping = True
+        assert server.client.get("/health").status_code == 503
+        assert server.ask().status_code == 503

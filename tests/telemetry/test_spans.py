@@ -1,0 +1,288 @@
+"""What a question did, as OpenTelemetry spans: the same tree, the same times, the names that tools know."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from importlib import import_module
+from typing import Any
+
+import pytest
+from tests.methods.contract_world import ASKED, FOUND, Library, Voice, World, always, by_chance
+from tests.methods.treeqa_asked import LANDING, Run, refutes, rules
+from tests.telemetry.collected import Collected, ask, shape_of, told
+
+from hoptree.methods.registry import list_methods
+from hoptree.runtime.context import Prices
+from hoptree.runtime.result import read_result
+from hoptree.runtime.trace import Event
+from hoptree.telemetry.attributes import DOCUMENTS
+from hoptree.values import Passage
+
+pytest.importorskip("opentelemetry.sdk.trace")
+
+METHODS = [method.name for method in list_methods()]
+NANO = 1_000_000_000
+
+
+# The tree
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_spans_nest_as_the_question_tree_does(name: str) -> None:
+    collected = Collected()
+    result, events = ask(collected, name)
+    assert collected.shape() == shape_of(result.tree)
+    calls = [event for event in events if event["event"] in ("llm", "retrieve", "titles", "facts", "entities")]
+    assert len(collected.of("LLM")) + len(collected.of("RETRIEVER")) == len(calls)
+
+
+@pytest.mark.parametrize("traversal", ["serial", "level", "speculative"])
+def test_what_a_rebuilt_tree_left_behind_is_told_apart(traversal: str) -> None:
+    run = Run(rules(refutes(LANDING)), traversal=traversal)
+    collected = Collected()
+    replay(collected, run.events)
+    assert collected.shape() == shape_of(run.result.tree)
+    everything = json.dumps(collected.shape(standing=False))
+    assert len(everything) > len(json.dumps(collected.shape())), "the tree below the refuted node was planned too"
+
+
+def test_a_call_hangs_under_the_node_it_was_made_for() -> None:
+    collected = Collected()
+    _, events = ask(collected, "taikc")
+    for node in (span for span in collected.of("CHAIN") if told(span)["hoptree.node.stands"]):
+        made = [
+            event for event in events if event["event"] == "llm" and event.get("node") == told(node)["hoptree.node.id"]
+        ]
+        under = [one for one in collected.below(node) if told(one)["openinference.span.kind"] == "LLM"]
+        assert [told(one)["hoptree.step"] for one in under] == [event["step"] for event in made] != []
+
+
+def replay(collected: Collected, events: list[Event]) -> None:
+    for event in events:
+        collected.listener(event)
+
+
+def test_a_node_that_is_begun_before_it_is_planned_is_one_span() -> None:
+    start = {"event": "start", "run": "r", "t": 0.0, "question": "q", "method": "m", "model": "x/y", "roles": {}}
+    node = {"id": 7, "question": "early", "parent": 1, "refs": []}
+    events: list[Event] = [
+        start,
+        {"event": "plan", "run": "r", "t": 0.1, "nodes": [{"id": 1, "question": "top", "parent": None, "refs": []}]},
+        {"event": "node", "run": "r", "t": 0.2, "id": 7, "state": "asking", "resolved": "early"},
+        {"event": "plan", "run": "r", "t": 0.3, "under": 1, "rebuilt": True, "nodes": [node]},
+        {"event": "node", "run": "r", "t": 0.4, "id": 7, "state": "answered", "answer": "a", "source": "external"},
+        {"event": "node", "run": "r", "t": 0.5, "id": 9, "state": "asking", "resolved": "never planned"},
+        {"event": "final", "run": "r", "t": 0.6, "answer": "a", "source": "external", "abstained": False},
+    ]
+    collected = Collected()
+    replay(collected, events)
+    assert collected.shape() == shape_of(read_result(events).tree) == [(1, [(7, [])])]
+    assert collected.shape(standing=False) == [(1, [(7, [])]), (9, [])]
+    (early,) = [span for span in collected.spans if span.name == "sub-question 7"]
+    assert (early.end_time or 0) - (early.start_time or 0) == pytest.approx(0.2 * NANO)
+
+
+# Times
+
+
+def test_times_are_those_of_the_trace() -> None:
+    collected = Collected()
+    _, events = ask(collected, "ra_isf")
+    start, final = events[0], events[-1]
+    zero = (collected.root.start_time or 0) - round(start["t"] * NANO)
+    assert collected.root.end_time == zero + round(final["t"] * NANO)
+    spans = [(span.start_time, span.end_time) for span in collected.of("LLM")]
+    calls = [event for event in events if event["event"] == "llm"]
+    assert sorted(spans) == sorted(
+        (zero + round(call["issued"] * NANO), zero + round(call["t"] * NANO)) for call in calls
+    )
+    for node in read_result(events).tree:
+        (span,) = [one for one in collected.spans if one.name == f"sub-question {node.id}"]
+        times = [event["t"] for event in events if event["event"] == "node" and event["id"] == node.id]
+        assert (span.start_time, span.end_time) == (zero + round(times[0] * NANO), zero + round(times[-1] * NANO))
+
+
+# Names
+
+
+def test_names_are_those_of_the_conventions() -> None:
+    conventions = import_module("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
+    known = {value for value in vars(conventions).values() if isinstance(value, str)}
+    collected = Collected()
+    ask(collected, "treeqa")
+    names = {name for span in collected.spans for name in told(span) if name.startswith("gen_ai.")}
+    assert names <= known
+    assert {"gen_ai.operation.name", "gen_ai.request.model", "gen_ai.usage.input_tokens"} <= names
+
+
+def test_other_names_are_those_of_openinference() -> None:
+    conventions = pytest.importorskip("openinference.semconv.trace")
+    classes = [one for one in vars(conventions).values() if isinstance(one, type)]
+    known = {value for one in classes for value in vars(one).values() if isinstance(value, str)}
+    collected = Collected()
+    ask(collected, "treeqa")
+    names = {re.sub(r"^[a-z_.]+\.\d+\.", "", name) for span in collected.spans for name in told(span)}
+    own = ("gen_ai.", "hoptree.", "error.")
+    assert {name for name in names if not name.startswith(own)} <= known
+    assert {told(span)["openinference.span.kind"] for span in collected.spans} <= {
+        kind.value for kind in conventions.OpenInferenceSpanKindValues
+    }
+
+
+def test_a_call_tells_tokens_and_cost() -> None:
+    collected, world = Collected(), World("taikc", Voice(by_chance))
+
+    async def asked() -> None:
+        engine = world.engine()
+        engine._prices = Prices(1.0, 2.0)
+        async with engine:
+            await engine.ask(ASKED, listeners=(collected.listener,))
+
+    asyncio.run(asked())
+    calls = world.of("llm")
+    spans = [told(span) for span in collected.of("LLM")]
+    for name, field in (
+        ("gen_ai.usage.input_tokens", "prompt_tokens"),
+        ("gen_ai.usage.output_tokens", "completion_tokens"),
+        ("llm.token_count.prompt", "prompt_tokens"),
+        ("llm.cost.total", "cost"),
+        ("output.value", "reply"),
+    ):
+        assert sorted(span[name] for span in spans) == sorted(call[field] for call in calls) != []
+    total = told(collected.root)
+    assert total["hoptree.usage.cost"] == pytest.approx(sum(call["cost"] for call in calls)) != 0
+    assert not [name for name in total if name.startswith(("llm.token_count", "gen_ai.usage"))], "counted twice"
+
+
+def test_without_prices_no_cost_is_claimed() -> None:
+    collected = Collected()
+    ask(collected)
+    assert not [span for span in collected.of("LLM") if "llm.cost.total" in told(span)]
+
+
+def test_a_search_tells_its_documents() -> None:
+    collected = Collected()
+    _, events = ask(collected, "oner")
+    (search,) = [event for event in events if event["event"] == "retrieve"]
+    (span,) = map(told, collected.of("RETRIEVER"))
+    assert span["input.value"] == search["query"]
+    for place, passage in enumerate(search["passages"]):
+        at = f"retrieval.documents.{place}.document"
+        assert (span[f"{at}.id"], span[f"{at}.content"]) == (passage["id"], passage["text"])
+        assert json.loads(span[f"{at}.metadata"]) == {"title": passage["title"]}
+
+
+def test_many_documents_do_not_drive_out_what_a_span_is() -> None:
+    collected, many = Collected(), [Passage(f"p{n}", f"Whiplash {n}", "The film Whiplash.") for n in range(90)]
+    world = World("oner", Voice(by_chance), options={"k": 90}, corpus=Library(*many))
+
+    async def asked() -> None:
+        async with world.engine() as engine:
+            await engine.ask(ASKED, listeners=(collected.listener,))
+
+    asyncio.run(asked())
+    (span,) = collected.of("RETRIEVER")
+    assert told(span)["hoptree.found"] == len(world.of("retrieve")[0]["passages"]) > DOCUMENTS
+    assert span.dropped_attributes == 0
+
+
+# What does not leave the process
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_without_content_nothing_that_was_said_leaves_the_process(name: str) -> None:
+    said = "QUITE-SECRET"
+    passages = [Passage(f"p{place}", said, f"{one.text} {said}") for place, one in enumerate(FOUND)]
+    shown = []
+    for content in (True, False):
+        collected = Collected(content=content)
+        world = World(name, Voice(lambda step, chance: f"{by_chance(step, chance)} {said}"), corpus=Library(*passages))
+
+        async def asked(world: World = world, collected: Collected = collected) -> None:
+            async with world.engine() as engine:
+                await engine.ask(f"{ASKED} {said}", listeners=(collected.listener,))
+
+        asyncio.run(asked())
+        shown.append("".join(span.to_json() for span in collected.spans))
+    assert said in shown[0]
+    assert said not in shown[1] and ASKED not in shown[1] and FOUND[0].text not in shown[1]
+
+
+# Ends
+
+
+def test_a_failure_is_an_error() -> None:
+    for content, described in ((True, "The endpoint is gone. Start it again."), (False, "EndpointError")):
+        collected = Collected(content=content)
+        ask(collected, voice=Voice(by_chance, fails=2))
+        assert (collected.root.status.status_code.name, collected.root.status.description) == ("ERROR", described)
+        assert told(collected.root)["error.type"] == "EndpointError"
+
+
+def test_an_answer_is_no_error() -> None:
+    collected = Collected()
+    ask(collected)
+    assert collected.root.status.is_unset
+
+
+def test_a_question_that_is_broken_off_leaves_spans_and_nothing_in_memory() -> None:
+    collected, voice = Collected(), Voice(by_chance, stalls=3)
+    world = World("taikc", voice)
+
+    async def broken_off() -> None:
+        async with world.engine() as engine:
+            asking = asyncio.create_task(engine.ask(ASKED, listeners=(collected.listener,)))
+            await voice.stalled.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await asyncio.sleep(0)
+
+    asyncio.run(broken_off())
+    assert told(collected.root)["error.type"] == "cancelled"
+    assert len(collected.of("LLM")) == len(world.of("llm")) == 2
+    assert not collected.listener._asked
+
+
+def test_questions_at_once_are_kept_apart() -> None:
+    collected, world = Collected(), World("taikc", Voice(by_chance, unsteady=True))
+
+    async def asked() -> list[Any]:
+        async with world.engine() as engine:
+            questions = (f"{ASKED} {number}" for number in range(8))
+            return await asyncio.gather(*(engine.ask(one, listeners=(collected.listener,)) for one in questions))
+
+    results = asyncio.run(asked())
+    roots = [span for span in collected.spans if span.parent is None]
+    assert {told(root)["input.value"] for root in roots} == {result.question for result in results}
+    by_question = {result.question: shape_of(result.tree) for result in results}
+    for root in roots:
+        assert collected.shape(root) == by_question[told(root)["input.value"]]
+
+
+def test_spans_hang_below_the_span_of_whoever_asks() -> None:
+    collected, world = Collected(), World("oner", Voice(by_chance))
+
+    async def asked() -> None:
+        async with world.engine() as engine:
+            with collected.provider.get_tracer("caller").start_as_current_span("a request"):
+                await engine.ask(ASKED, listeners=(collected.listener,))
+
+    asyncio.run(asked())
+    assert collected.root.name == "a request"
+    assert [span.name for span in collected.below(collected.root)] == ["invoke_agent oner"]
+
+
+def test_half_a_character_can_be_sent() -> None:
+    encoder = pytest.importorskip("opentelemetry.exporter.otlp.proto.common.trace_encoder")
+    collected = Collected()
+    ask(collected, "direct", voice=Voice(always("half \ud83d of it")))
+    assert b"half ? of it" in encoder.encode_spans(collected.spans).SerializeToString()
+
+
+def test_a_trace_that_cannot_be_read_costs_the_spans_and_not_the_answer() -> None:
+    collected = Collected()
+    replay(collected, [{"event": "start", "run": "r", "t": 0.0}, {"event": "final", "run": "r", "t": 0.1}])
+    assert collected.spans == []

@@ -1,0 +1,105 @@
+"""Spans are sent when the environment asks for them, and cost nothing when it does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.telemetry.collector import Collector
+
+from hoptree.errors import ConfigError, MissingExtra
+from hoptree.telemetry import spans_wanted
+
+pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
+
+ASK = """
+import asyncio, sys
+from hoptree.engine import Engine
+from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.telemetry import spans_wanted
+
+async def main():
+    spans = spans_wanted()
+    model = ScriptedModel(rules=[Rule("Ada")])
+    async with Engine(method="direct", model=model, cache=None, listeners=[spans] if spans else []) as engine:
+        print((await engine.ask("Who?")).answer)
+    if spans:
+        await spans.flush(2.0)
+
+asyncio.run(main())
+print("opentelemetry" in sys.modules)
+"""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    running = Collector()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+def asked(**environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "HOPTREE_OTEL"))}
+    clean |= {"NO_PROXY": "127.0.0.1"} | environment
+    return subprocess.run(
+        [sys.executable, "-c", ASK], capture_output=True, text=True, env=clean, timeout=60, check=False
+    )
+
+
+def test_spans_go_where_the_standard_variables_say(collector: Collector) -> None:
+    run = asked(HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_EXPORTER_OTLP_HEADERS="x-key=abc")
+    assert run.stdout.splitlines() == ["Ada", "True"], run.stderr
+    (sent,) = collector.received
+    (resource,) = collector.resources
+    names = {one.key: one.value.string_value for one in resource.resource.attributes}
+    assert (sent.path, sent.headers["x-key"], names["service.name"]) == ("/v1/traces", "abc", "hoptree")
+    assert {span.name for span in collector.spans} == {"invoke_agent direct", "chat scripted"}
+    assert b"Who?" in sent.body
+
+
+def test_what_was_said_can_be_left_out(collector: Collector) -> None:
+    asked(
+        HOPTREE_OTEL="1",
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT="false",
+    )
+    (sent,) = collector.received
+    assert b"invoke_agent" in sent.body and b"Who?" not in sent.body and b"Ada" not in sent.body
+
+
+def test_nothing_is_loaded_or_sent_unless_it_is_asked_for(collector: Collector) -> None:
+    run = asked(OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    assert run.stdout.splitlines() == ["Ada", "False"], run.stderr
+    assert collector.received == []
+
+
+def test_a_collector_that_is_not_there_costs_no_answer() -> None:
+    began = time.monotonic()
+    run = asked(HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", OTEL_EXPORTER_OTLP_TIMEOUT="1")
+    assert run.stdout.startswith("Ada\n") and run.returncode == 0
+    assert "Failed to export" in run.stderr
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("said", ["", "0", "off"])
+def test_the_switch_is_off_without_a_word(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPTREE_OTEL", said)
+    assert spans_wanted() is None
+
+
+def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPTREE_OTEL", "maybe")
+    with pytest.raises(ConfigError, match="HOPTREE_OTEL=1"):
+        spans_wanted()
+
+
+def test_the_extra_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOPTREE_OTEL", "1")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'hoptree\[otel\]'"):
+        spans_wanted()
