@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.models import hardware, local
-from hoptree.models.catalogue import find, is_complete
+from hoptree.models import hardware, local, open_model
+from hoptree.models.catalogue import find, is_complete, located
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
 
@@ -193,6 +193,46 @@ def test_what_cannot_be_loaded(tmp_path: Path) -> None:
         path = tmp_path / "bad.gguf"
         path.write_bytes(content)
         broken = LocalModel(f"local/{path}")
+        with pytest.raises(EndpointError, match=cause):
+            ask(broken, asking())
+        asyncio.run(broken.aclose())
+
+
+def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    pytest.importorskip("gguf")
+    files = pytest.importorskip("safetensors.numpy")
+    from hoptree.alignment.training.gguf_adapter import convert
+
+    drawn, wide = numpy.random.default_rng(1), 576
+    layer = "base_model.model.model.layers.{}.mlp.gate_proj.lora_{}.weight"
+    shapes = (("A", (4, wide)), ("B", (1536, 4)))
+    tensors = {
+        layer.format(number, side): drawn.normal(size=shape, scale=0.3).astype("float32")
+        for number in range(30)
+        for side, shape in shapes
+    }
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    files.save_file(tensors, str(folder / "adapter_model.safetensors"))
+    settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 4, "use_dora": False}
+    (folder / "adapter_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    made = tmp_path / "a.gguf"
+    convert(folder, located("smollm"), made)
+    adapted = open_model(f"local/smollm?n_ctx=512&adapter={made}")
+    assert isinstance(adapted, LocalModel)
+    plain, other = ask(model, asking(max_tokens=4)), ask(adapted, asking(max_tokens=4))
+    asyncio.run(adapted.aclose())
+    assert plain.text != other.text and adapted.identity != model.identity
+
+
+def test_adapters_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no adapter"):
+        LocalModel("smollm", adapter=str(tmp_path / "none.gguf"))
+    page = tmp_path / "page.gguf"
+    page.write_bytes(b"<html>")
+    for adapter, cause in ((page, "page.gguf is not a GGUF file"), (located("smollm"), "could not load .* with ")):
+        broken = LocalModel("smollm", n_ctx=512, adapter=str(adapter))
         with pytest.raises(EndpointError, match=cause):
             ask(broken, asking())
         asyncio.run(broken.aclose())

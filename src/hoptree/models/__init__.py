@@ -12,14 +12,14 @@ __all__ = ["DEFAULT_MODEL", "open_model"]
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
 _KINDS = ("openai", "local", "hf", "scripted")
-_LOCAL_SETTINGS = ("n_ctx", "slots", "threads", "exact")
+_LOCAL_SETTINGS = ("n_ctx", "slots", "threads", "exact", "adapter")
 _HF_SETTINGS = ("dtype", "device", "max_batch_tokens", "adapter")
 
 
 def open_model(spec: str, *, base_url: str = "") -> Model:
     """The model a `KIND/NAME` text names; `base_url` is for `openai/…`.
 
-    Settings stand behind the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1`,
+    Settings stand behind the name: `local/NAME?n_ctx=8192&slots=2&threads=4&exact=1&adapter=FILE.gguf`,
     `hf/NAME?dtype=bf16&device=cuda&max_batch_tokens=60000&adapter=FOLDER`.
     """
     kind, _, name = spec.partition("/")
@@ -65,12 +65,12 @@ def _local_settings(text: str) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for part in filter(None, text.split("&")):
         name, _, value = part.partition("=")
-        if name not in _LOCAL_SETTINGS or not value.isdigit():
+        if name not in _LOCAL_SETTINGS or not (value if name == "adapter" else value.isdigit()):
             raise ConfigError(
                 f"'{part}' is no setting of a local model.",
-                "There are n_ctx, slots, threads and exact: local/NAME?n_ctx=8192",
+                "There are n_ctx, slots, threads, exact and adapter: local/NAME?n_ctx=8192",
             )
-        settings[name] = value == "1" if name == "exact" else int(value)
+        settings[name] = value == "1" if name == "exact" else value if name == "adapter" else int(value)
     return settings
 
 

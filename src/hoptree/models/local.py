@@ -38,6 +38,7 @@ class Settings:
     slots: int
     lanes: int
     threads: int
+    adapter: Path | None = None
 
 
 class LocalModel:
@@ -45,7 +46,8 @@ class LocalModel:
 
     The file is loaded by the first call. `slots` calls run at once; there are more `lanes` than that, each holding the
     prompt it read last, so that the beginning which the prompts of one step share is read once and not for every call.
-    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`.
+    `n_ctx` is the context of one call in tokens; memory grows with `n_ctx * lanes`. `adapter` is a LoRA in a GGUF file
+    of its own, as `hoptree align gguf` writes it.
 
     Sums are rounded differently when a prompt is read in other portions or beside another call, so where two tokens
     are almost equally likely a greedy reply can depend on the calls before and beside it. `exact` rules that out, at
@@ -61,6 +63,7 @@ class LocalModel:
         lanes: int | None = None,
         threads: int | None = None,
         exact: bool = False,
+        adapter: str = "",
         folder: Path | None = None,
     ) -> None:
         slots, lanes = (1, 1) if exact else (slots, slots + 5 if lanes is None else lanes)
@@ -71,7 +74,10 @@ class LocalModel:
             raise MissingExtra("An embedded model", "local")
         short = model.removeprefix("local/")
         self._name = f"local/{short}"
-        self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads)
+        beside = Path(adapter).expanduser().resolve() if adapter else None
+        if beside is not None and not beside.is_file():
+            raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
+        self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
         self._exact = exact
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -84,10 +90,9 @@ class LocalModel:
     def identity(self) -> str:
         """Weights, context, library and its build; slots, lanes and threads change speed and rounding only."""
         if not self._identity:
-            try:
-                digest = file_digest(self._settings.path)
-            except OSError as error:
-                raise _unreadable(self._settings.path, error) from error
+            digest = _digest(self._settings.path)
+            if self._settings.adapter is not None:
+                digest += f"+{_digest(self._settings.adapter)}"
             exact = ";exact" if self._exact else ""
             built = f"{LIBRARY}={library_version()}:{','.join(sorted(library_features()))}"
             self._identity = f"local:{digest};n_ctx={self._settings.n_ctx};{built}{exact}"
@@ -95,7 +100,8 @@ class LocalModel:
 
     @property
     def endpoint(self) -> str:
-        return f"local:{self._settings.path}"
+        beside = f"+{self._settings.adapter}" if self._settings.adapter else ""
+        return f"local:{self._settings.path}{beside}"
 
     @property
     def slots(self) -> int:
@@ -194,19 +200,26 @@ class _Engine:
 
 
 def _load(settings: Settings) -> Any:
-    path = settings.path
-    try:
-        with path.open("rb") as file:
-            magic = file.read(len(MAGIC))
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if magic != MAGIC:
-        raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
+    for path in filter(None, (settings.path, settings.adapter)):
+        try:
+            with path.open("rb") as file:
+                magic = file.read(len(MAGIC))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if magic != MAGIC:
+            raise EndpointError(f"{path.name} is not a GGUF file.", "Give a file in llama.cpp's GGUF format.")
     library = _library()
     try:
         return library.Server(_parameters(library, settings))
     except (ValueError, RuntimeError, MemoryError) as error:
         raise _load_error(settings, error) from error
+
+
+def _digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: Path, error: OSError) -> EndpointError:
@@ -228,6 +241,8 @@ def _library() -> Any:
 def _parameters(library: Any, settings: Settings) -> Any:
     parameters = library.CommonParams()
     parameters.model.path = str(settings.path)
+    if settings.adapter is not None:
+        parameters.lora_adapters = [library.CommonAdapterLoraInfo(str(settings.adapter), 1.0)]
     parameters.n_parallel = settings.lanes
     # llama.cpp divides the context by the number of sequences.
     parameters.n_ctx = settings.n_ctx * settings.lanes
@@ -253,6 +268,11 @@ def _load_error(settings: Settings, error: Exception) -> ModelError:
         return EndpointError(
             f"{settings.path.name} takes {size / 1e9:.1f} GB and only {room / 1e9:.1f} GB of memory are free.",
             "Close other programs, choose a smaller model, or a shorter context (local/NAME?n_ctx=2048).",
+        )
+    if settings.adapter is not None:
+        return EndpointError(
+            f"llama.cpp could not load {settings.path.name} with {settings.adapter.name}: {_first_line(error)}.",
+            "An adapter fits the model alone that it was trained for; try the model without it.",
         )
     return EndpointError(
         f"llama.cpp could not load {settings.path.name}: {_first_line(error)}.",
