@@ -128,27 +128,22 @@ class EventStream(Response):
 async def unless_gone(
     request: Request, asking: Asking, prepared: Prepared, listeners: Sequence[Listener] = ()
 ) -> Result:
-    """The answer to a question; it is given up when the client goes away."""
-    task, left = asyncio.current_task(), False
-    assert task is not None
+    """The answer to a question; it is given up when the client goes away.
 
-    def leave(watching: asyncio.Task[None]) -> None:
-        nonlocal left
-        if not watching.cancelled():
-            left = True
-            task.cancel()
-
-    watching = asyncio.get_running_loop().create_task(_gone(request.receive))
-    watching.add_done_callback(leave)
+    It is asked in a task of its own: the groups of tasks of a method and the cancel scopes of a web framework do not
+    get on with each other in one.
+    """
+    loop = asyncio.get_running_loop()
+    answering, leaving = loop.create_task(asking.ask(prepared, listeners)), loop.create_task(_gone(request.receive))
     try:
-        return await asking.ask(prepared, listeners)
-    except asyncio.CancelledError:
-        if not left:
-            raise
-        task.uncancel()
-        raise Refusal(499, "ClientGone", "The client went away.") from None
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise Refusal(499, "ClientGone", "The client went away.")
+        return answering.result()
     finally:
-        watching.cancel()
+        for task in (answering, leaving):
+            task.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
 
 
 async def _gone(receive: Receive) -> None:
