@@ -154,6 +154,10 @@ def test_without_states_the_samples_are_turned_into_vectors(monkeypatch: pytest.
     assert run.of("decision", kind="fidelity")[0]["missing"] == ["hidden_states"]
     assert run.of("decision", kind="step")[0]["value"] and run.result.answer == "Charles Armand"
     assert DUKES[0].id in {passage["id"] for passage in run.of("retrieve")[0]["passages"]}
+    told = "2 vectors have a U of at least -3.11, so that theta=-6.0 doubts every step."
+    assert told in run.result.warnings
+    run = Run("seakr", script, samples=2, theta=-3.0, without=frozenset({"n_samples"}))
+    assert not any("vectors" in warning for warning in run.result.warnings)
 
 
 def test_a_model_without_probabilities_is_refused() -> None:

@@ -9,6 +9,7 @@ from hoptree.runtime.context import Context
 from hoptree.steps.writing.spreading import Sampler, Steps
 from hoptree.steps.writing.stretch import Pen, note_fidelity
 from hoptree.steps.writing.worked import draw_worked
+from hoptree.uncertainty import least_spread
 from hoptree.values import Answer, Question
 
 __all__ = ["seakr"]
@@ -53,7 +54,10 @@ async def seakr(
     """
     ctx.require_corpus()
     ctx.require("logprobs")
-    note_fidelity(ctx, [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities])
+    missing = [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities]
+    note_fidelity(ctx, missing)
+    if "hidden_states" in missing and theta < (least := least_spread(samples)):
+        ctx.warn("theta", f"{samples} vectors have a U of at least {least:.2f}, so that theta={theta} doubts every step.")
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
     steps = Steps(ctx, pen, Sampler(ctx, pen, samples, encoder), theta, doubt, k, max_docs, titles)
     await steps.write(max_steps)
