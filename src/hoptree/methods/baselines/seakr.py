@@ -57,7 +57,8 @@ async def seakr(
     missing = [name for name in _SIGNALS if name not in ctx.model_for("answer").capabilities]
     note_fidelity(ctx, missing)
     if "hidden_states" in missing and theta < (least := least_spread(samples)):
-        ctx.warn("theta", f"{samples} vectors have a U of at least {least:.2f}, so that theta={theta} doubts every step.")
+        told = f"{samples} vectors have a U of at least {least:.2f}, so that theta={theta} doubts every step."
+        ctx.warn("theta", told)
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=None, judged=True)
     steps = Steps(ctx, pen, Sampler(ctx, pen, samples, encoder), theta, doubt, k, max_docs, titles)
     await steps.write(max_steps)
