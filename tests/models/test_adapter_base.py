@@ -12,6 +12,7 @@ import pytest
 from tests.models.hf_asking import ask, asking
 
 from hoptree.errors import ConfigError
+from hoptree.models.adapter_files import ADAPTER_CARD
 
 torch: Any = pytest.importorskip("torch")
 peft: Any = pytest.importorskip("peft")
@@ -29,7 +30,7 @@ def adapter(folders: dict[str, Path], tmp_path: Path) -> Path:
 
 
 def card(adapter: Path, value: Any) -> None:
-    (adapter / weights.ADAPTER_CARD).write_text(json.dumps(value), encoding="utf-8")
+    (adapter / ADAPTER_CARD).write_text(json.dumps(value), encoding="utf-8")
 
 
 def test_only_the_weights_that_its_card_names(

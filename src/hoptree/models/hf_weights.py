@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.models.adapter_files import ADAPTER_CARD, ADAPTER_FILES
 from hoptree.models.batching import ATTENTION, register_attention
 from hoptree.models.batching.memory import is_memory
 from hoptree.models.catalogue import CATALOGUE, file_digest, located
 
 __all__ = [
-    "ADAPTER_CARD",
-    "ADAPTER_FILES",
     "Loaded",
     "Source",
     "adapter_digest",
@@ -37,9 +36,6 @@ __all__ = [
 WEIGHTS = ".safetensors"
 # Those whose decoders tell positions by distance, and those that look them up in a table.
 ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
-ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
-ADAPTER_CARD = "hoptree.json"
-"""Beside an adapter that was trained here; it names the weights that the adapter belongs to."""
 # The first of what a GGUF file says of itself: a name, the number of the kind "text", and its length before it.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
 # What besides the weights decides what a model says: its configuration, tokenizer and chat template.

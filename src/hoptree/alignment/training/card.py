@@ -12,7 +12,7 @@ from hoptree.alignment.training.checkpoints import write_tensors
 from hoptree.alignment.training.lora import Learner
 from hoptree.alignment.training.loss_plot import loss_picture
 from hoptree.errors import ConfigError
-from hoptree.models.hf_weights import ADAPTER_CARD, ADAPTER_FILES
+from hoptree.models.adapter_files import ADAPTER_CARD, ADAPTER_FILES
 from hoptree.whole_files import write_whole
 
 __all__ = ["losses_told", "read_card", "write_adapter"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import ConfigError, InputError, MissingExtra
-from hoptree.models.hf_weights import ADAPTER_FILES
+from hoptree.models.adapter_files import ADAPTER_FILES
 
 __all__ = ["convert"]
 
