@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
 from hoptree.errors import ConfigError, ModelError
 
@@ -22,6 +22,7 @@ __all__ = [
     "Signal",
     "Token",
     "TokenUsage",
+    "has_to_load",
 ]
 
 Capability = Literal[
@@ -171,12 +172,16 @@ class Learns(Protocol):
         """Take a capability back."""
 
 
-@runtime_checkable
 class Loads(Protocol):
     """A model inside this process, which has to be loaded before its first call."""
 
     async def load(self) -> None:
         """Load it, unless it is: what that takes is no part of any reply."""
+
+
+def has_to_load(model: object) -> TypeGuard[Loads]:
+    """Whether a model is one of these; asked before every call, and so in the quickest way."""
+    return hasattr(model, "load")
 
 
 class Model(Protocol):

@@ -54,10 +54,11 @@ class FactGuided(Protocol):
 
 def told_by(retriever: Retriever | None) -> frozenset[str]:
     """What a retriever tells beside passages; nothing, unless it is guided by facts."""
-    return retriever.tells if isinstance(retriever, FactGuided) else frozenset()
+    # To ask whether it is a FactGuided takes far longer, and every search asks.
+    told: frozenset[str] = getattr(retriever, "tells", frozenset())
+    return told
 
 
-@runtime_checkable
 class Changing(Protocol):
     """Something that others change without a word, such as Wikipedia: what it said counts for so many seconds."""
 
@@ -66,4 +67,5 @@ class Changing(Protocol):
 
 def lasting(source: object) -> float:
     """For how many seconds what a source said may be remembered; for ever, where its identity tells what it holds."""
-    return source.lasts if isinstance(source, Changing) else math.inf
+    seconds: float = getattr(source, "lasts", math.inf)
+    return seconds

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from hoptree.errors import CacheError, ModelError, RateLimited, UnusableReply
 from hoptree.graph.facts import Direction, Entity, Neighbourhood
 from hoptree.graph.knowledge import KnowledgeGraph
-from hoptree.models.model import Loads, Model, Reply, Request, TokenUsage
+from hoptree.models.model import Model, Reply, Request, TokenUsage, has_to_load
 from hoptree.retrieval.retriever import Retriever, lasting
 from hoptree.runtime.cache import PASSAGES, REPLY, Cache, Form, Store, default_cache_path
 from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
@@ -168,7 +168,7 @@ class Calls:
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
         limit = self._limit(model.endpoint, model.slots)
-        if isinstance(model, Loads):
+        if has_to_load(model):
             await model.load()
 
         async def ask(request: Request) -> tuple[Reply, float]:
