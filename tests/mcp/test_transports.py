@@ -18,7 +18,10 @@ import pytest
 from tests.command_line import call
 from tests.mcp.served import QUESTION, Heard, answering, checking, command, http, streams, text_of
 
-from hoptree.mcp.serving import KEY, MAX_BODY, Address
+from hoptree.engine import Engine
+from hoptree.mcp import serving
+from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
+from hoptree.models.scripted import ScriptedModel
 
 pytest.importorskip("mcp_types")
 
@@ -26,6 +29,7 @@ import httpx2  # what the client is made of
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+SECRET = "a-long-and-random-text"
 Do = Callable[[Client], Awaitable[Any]]
 TRUE = {"isTrue": True, "correct_answer": "Yes", "ref": {"wikipedia": ["T1"]}}
 
@@ -141,14 +145,14 @@ def test_a_page_under_another_name_is_not_let_in(tmp_path: Path) -> None:
 
 def test_a_key_is_asked_for_where_one_is_set(tmp_path: Path) -> None:
     async def knock() -> list[int]:
-        async with http(command(tmp_path, answering()), environment={KEY: "long and random"}) as (url, _):
+        async with http(command(tmp_path, answering()), environment={KEY: SECRET}) as (url, _):
             refused = [
                 await asyncio.to_thread(post, url),
                 await asyncio.to_thread(post, url, authorization="Bearer wrong"),
-                await asyncio.to_thread(post, url, authorization="long and random"),
+                await asyncio.to_thread(post, url, authorization=SECRET),
             ]
             assert all("HOPTREE_MCP_KEY" in response.text for response in refused)
-            sent = {"Authorization": "Bearer long and random"}
+            sent = {"Authorization": f"bearer {SECRET}"}
             async with (
                 httpx2.AsyncClient(headers=sent, timeout=20, trust_env=False) as transport,
                 Client(streamable_http_client(url, http_client=transport)) as client,
@@ -166,15 +170,69 @@ def test_other_machines_need_a_key(host: str, tmp_path: Path, monkeypatch: pytes
     assert "no key was set. Set HOPTREE_MCP_KEY" in run.stderr
 
 
+@pytest.mark.parametrize(
+    "key", ["kkk", "fifteen-letters", "sixteen letters and spaces", "sixteen-letters-\n", "schlüssel-von-sechzehn"]
+)
+def test_a_key_that_can_be_guessed_or_not_be_sent_is_refused(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, key)
+    run = refused(tmp_path, "--http", "0.0.0.0:0")
+    assert "fewer than 16 characters" in run.stderr and key not in run.stderr
+
+
 def test_another_address_is_served_with_a_key(tmp_path: Path) -> None:
     async def knock() -> tuple[str, int]:
         arguments = command(tmp_path, answering())
-        async with http(arguments, address="0.0.0.0:0", environment={KEY: "long"}) as (url, _):
+        async with http(arguments, address="0.0.0.0:0", environment={KEY: SECRET}) as (url, _):
             near = url.replace("0.0.0.0", "127.0.0.1")
             return url, (await asyncio.to_thread(post, near, authorization="Bearer wrong")).status_code
 
     url, status = asyncio.run(knock())
     assert url.startswith("http://0.0.0.0:") and status == 401
+
+
+@pytest.mark.parametrize(
+    "sent", [b"POST /mcp HT", b"POST /mcp HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_slow_clients_are_hung_up_on(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(serving, "_BODY_SECONDS", 0.6)
+
+    async def drip(port: int) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        said = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        return said
+
+    assert b"200" not in asyncio.run(in_process(drip))
+
+
+def test_more_connections_than_allowed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_CONNECTIONS", 2)
+
+    async def crowd(port: int) -> list[int]:
+        url = f"http://127.0.0.1:{port}/mcp"
+        first = await asyncio.to_thread(post, url, b"not json")
+        _, idle = await asyncio.open_connection("127.0.0.1", port)
+        second = await asyncio.to_thread(post, url, b"not json")
+        idle.close()
+        return [first.status_code, second.status_code]
+
+    assert asyncio.run(in_process(crowd)) == [400, 503]
+
+
+async def in_process(do: Callable[[int], Awaitable[Any]]) -> Any:
+    """What is done at the port of a server in this process, which a signal ends then."""
+    urls: asyncio.Queue[str] = asyncio.Queue()
+    engine = Engine(model=ScriptedModel(rules=answering()), cache=None)
+    serve = asyncio.create_task(serve_http(engine, Address.parse("0"), started=urls.put_nowait))
+    try:
+        return await do(int((await urls.get()).rpartition(":")[2].partition("/")[0]))
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.wait_for(serve, 20)
 
 
 @pytest.mark.parametrize(

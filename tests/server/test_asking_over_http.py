@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,15 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import QUESTION, Running, events_of, running, script, settings
+from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
 from hoptree.engine import ask
 from hoptree.methods.registry import list_methods
 from hoptree.models.scripted import Rule
+from hoptree.runtime.calls import Call
+from hoptree.server.mistakes import log_mistake
 
+_MESSAGES = [{"role": "user", "content": QUESTION}]
 _JSON = {"content-type": "application/json"}
 
 
@@ -80,6 +86,13 @@ def test_a_text_without_a_question_is_refused(server: Running) -> None:
         ({"options": {"kk": 1}}, "k"),
         ({"options": {"k": 0}}, "1 or more"),
         ({"options": {"k": 100000}}, "at most 100"),
+        ({"method": "cot_sc", "options": {"samples": 101}}, "at most 100"),
+        ({"method": "cok", "options": {"voters": "1e3"}}, "at most 100"),
+        ({"method": "cot", "options": {"shots": 10_000}}, "at most 100"),
+        ({"method": "tog", "options": {"width": -101}}, "at most 100"),
+        ({"method": "cot", "options": {"max_tokens": 10_001}}, "at most 10000"),
+        ({"method": "ircot", "options": {"max-sentences": 1, "max_sentences": 9}}, "once"),
+        ({"question": "x" * 8_001}, "into a corpus"),
         ({"budget": {"cost": 1}}, "tokens"),
     ],
 )
@@ -87,8 +100,8 @@ def test_a_name_or_value_that_is_not_there_is_refused_with_a_remedy(
     server: Running, fields: dict[str, Any], hint: str
 ) -> None:
     for stream in (False, True):
-        reply = server.ask(stream=stream, **fields)
-        assert reply.status_code == 400
+        reply = server.client.post("/v1/ask", json={"question": QUESTION, "stream": stream, **fields})
+        assert reply.status_code == 400, reply.text
         assert hint in reply.json()["error"]["remedy"]
 
 
@@ -113,6 +126,130 @@ def test_a_failing_model_is_told_with_what_there_was(tmp_path: Path) -> None:
         kind, data = events_of(server.ask(stream=True))[-1]
         assert kind == "error"
         assert data["class"] == "EndpointError"
+
+
+_SAID = "Incorrect key sk-proj-SECRETsecret1234 at host 10.9.8.7:8000, inner.example:8443, file:/srv/a/b, org-ACMEACME"
+_SECRETS = ("SECRET", "10.9.8.7", "8000", "inner.example", "8443", "srv", "ACME", "127.0.0.1")
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    """One that refuses every request in words that nobody else should read."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(int(self.path.split("/")[1]))
+        body = json.dumps({"error": {"message": _SAID}}).encode()
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Endpoint) as endpoint:
+        threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+        here = f"http://127.0.0.1:{endpoint.server_port}"
+        addresses = {"m400": f"{here}/400/v1", "m401": f"{here}/401/v1", "m404": f"{here}/404/v1"}
+        with socket.socket() as unheard:
+            unheard.bind(("127.0.0.1", 0))
+            addresses["refused"] = f"http://127.0.0.1:{unheard.getsockname()[1]}/v1"
+        models = dict.fromkeys(addresses, "openai/inner-name")
+        with running(settings(tmp_path, models=models, base_urls=addresses)) as server:
+            server.house.asking.calls._attempts = 2
+            for name in models:
+                caplog.clear()
+                plain = server.ask(model=name, method="direct")
+                assert plain.status_code == 502
+                assert plain.headers.get("x-should-retry") == (None if name == "refused" else "false")
+                chat = {"model": f"direct@{name}" if name != "m400" else "direct", "messages": _MESSAGES}
+                told = [
+                    plain.text,
+                    server.ask(model=name, method="direct", stream=True, events=True).text,
+                    server.client.post("/v1/chat/completions", json=chat).text,
+                    server.client.post("/v1/chat/completions", json=chat | {"stream": True}).text,
+                ]
+                for text in told:
+                    assert "that the server asks" in text
+                    assert not [secret for secret in (*_SECRETS, "inner-name", "OPENAI_API_KEY") if secret in text], (
+                        text
+                    )
+                assert f"a question (direct with {name}) failed: EndpointError: " in caplog.text
+                assert "127.0.0.1" in caplog.text
+                assert "SECRET" not in caplog.text
+        endpoint.shutdown()
+
+
+def test_a_mistake_with_a_file_is_logged_with_it(caplog: pytest.LogCaptureFixture) -> None:
+    log_mistake(FileNotFoundError(2, "No such file", "/srv/corpora/a"))
+    assert "FileNotFoundError (2 No such file: /srv/corpora/a) inside the server" in caplog.text
+
+
+def test_remedies_are_about_requests_and_not_about_the_command_line(server: Running) -> None:
+    reply = server.ask(method="treeqa").json()["error"]
+    assert '"options": {"evidence": "text"}' in reply["remedy"]
+    dense = server.ask(retriever="dense").json()["error"]
+    assert "GET /v1/methods" in dense["remedy"]
+    for told in (reply, dense):
+        assert "hoptree " not in told["remedy"]
+        assert "--" not in told["remedy"]
+
+
+def test_texts_that_an_administrator_sets_are_not_told(tmp_path: Path) -> None:
+    labels = str(tmp_path / "private-labels.jsonl")
+    fixed = {"skr": {"labels": labels}, "ircot": {"max-sentences": "2"}}
+    with running(settings(tmp_path, options=fixed)) as server:
+        reply = server.ask(method="skr", stream=True, events=True)
+        assert "private-labels" not in reply.text
+        assert events_of(reply)[-1][1]["options"]["labels"] == "set by the server"
+        listed = server.client.get("/v1/methods")
+        assert "private-labels" not in listed.text
+        methods = {one["name"]: one for one in listed.json()["methods"]}
+        option = {one["name"]: one for one in methods["ircot"]["options"]}["max_sentences"]
+        assert option == {"name": "max_sentences", "type": "int", "default": 2, "fixed": True}
+        for name in ("max-sentences", "max_sentences"):
+            refused = server.ask(method="ircot", options={name: 9})
+            assert (refused.status_code, refused.json()["error"]["class"]) == (403, "NotAllowed")
+
+
+def test_limits_prices_and_what_is_lacking_are_told(tmp_path: Path, server: Running) -> None:
+    told = server.client.get("/v1/methods").json()
+    assert told["limits"] == {"question": 8000, "calls": 500, "tokens": 2_000_000, "seconds": 300.0}
+    assert told["prices"] is False
+    methods = {one["name"]: one for one in told["methods"]}
+    assert methods["taikc"]["available"] is True
+    assert methods["tog"]["available"] is False
+    assert "knowledge graph" in methods["tog"]["why"]
+    assert "evidence" in methods["treeqa"]["why"]
+    wanted = settings(tmp_path, options={"treeqa": {"evidence": "text"}})
+    with running(wanted) as other:
+        methods = {one["name"]: one for one in other.client.get("/v1/methods").json()["methods"]}
+        assert methods["treeqa"]["available"] is True
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(server: Running) -> None:
+    for path in ("/v1/ask", "/v1/search", "/v1/chat/completions"):
+        for headers in ({"content-type": "application/x-www-form-urlencoded"}, {}):
+            reply = server.client.post(path, content=b'{"question": "x"}', headers=headers)
+            assert reply.status_code == 415
+            assert "Content-Type: application/json" in reply.text
+
+
+def test_searches_count_as_questions_do(tmp_path: Path) -> None:
+    with running(settings(tmp_path, limits=limits(asking=1))) as server:
+        live, seen = server.house.live, []
+
+        async def search(*_: Any, **__: Any) -> Any:
+            seen.append(len(live))
+            live.stopping = True
+            return Call((), False, 0.0)
+
+        server.house.asking.calls.search = search  # type: ignore[method-assign]
+        assert server.client.post("/v1/search", json={"query": "born"}).json()["passages"] == []
+        assert seen == [1]
+        refused = server.client.post("/v1/search", json={"query": "born"})
+        assert (refused.status_code, refused.json()["error"]["class"]) == (503, "Stopped")
 
 
 def test_methods_and_models_are_listed(server: Running) -> None:

@@ -46,7 +46,8 @@ def test_a_corpus_is_made_changed_asked_and_removed(tmp_path: Path) -> None:
         assert _found(server, "wasps")
 
         listed = server.client.get("/v1/corpora/mine/documents", params={"limit": 1}).json()
-        assert listed == {"documents": [{"id": "ada.txt", "name": "ada.txt", "bytes": 24}], "total": 2, "offset": 0}
+        ada = {"id": "ada.txt", "name": "ada.txt", "bytes": 24, "passages": 1}
+        assert listed == {"documents": [ada], "total": 2, "offset": 0}
         assert server.job(server.client.delete("/v1/corpora/mine/documents/ada.txt"))["state"] == "done"
         assert _found(server, "wasps") == []
         last = server.client.delete("/v1/corpora/mine/documents/bob.md")

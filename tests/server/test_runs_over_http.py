@@ -113,5 +113,25 @@ def test_two_runs_are_compared_question_by_question(browsed: Running) -> None:
     assert browsed.client.get("/v1/compare", params={"a": oner, "b": "none"}).status_code == 404
 
 
+def test_texts_among_options_are_not_told(browsed: Running) -> None:
+    path = next(browsed.house.settings.runs.rglob("oner/run.json"))  # type: ignore[union-attr]
+    before = path.read_text()
+    run = json.loads(before)
+    run["rests_on"]["options"] |= {"labels": "/home/ada/private.jsonl"}
+    path.write_text(json.dumps(run))
+    try:
+        told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
+    finally:
+        path.write_text(before)
+    assert told["options"]["labels"] == "set by the server"
+    assert told["options"]["k"] == 5
+
+
+def test_a_failed_question_tells_its_class_and_not_what_the_endpoint_said(browsed: Running) -> None:
+    told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/direct']}/questions/b%2F2").json()
+    assert told["result"]["error"]["class"] == "EndpointError"
+    assert "The script says" not in json.dumps(told)
+
+
 def test_without_a_folder_there_are_none(server: Running) -> None:
     assert server.client.get("/v1/runs").json() == {"runs": []}

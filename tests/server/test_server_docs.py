@@ -11,6 +11,8 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import Running
 
+from hoptree.cli.serve import with_name
+from hoptree.errors import InputError
 from hoptree.server.limits import Limits
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "server.md").read_text(encoding="utf-8")
@@ -38,3 +40,16 @@ def test_every_event_and_address_is_told(server: Running) -> None:
         assert f"| `{event}` |" in _PAGE
     for path in server.client.get("/openapi.json").json()["paths"]:
         assert path.partition("/{")[0] in _PAGE, path
+
+
+def test_a_corpus_is_called_as_its_folder_is(tmp_path: Path) -> None:
+    assert "(`--corpus docs.idx`: docs)" in _PAGE
+    (tmp_path / "docs.idx").mkdir()
+    (tmp_path / "my docs.idx").mkdir()
+    assert with_name(f"{tmp_path}/docs.idx") == f"docs={tmp_path}/docs.idx"
+    assert with_name("films=docs.idx") == "films=docs.idx"
+    assert with_name("wikipedia") == "wikipedia=wikipedia"
+    for wrong in (f"{tmp_path}/nowhere", f"{tmp_path}/my docs.idx"):
+        with pytest.raises(InputError) as refused:
+            with_name(wrong)
+        assert "--corpus NAME=" in refused.value.remedy

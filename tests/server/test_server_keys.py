@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import Running, limits, running, settings
+from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
 from hoptree.errors import ConfigError
 from hoptree.runtime.budget import Budget
@@ -113,8 +113,6 @@ def test_a_day_of_a_key_has_a_budget(tmp_path: Path) -> None:
 
 
 def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
-    from tests.server.running import QUESTION
-
     reply = server.client.post("/v1/ask", json={"question": QUESTION}, headers=_with(SECRET))
     return reply.status_code, reply.json()
 
@@ -130,6 +128,21 @@ def test_the_next_day_begins_with_nothing_spent() -> None:
     assert refused.value.retry_after == 86_400
     now[0] = 86_400.0
     assert allowances.left(key).tokens == 10
+
+
+def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:
+    slow = script(0.5)
+    wanted = settings(tmp_path, models={"demo": slow}, keys=(_key(budget=Budget(calls=3)),))
+    with running(wanted) as server:
+        for times in range(1, 4):
+            asked = {"question": QUESTION, "method": "direct", "stream": True}
+            with server.client.stream("POST", "/v1/ask", json=asked, headers=_with(SECRET)) as reply:
+                assert reply.status_code == 200
+                eventually(lambda times=times: len(slow.requests) == times)  # type: ignore[misc]
+            eventually(lambda: len(server.house.live) == 0)
+        status, told = _ask(server)
+        assert (status, told["error"]["class"]) == (429, "BudgetSpent")
+        assert len(slow.requests) == 3
 
 
 def test_keys_are_read_from_a_file(tmp_path: Path) -> None:

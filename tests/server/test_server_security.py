@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gzip
+import hashlib
 import io
 import json
 import socket
@@ -16,16 +19,23 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
+import uvicorn
+from tests.server.running import QUESTION, Running, events_of, eventually, limits, running, script, settings
 
 from hoptree.errors import ConfigError, CorpusError
+from hoptree.http import patience
 from hoptree.indexing.commands import index_passages
 from hoptree.models.scripted import Rule
+from hoptree.server.keys import Key
 from hoptree.server.names import check_name
 from hoptree.server.refusals import Refusal, hidden, refusal_of
+from hoptree.server.serving import listen
 from hoptree.values import Passage
 
 _PRIVATE = "/home/ada/diary"
+_MANY = 200
+_SECRET = "sixteen-characters-or-more"
+_KEY = Key("page", hashlib.sha256(_SECRET.encode()).digest())
 _SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
@@ -179,6 +189,58 @@ def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
         assert server.ask().status_code == 200
 
 
+def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 3.0)
+    bounds = limits(connections=16, header_seconds=60)
+    with running(settings(tmp_path, limits=bounds)) as server, contextlib.ExitStack() as held:
+        asked = _head(server, "/openapi.json", "X: y", method="GET")
+        state = server._server.server_state
+
+        def stuck() -> int:
+            return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
+
+        def health() -> int:
+            return httpx.get(f"{server.url}/health", trust_env=False).status_code
+
+        for _ in range(5):
+            held.enter_context(_deaf(server, asked))
+        eventually(lambda: stuck() == 5)
+        for _ in range(10):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        assert health() == 503
+        eventually(lambda: health() == 200)
+        eventually(lambda: stuck() == 0 and not state.tasks)
+
+
+def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 1.0)
+    size = 24 * 2**20
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    async def read() -> tuple[int, float]:
+        listening = listen("127.0.0.1", 0)
+        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0), lifespan="off", log_config=None))
+        serving = asyncio.create_task(served.serve(sockets=[listening]))
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        began, got = asyncio.get_running_loop().time(), 0
+        while part := await reader.read(2**17):
+            got += len(part)
+            await asyncio.sleep(0.01)
+        seconds = asyncio.get_running_loop().time() - began
+        writer.close()
+        served.should_exit = True
+        await serving
+        return got, seconds
+
+    got, seconds = asyncio.run(read())
+    assert got > size
+    assert seconds > 1.0
+
+
 def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) -> None:
     with running(settings(tmp_path, models={"demo": script(5.0)}, limits=limits(seconds=0.2))) as server:
         assert server.ask().json()["stopped_by"] == "seconds"
@@ -213,9 +275,26 @@ def test_another_name_or_another_site_is_refused(server: Running) -> None:
     assert "access-control-allow-origin" not in reply.headers
 
 
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "http://a]b", "null", "//"])
+def test_what_is_no_origin_is_another_site(server: Running, origin: str) -> None:
+    for reply in (
+        server.client.get("/health", headers={"Origin": origin}),
+        server.client.post("/v1/ask", json={"question": QUESTION}, headers={"Origin": origin}),
+    ):
+        assert (reply.status_code, reply.json()["error"]["class"]) == (403, "WrongOrigin")
+
+
+@pytest.mark.parametrize("changes", [{"hosts": ("docs.example.org",)}, {"origins": ("https://good.example",)}])
+def test_a_name_of_another_machine_needs_keys(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="--keys"):
+        settings(tmp_path, **changes).check()
+    settings(tmp_path, **changes, keys=(_KEY,)).check()
+    settings(tmp_path, hosts=("localhost", "127.0.0.2"), origins=("http://localhost:3000", "http://[::1]")).check()
+
+
 def test_other_sites_may_ask_where_the_administrator_says_so(tmp_path: Path) -> None:
-    with running(settings(tmp_path, origins=("https://good.example",))) as server:
-        headers = {"Origin": "https://good.example"}
+    with running(settings(tmp_path, origins=("https://good.example",), keys=(_KEY,))) as server:
+        headers = {"Origin": "https://good.example", "Authorization": f"Bearer {_SECRET}"}
         reply = server.client.post("/v1/ask", json={"question": QUESTION}, headers=headers)
         assert reply.headers["access-control-allow-origin"] == "https://good.example"
         asked = {**headers, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
@@ -415,6 +494,15 @@ def _locked() -> bytes:
 
 def _head(server: Running, path: str, header: str, *, method: str = "POST") -> bytes:
     return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{header}\r\n\r\n".encode()
+
+
+def _deaf(server: Running, asked: bytes) -> socket.socket:
+    """A client that asks for more than it has room for, and has read nothing of it."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect(("127.0.0.1", server.port))
+    raw.sendall(asked * _MANY)
+    return raw
 
 
 def _drip(raw: socket.socket, text: bytes) -> bytes:

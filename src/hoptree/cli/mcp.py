@@ -59,7 +59,7 @@ def mcp(
         typer.Option(
             metavar="[HOST:]PORT",
             help="Serve over streamable HTTP on this port of this machine, in place of the standard streams. "
-            "Any other HOST needs a key in HOPTREE_MCP_KEY.",
+            "Any other HOST needs a key of 16 characters or more in HOPTREE_MCP_KEY.",
         ),
     ] = "",
     trace: Annotated[

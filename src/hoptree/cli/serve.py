@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,9 @@ from hoptree.errors import InputError, MissingExtra
 if TYPE_CHECKING:
     from hoptree.server.settings import Settings
 
-__all__ = ["serve"]
+__all__ = ["serve", "with_name"]
 
+_CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHERS = 0o077
 """Permissions of anybody but the owner."""
 
@@ -42,7 +44,7 @@ def serve(
         list[str],
         typer.Option(
             "--corpus",
-            metavar="NAME=WHERE",
+            metavar="[NAME=]WHERE",
             help="An index or address clients may ask about; the first is the default.  [default: sample]",
             show_default=False,
         ),
@@ -118,7 +120,7 @@ def serve(
     wanted = Settings(
         models=chosen,
         base_urls=_base_urls(base_urls, chosen),
-        corpora=_named(corpora, "--corpus") or {"sample": "sample"},
+        corpora=_named([with_name(text) for text in corpora], "--corpus") or {"sample": "sample"},
         graphs=_named(graphs, "--graph"),
         rerankers=_named(rerankers, "--rerank"),
         options=_options(settings),
@@ -154,6 +156,24 @@ def serve(
 
 def _who(settings: Settings) -> str:
     return f"{len(settings.keys)} keys" if settings.keys else "no key needed"
+
+
+def with_name(text: str) -> str:
+    """NAME=WHERE as it is; of WHERE alone, the last part of the path is the name."""
+    named, sign, _ = text.partition("=")
+    if sign and "://" not in named:
+        return text
+    from hoptree.retrieval.remote import is_remote
+
+    if text != "sample" and not is_remote(text) and not Path(text).exists():
+        raise InputError(
+            f"--corpus {text} is not possible: there is no index.",
+            "Build one with: hoptree index; or write --corpus NAME=VALUE.",
+        )
+    name = Path(text.partition("?")[0]).stem.lower()
+    if not _CORPUS_NAME.fullmatch(name):
+        raise InputError(f"--corpus {text} has no name that clients could use.", f"Give one: --corpus NAME={text}")
+    return f"{name}={text}"
 
 
 def _named(texts: list[str], option: str) -> dict[str, str]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import json
 import os
-import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError
+from hoptree.http.stopping import stopped_by_signals
 from hoptree.mcp.tools import open_server
 
 __all__ = ["KEY", "Address", "serve_http", "serve_streams"]
@@ -27,6 +25,10 @@ MAX_BODY = 256 * 1024
 PATH = "/mcp"
 _PATIENCE = 5
 """Seconds that calls under way have to end when the server is stopped."""
+_HEADER_SECONDS, _BODY_SECONDS = 10.0, 30.0
+"""What a client may take to send them."""
+_CONNECTIONS = 128
+_SHORTEST = 16
 
 _Scope = MutableMapping[str, Any]
 _Send = Callable[[_Scope], Awaitable[None]]
@@ -71,12 +73,15 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
     """Serve over streamable HTTP until stopped; `started` is told the URL."""
     import uvicorn
 
+    from hoptree.http.patience import patient
+
     key = os.environ.get(KEY, "")
     if not address.local and not key:
         raise ConfigError(
             f"{address.host} can be reached from other machines, and no key was set.",
             f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
         )
+    _check(key)
     listening = _listen(address)
     async with engine:
         app: Any = open_server(engine).streamable_http_app(
@@ -85,13 +90,15 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         server: Any = uvicorn.Server(
             uvicorn.Config(
                 _Guarded(app, key) if key else app,
+                http=patient(_HEADER_SECONDS, _BODY_SECONDS),
+                ws="none",
                 log_level="warning",
                 timeout_graceful_shutdown=_PATIENCE,
+                limit_concurrency=_CONNECTIONS,
                 server_header=False,
             )
         )
-        # uvicorn would raise the signal again before the engine is closed.
-        server.capture_signals = lambda: _stopped_by_signals(server)
+        server.capture_signals = lambda: stopped_by_signals(lambda: _stop(server))
         started(replace(address, port=listening.getsockname()[1]).url)
         await server.serve(sockets=[listening])
 
@@ -121,29 +128,26 @@ def _listen(address: Address) -> socket.socket:
         ) from error
 
 
-@contextmanager
-def _stopped_by_signals(server: Any) -> Iterator[None]:
-    """Ctrl-C and a request to end stop the server in order; a second one does not wait for anybody."""
-    loop = asyncio.get_running_loop()
+def _stop(server: Any) -> None:
+    """Stop in order; told so again, without waiting for anybody."""
+    server.force_exit = server.should_exit
+    server.should_exit = True
 
-    def stop() -> None:
-        server.force_exit = server.should_exit
-        server.should_exit = True
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+def _check(key: str) -> None:
+    """Refuse a key that could be guessed, or not be sent."""
+    if key and (len(key) < _SHORTEST or not key.isascii() or not key.isprintable() or " " in key):
+        raise ConfigError(
+            f"{KEY} has fewer than {_SHORTEST} characters, or others than ASCII letters, digits and signs.",
+            f"Make one: export {KEY}=$(openssl rand -hex 32)",
+        )
 
 
 class _Guarded:
     """Lets nobody in who does not have the key."""
 
     def __init__(self, app: _App, key: str) -> None:
-        self._app, self._key = app, f"Bearer {key}".encode()
+        self._app, self._key = app, key.encode()
 
     async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
         if scope["type"] == "http" and not self._knows(scope):
@@ -156,4 +160,5 @@ class _Guarded:
 
     def _knows(self, scope: _Scope) -> bool:
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        return hmac.compare_digest(given, self._key)
+        scheme, _, secret = given.partition(b" ")
+        return hmac.compare_digest(secret.strip(), self._key) and scheme.lower() == b"bearer"

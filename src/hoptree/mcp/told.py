@@ -118,7 +118,7 @@ def tell_answer(result: Result, model: Model) -> tuple[Answered, str]:
         warnings,
         result.stopped_by,
         result.method,
-        result.model,
+        _last_part(result.model),
         _spent(result),
     )
     return value, answer_in_words(result, evidence, warnings)
@@ -187,6 +187,11 @@ def _spent(result: Result) -> Spent:
     return Spent(
         usage.llm_calls, usage.prompt_tokens, usage.completion_tokens, usage.retrievals, usage.cost, usage.seconds
     )
+
+
+def _last_part(spec: str) -> str:
+    """The name of a model; what stands before it may be a path."""
+    return spec.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
 def _each(*warnings: str) -> list[str]:

@@ -68,6 +68,7 @@ class Allowances:
                     f"This key has spent its {allowed:g} {name} of today.",
                     "Wait for the next day (UTC), or ask whoever runs the server for more.",
                     retry_after=_DAY - self._clock() % _DAY,
+                    lasting=True,
                 )
         allowed_calls, allowed_tokens, allowed_cost = key.budget.calls, key.budget.tokens, key.budget.cost
         return Budget(
@@ -83,6 +84,12 @@ class Allowances:
             account.calls += 1
             account.tokens += event["prompt_tokens"] + event["completion_tokens"]
             account.cost += event["cost"]
+
+    def charge_unheard(self, key: Key, prompt_tokens: int) -> None:
+        """Count a call whose reply nobody waited for: the endpoint was asked all the same."""
+        account = self._today(key)
+        account.calls += 1
+        account.tokens += prompt_tokens
 
     def _today(self, key: Key) -> _Account:
         account, day = self._account(key, key.rate or self._rate), int(self._clock() // _DAY)

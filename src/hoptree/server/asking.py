@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoptree.engine import Engine
+from hoptree.engine import MAX_QUESTION, Engine
+from hoptree.errors import HoptreeError
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.methods.registry import Method, find_method, read_options
 from hoptree.models.model import Model
@@ -28,11 +30,15 @@ from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Retrievers
+from hoptree.server.telling import is_free_text
 
 __all__ = ["Asking", "Prepared", "Wanted"]
 
-_MOST_PASSAGES = 100
-_MOST = 10_000
+_MOST = 100
+"""Of whatever an option counts: passages, samples, examples, turns."""
+_MOST_TEXT = 10_000
+_OF_TEXT = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
+"""Options that count tokens or words, or that are no count at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +87,24 @@ class Asking:
         self.live.check()
         if not wanted.question.strip():
             raise Refusal(400, "InputError", "The question is empty.", "Ask one.")
+        if len(wanted.question) > MAX_QUESTION:
+            raise Refusal(
+                400,
+                "InputError",
+                f"The question has {len(wanted.question):,} characters; {MAX_QUESTION:,} are the most.",
+                "Put the material into a corpus and ask about it.",
+            )
         budget = self._budget(wanted.budget, self.allowances.left(key))
         method = find_method(wanted.method or self.settings.method)
         options = self._options(method, wanted.options)
         name, model = self.models.find(wanted.model)
-        corpus, retriever = await self._retriever(method, wanted)
-        graph = await self._graph(method, wanted)
+        try:
+            corpus, retriever = await self._retriever(method, wanted)
+            graph = await self._graph(method, wanted)
+        except HoptreeError as error:
+            if not isinstance(error, Refusal):
+                log_failure(error, what=f"opening what {method.name} reads")
+            raise
         engine = self._engine(method, model, options, budget, retriever, graph)
         return Prepared(wanted, key, method, name, corpus, engine)
 
@@ -94,8 +112,13 @@ class Asking:
         """Answer a question; a failure is a result too."""
         self.live.check()
 
+        longest = len(prepared.wanted.question) // 4
+
         def charge(event: Event) -> None:
+            nonlocal longest
             self.allowances.charge(prepared.key, event)
+            if event["event"] == "llm":
+                longest = max(longest, event["prompt_tokens"])
 
         told = {
             "question": prepared.wanted.question,
@@ -107,10 +130,14 @@ class Asking:
         }
         with self.metrics.question(prepared.method.name) as outcome:
             work = prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
-            result = await self.live.run(work, told)
+            try:
+                result = await self.live.run(work, told)
+            except asyncio.CancelledError:
+                self.allowances.charge_unheard(prepared.key, longest)
+                raise
             outcome.take(result)
         if result.failure:
-            log_failure(result.failure)
+            log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")
         return result
 
     def _budget(self, wanted: Budget, left: Budget) -> Budget:
@@ -130,20 +157,24 @@ class Asking:
 
     def _options(self, method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a method; texts may name files or models, and are for an administrator to set."""
-        fixed = self.settings.options.get(method.name, {})
+        fixed = {_key(name): value for name, value in self.settings.options.get(method.name, {}).items()}
         known = {option.name: option for option in method.options}
+        wanted: dict[str, Any] = {}
         for name, value in given.items():
-            key = name.replace("-", "_")
+            key = _key(name)
+            if key in wanted:
+                raise Refusal(400, "ConfigError", f"{method.name}: {key[:80]} is given twice.", "Give it once.")
+            wanted[key] = value
             option = known.get(key)
-            if key in fixed or (option is not None and not option.choices and "str" in option.describe()):
+            if key in fixed or (option is not None and is_free_text(option)):
                 raise Refusal(
                     403,
                     "NotAllowed",
                     f"{method.name}: {key} is set by whoever runs the server.",
-                    f"Leave it out (hoptree serve --set {method.name}.{key}=…).",
+                    "Leave it out.",
                 )
             _check_size(key, value)
-        return read_options(method, {**given, **fixed})
+        return read_options(method, {**wanted, **fixed})
 
     async def _retriever(self, method: Method, wanted: Wanted) -> tuple[str | None, Retriever | None]:
         if "corpus" not in method.needs and wanted.corpus is None:
@@ -181,13 +212,17 @@ class Asking:
         )
 
 
+def _key(name: str) -> str:
+    return name.replace("-", "_")
+
+
 def _least(*numbers: Any) -> Any:
     return min((number for number in numbers if number is not None), default=None)
 
 
 def _check_size(name: str, value: Any) -> None:
     """Refuse numbers that would make one question cost what thousands do."""
-    most = _MOST_PASSAGES if name == "k" else _MOST
+    most = _MOST_TEXT if name in _OF_TEXT else _MOST
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):

@@ -11,7 +11,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from starlette.datastructures import UploadFile
@@ -31,25 +31,31 @@ __all__ = ["Changing"]
 
 _INCOMING = ".incoming"
 _REMOVED = ".removed"
+_AT_ONCE = 2
+"""Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a change does to the documents of a corpus: names that come, names that go."""
+    """What a change does to the documents of a corpus: names that come, names that go.
+
+    `kept` are those of them that were there before: they are in `replaced/` until the change is settled.
+    """
 
     kind: str
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def write(self, corpus: Managed) -> None:
-        write_whole(corpus.pending, [json.dumps({"kind": self.kind, "added": self.added, "removed": self.removed})])
+        write_whole(corpus.pending, [json.dumps(asdict(self))])
 
     @classmethod
     def read(cls, corpus: Managed) -> _Change:
         """What was being done; where that cannot be read, the documents are indexed as they are."""
         try:
             data = json.loads(corpus.pending.read_text(encoding="utf-8"))
-            return cls(str(data["kind"]), tuple(data["added"]), tuple(data["removed"]))
+            return cls(str(data["kind"]), tuple(data["added"]), tuple(data["removed"]), tuple(data["kept"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls("add")
 
@@ -62,20 +68,13 @@ class Changing:
     retrievers: Retrievers
     jobs: Jobs
     limits: Limits
+    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
         """A new corpus of uploaded files."""
         check_name(name)
         folder = self._folder()
-        self.jobs.check(name)
-        if self.corpora.taken(name):
-            raise Refusal(
-                409, "NameTaken", f"There is a corpus '{name}' already.", "Choose another name, or add to it."
-            )
-        if len(self.corpora.managed()) >= self.limits.corpora:
-            raise Refusal(
-                409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
-            )
+        self._check_new(name)
         staged, names = await self._stage(files)
         return self._begin(Managed(name, folder / name), _Change("create", names), staged)
 
@@ -120,15 +119,29 @@ class Changing:
         for corpus in self.corpora.managed():
             if corpus.pending.exists():
                 change = _Change.read(corpus)
-                self._start(corpus, change)
+                if _in_place(corpus, change):
+                    self._start(corpus, change)
+                else:
+                    _undo(corpus, change)  # the files that were to come went with the leftovers
 
     def _folder(self) -> Path:
         if self.corpora.folder is None:
             raise Refusal(
                 403, "NoCorpora", "This server takes no uploads.", "Start it with --corpora DIR, a folder for them."
             )
-        self.corpora.folder.mkdir(parents=True, exist_ok=True)
+        self.corpora.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.corpora.folder
+
+    def _check_new(self, name: str) -> None:
+        self.jobs.check(name)
+        if self.corpora.taken(name):
+            raise Refusal(
+                409, "NameTaken", f"There is a corpus '{name}' already.", "Choose another name, or add to it."
+            )
+        if len(self.corpora.managed()) >= self.limits.corpora:
+            raise Refusal(
+                409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
+            )
 
     async def _stage(self, files: Sequence[UploadFile], beside: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
         """Put uploaded files into a folder of their own; where one is refused, nothing of them stays."""
@@ -145,7 +158,8 @@ class Changing:
                 check_beside(name, beside)
 
         try:
-            await asyncio.to_thread(put)
+            async with self._turn:
+                await asyncio.to_thread(put)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -154,14 +168,12 @@ class Changing:
     def _begin(self, corpus: Managed, change: _Change, staged: Path | None) -> Job:
         """Put the documents in place, and start the job that indexes them."""
         try:
-            self.jobs.check(corpus.name)
-            corpus.documents.mkdir(parents=True, exist_ok=True)
-            change.write(corpus)
-            for name in (*change.added, *change.removed):
-                _move(corpus.documents / name, _replaced(corpus) / name)
-            for name in change.added:
-                assert staged is not None
-                _move(staged / name, corpus.documents / name)
+            self.jobs.check(corpus.name)  # files were received meanwhile, and others may have been quicker
+            if change.kind == "create":
+                self._check_new(corpus.name)
+            elif corpus.pending.exists():
+                _undo(corpus, _Change.read(corpus))  # what an earlier change that failed could not undo
+            change = _put_in_place(corpus, change, staged)
         finally:
             if staged is not None:
                 shutil.rmtree(staged, ignore_errors=True)
@@ -170,8 +182,8 @@ class Changing:
     def _start(self, corpus: Managed, change: _Change) -> Job:
         async def work(job: Job) -> str:
             try:
-                said = await bring_up_to_date(corpus, self.limits, job)
-            except Refusal:
+                said = await bring_up_to_date(corpus, self.limits, job, change.added)
+            except Exception:  # a stop, which is none, leaves it to be taken up
                 _undo(corpus, change)
                 raise
             _settle(corpus)
@@ -184,14 +196,42 @@ def _replaced(corpus: Managed) -> Path:
     return corpus.folder / "replaced"
 
 
+def _put_in_place(corpus: Managed, change: _Change, staged: Path | None) -> _Change:
+    """Move documents out and in, with a note of how to undo that; where it fails, they are what they were."""
+    named = (*change.added, *change.removed)
+    change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).exists()))
+    try:
+        corpus.documents.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(_replaced(corpus), ignore_errors=True)  # of a change that was settled
+        change.write(corpus)
+        for name in change.kept:
+            _move(corpus.documents / name, _replaced(corpus) / name)
+        for name in change.added:
+            assert staged is not None
+            _move(staged / name, corpus.documents / name)
+    except Exception:
+        _undo(corpus, change)
+        raise
+    return change
+
+
+def _in_place(corpus: Managed, change: _Change) -> bool:
+    """Whether the documents are what they should be after a change."""
+    there = [(corpus.documents / name).exists() for name in change.added]
+    return all(there) and not any((corpus.documents / name).exists() for name in change.removed)
+
+
 def _undo(corpus: Managed, change: _Change) -> None:
-    """Make the documents what they were; a corpus that never had an index goes."""
-    if change.kind == "create" and not corpus.ready:
+    """Make the documents what they were; one that was to be made goes.
+
+    It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
+    """
+    if change.kind == "create":
         shutil.rmtree(corpus.folder, ignore_errors=True)
         return
-    for name in change.added:
+    for name in set(change.added) - set(change.kept):
         (corpus.documents / name).unlink(missing_ok=True)
-    for name in (*change.added, *change.removed):
+    for name in change.kept:
         _move(_replaced(corpus) / name, corpus.documents / name)
     _settle(corpus)
 

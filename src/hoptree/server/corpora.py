@@ -5,10 +5,12 @@ A corpus made here is a folder of its own below the corpora folder:
     NAME/documents/     the files as they were uploaded
     NAME/index/         the index of them
     NAME/pending        there while the index is not up to date with the documents
+    NAME/passages       how many passages the index has of each document
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,6 +50,10 @@ class Managed:
         return self.folder / "pending"
 
     @property
+    def counts(self) -> Path:
+        return self.folder / "passages"
+
+    @property
     def ready(self) -> bool:
         return (self.index / MANIFEST).exists()
 
@@ -59,6 +65,13 @@ class Managed:
                 path = Path(above) / name
                 found.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
         return sorted(found)
+
+    def passages(self) -> dict[str, int]:
+        """How many passages the index has of each document, as far as that is known."""
+        try:
+            return {str(name): int(count) for name, count in json.loads(self.counts.read_text("utf-8")).items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
 
 
 class Corpora:

@@ -128,7 +128,7 @@ class Guard:
         """Refuse what a web page elsewhere sends from the browser of somebody who may ask."""
         origin = headers.get("origin")
         if origin is not None:
-            if origin in self._settings.origins or urlsplit(origin).netloc.lower() == headers.get("host", "").lower():
+            if origin in self._settings.origins or _place(origin) == headers.get("host", "").lower():
                 return
         elif method in _SAFE or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return
@@ -146,6 +146,14 @@ class Guard:
         if key is None:
             raise Refusal(401, "WrongKey", "That key is not known.", "Ask whoever runs the server for one.")
         return key
+
+
+def _place(origin: str) -> str | None:
+    """Host and port of an origin; None where it is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return None
 
 
 class _Visit:

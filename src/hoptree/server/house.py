@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import find_method, read_options
@@ -58,6 +60,7 @@ def open_house(settings: Settings) -> House:
         read_options(find_method(name), options)
     if settings.retriever not in KINDS:
         raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
+    _check_folders(settings)
     limits = settings.limits
     corpora = Corpora(settings.corpora, settings.corpora_folder)
     models = Models(settings)
@@ -73,3 +76,21 @@ def open_house(settings: Settings) -> House:
     changing = Changing(corpora, retrievers, jobs, limits)
     runs = Runs(settings.runs)
     return House(settings, asking, live, metrics, allowances, models, corpora, retrievers, graphs, jobs, changing, runs)
+
+
+def _check_folders(settings: Settings) -> None:
+    """Refuse folders that cannot be used, and make that of the corpora: no one else need read what is uploaded."""
+    if settings.runs is not None and not settings.runs.is_dir():
+        raise ConfigError(f"There is no folder {settings.runs} of runs.", "Correct --runs, or leave it out.")
+    if (folder := settings.corpora_folder) is None:
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _useless(folder, error.strerror) from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise _useless(folder, "it may not be written")
+
+
+def _useless(folder: Path, why: str | None) -> ConfigError:
+    return ConfigError(f"The folder {folder} cannot hold corpora: {why}.", "Give another: --corpora DIR")

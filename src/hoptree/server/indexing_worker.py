@@ -10,7 +10,9 @@ import os
 import resource
 import sys
 import time
-from contextlib import suppress
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,37 @@ from hoptree.errors import CorpusError, HoptreeError, InternalError
 from hoptree.indexing import build_index
 from hoptree.indexing.commands import update_index
 from hoptree.indexing.outcome import Outcome, Progress
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger_file import open_ledger
 from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.whole_files import write_whole
 
 __all__ = ["main"]
 
 _EVERY = 0.1
+_TOLD = 100
+_LONGEST = 8_000
+_REMEDIES = {
+    "OCR": "Recognise its text (OCR), then upload it again.",
+    "UTF-8": "Save it as UTF-8, then upload it again.",
+    "binary": "Upload it as text, or under a name that ends as its kind does.",
+    "password": "Upload it without one.",
+    "as PDF": "Save it as PDF again, or upload its text.",
+    "JSON": "Mend that line, then upload it again.",
+    "larger": "Cut it into smaller ones.",
+    "longer": "Cut it into shorter ones.",
+    "damaged": "Upload a copy that is whole.",
+    "is empty": "Leave it out, or upload one with text in it.",
+    "empty text": "Leave it out, or give it a text.",
+}
+"""What to do about a file, by a word of the sentence that says what is wrong with it."""
+_MEND = "Mend it, then upload it again."
+_COUNTS = """
+select files.name, sum(held.count) from files join (
+    select file, count(*) as count from passages group by file
+    union all select file, count(*) from also group by file
+) as held on held.file = files.id group by files.name
+"""
 _LATER = 10
 """How much more patient than with questions the system may be with this process."""
 
@@ -34,13 +62,23 @@ def main() -> None:
     _bound(int(wanted["seconds"]), int(wanted["memory"]))
     try:
         outcome = _index(Path(wanted["documents"]), Path(wanted["index"]))
-        _say(done=_told(outcome))
+        counts = _counts(Path(wanted["index"]))
+        added = [str(name) for name in wanted["added"]]
+        files = _passed_over(outcome.examples, counts, added)
+        if added and not any(counts.get(name) for name in added):
+            raise CorpusError(f"Nothing of what was uploaded can be read: {files[0]['cause']}", files[0]["remedy"])
+        write_whole(Path(wanted["counts"]), [json.dumps(counts)])
+        _say(done={**_told(outcome), "files": files})
     except MemoryError:
         _tell(CorpusError("Reading the files takes more memory than allowed.", "Upload smaller files."))
     except HoptreeError as error:
+        if type(error) is CorpusError:  # others are not about what a file holds
+            error.remedy = _remedy(error.cause, error.remedy)
         _tell(error)
     except Exception as error:
-        _tell(InternalError(error))
+        # Without its message, which may quote what a file holds.
+        where = "".join(traceback.format_tb(error.__traceback__))[-_LONGEST:]
+        _tell(InternalError(error), kind=type(error).__name__, where=where)
 
 
 def _bound(seconds: int, memory: int) -> None:
@@ -54,10 +92,32 @@ def _index(documents: Path, index: Path) -> Outcome:
     listener = _Listener()
     if not (index / MANIFEST).exists():
         return build_index(documents, index, on_progress=listener)
-    outcome = update_index(index, on_progress=listener)
-    if outcome.passed_over and not (outcome.added or outcome.replaced or outcome.removed):
-        raise CorpusError(f"Nothing of what was uploaded can be read: {outcome.passed_over}.", "Mend the files.")
-    return outcome
+    return update_index(index, on_progress=listener)
+
+
+def _counts(index: Path) -> dict[str, int]:
+    """How many passages there are of each document."""
+    with closing(open_ledger(Index(index).generation / "ledger.sqlite", writable=False)) as ledger:
+        every: dict[str, int] = {name: 0 for (name,) in ledger.execute("select name from files")}
+        return every | dict(ledger.execute(_COUNTS))
+
+
+def _passed_over(sentences: Sequence[str], counts: Mapping[str, int], added: Sequence[str]) -> list[dict[str, str]]:
+    """The uploaded files that were not read, or not wholly, with why and what to do; those not read at all first."""
+    said: dict[str, str] = {}
+    for sentence in sentences:
+        named = [name for name in added if sentence.startswith(f"{name} ") or f" of {name} " in sentence]
+        if named:
+            said.setdefault(max(named, key=len), sentence)
+    unread = [name for name in added if not counts.get(name)]
+    rest = [name for name in said if counts.get(name)]
+    causes = {name: said.get(name, f"{name} holds nothing that can be read.") for name in (*unread, *rest)}
+    told = [{"file": name, "cause": cause, "remedy": _remedy(cause)} for name, cause in causes.items()]
+    return told[:_TOLD]
+
+
+def _remedy(cause: str, otherwise: str = _MEND) -> str:
+    return next((remedy for word, remedy in _REMEDIES.items() if word in cause), otherwise)
 
 
 class _Listener:
@@ -78,8 +138,8 @@ def _told(outcome: Outcome) -> dict[str, Any]:
     return {"passages": outcome.manifest.passages, **{name: getattr(outcome, name) for name in names}}
 
 
-def _tell(error: HoptreeError) -> None:
-    _say(error={"class": type(error).__name__, "cause": error.cause, "remedy": error.remedy})
+def _tell(error: HoptreeError, **more: str) -> None:
+    _say(error={"class": type(error).__name__, "cause": error.cause, "remedy": error.remedy, **more})
 
 
 def _say(**line: Any) -> None:

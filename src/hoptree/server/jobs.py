@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoptree.errors import HoptreeError
+from hoptree.server.mistakes import log_mistake
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 
@@ -21,7 +23,10 @@ _AT_ONCE = 2
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One change of a corpus; `done` of `total` are bytes or passages, as `message` says."""
+    """One change of a corpus; `done` of `total` are bytes or passages, as `message` says.
+
+    `passed_over` tells of uploaded files that were not read, or not wholly: `file`, `cause` and `remedy`.
+    """
 
     kind: str
     corpus: str
@@ -30,6 +35,7 @@ class Job:
     done: int = 0
     total: int | None = None
     message: str = "waiting"
+    passed_over: list[dict[str, str]] = field(default_factory=list)
     error: Refusal | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -41,6 +47,7 @@ class Job:
             "done": self.done,
             "total": self.total,
             "message": self.message,
+            "passed_over": self.passed_over,
             "error": told_error(self.error)["error"] if self.error else None,
         }
 
@@ -90,6 +97,8 @@ class Jobs:
         except asyncio.CancelledError:
             job.state, job.message = "stopped", "goes on when the server is back"
         except Exception as error:
+            if not isinstance(error, HoptreeError):
+                log_mistake(error)
             job.error = refusal_of(error)
             job.state, job.message = "failed", job.error.cause
             _LOG.warning("job %s of corpus %s failed: %s", job.kind, job.corpus, job.error.kind)

@@ -55,9 +55,9 @@ class Limits:
                 raise ConfigError(
                     f"'{part}' is no limit.", f"There are {', '.join(known)}: --limits seconds=60,rate=30"
                 )
-            if not number and name != "rate":
-                raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
             values[name] = number if name.endswith("seconds") else int(number)
+            if not values[name] and (number or name != "rate"):  # half a request a minute is not no limit
+                raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
         return cls(**values)  # type: ignore[arg-type]
 
 

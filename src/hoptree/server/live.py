@@ -77,13 +77,13 @@ class Live:
             self._questions.discard(question)
 
     async def stop(self, seconds: float) -> None:
-        """Take no more questions, wait for those under way, and end what is left then."""
+        """Take no more questions, wait for those under way, and end what is left then; a later call may wait less."""
         self.stopping = True
         tasks = {question.task for question in self._questions}
         if tasks:
             _LOG.info("stopping: waiting up to %g s for %d questions", seconds, len(tasks))
             await asyncio.wait(tasks, timeout=seconds)
-        left = list(self._questions)
+        left = [question for question in self._questions if not question.stopped]
         if not left:
             return
         self._write_down(left)

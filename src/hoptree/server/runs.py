@@ -15,7 +15,7 @@ from hoptree.evaluation.summary import summarise
 from hoptree.runtime.result import read_result
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, hidden
-from hoptree.server.telling import told_result
+from hoptree.server.telling import told_options, told_result
 
 __all__ = ["Runs"]
 
@@ -54,7 +54,7 @@ class Runs:
         return {
             "id": name,
             **self._about(path),
-            "options": run["rests_on"].get("options", {}),
+            "options": told_options(str(run["rests_on"].get("method", "")), run["rests_on"].get("options", {})),
             "budget": run["rests_on"].get("budget", {}),
             **{part: whole[part] for part in (*_SUMMED, *_SUMMED_TOO)},
         }

@@ -5,15 +5,27 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from starlette.requests import Request
 
+from hoptree.engine import MAX_QUESTION
 from hoptree.runtime.budget import Budget
+from hoptree.server.refusals import Refusal
 
-__all__ = ["AskBody", "BudgetBody", "ChatBody", "ErrorBody", "SearchBody"]
+__all__ = ["AskBody", "BudgetBody", "ChatBody", "ErrorBody", "SearchBody", "said_to_be_json"]
 
 _MOST = 10**9
 _NAME_LENGTH = 128
 _Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH)]
 _Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
+
+
+async def said_to_be_json(request: Request) -> None:
+    """Refuse a body that is something else by its header, as curl's -d says where nothing else is said."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        raise Refusal(
+            415, "NotJson", "The body is not said to be JSON.", "Send the header Content-Type: application/json."
+        )
 
 
 class _Strict(BaseModel):
@@ -44,7 +56,8 @@ class _Choices(_Strict):
 class AskBody(_Choices):
     """A question, and with what to answer it; every name is one that the server lists."""
 
-    question: Annotated[str, Field(min_length=1, max_length=8_000)]
+    # A longer one is refused in a sentence of its own.
+    question: Annotated[str, Field(min_length=1, json_schema_extra={"maxLength": MAX_QUESTION})]
     method: _Name | None = None
     model: _Name | None = None
     stream: bool = False

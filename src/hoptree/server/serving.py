@@ -1,24 +1,28 @@
-"""Running the application: a listening socket, slow clients, and a stop in order."""
+"""Running the application: a listening socket, and a stop in order."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from types import FrameType
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hoptree.errors import ConfigError
+from hoptree.http.patience import patient
+from hoptree.http.stopping import stopped_by_signals
 from hoptree.server.app import house_of
-from hoptree.server.limits import Limits
 
 __all__ = ["Server", "listen"]
 
 _HEADER_BYTES = 32 * 2**10
 _KEEP_ALIVE = 15
 _AFTER_STOP = 5.0
+_TELLING = 2.0
+"""Seconds to tell clients that their questions were broken off."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -47,7 +51,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_patient(limits),
+                http=patient(limits.header_seconds),
                 ws="none",
                 lifespan="on",
                 log_config=None,
@@ -60,58 +64,41 @@ class Server(uvicorn.Server):
                 h11_max_incomplete_event_size=_HEADER_BYTES,
             )
         )
-        self._stopping: asyncio.Task[None] | None = None
+        self._stopping: list[asyncio.Task[None]] = []
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
         """A first signal stops in order; a second one at once."""
-        if self._stopping is None and not self.should_exit:
-            loop = asyncio.get_event_loop()
-            loop.call_soon_threadsafe(self._begin_stop)
-        super().handle_exit(sig, frame)
+        with stopped_by_signals(self.stop):
+            yield
 
     def stop(self) -> None:
-        """Stop in order, as a signal would; call it in the server's loop."""
-        self._begin_stop()
+        """Stop in order; told so again, at once. Call it in the server's loop."""
+        if len(self._stopping) < 2:
+            work = self._stop_at_once() if self._stopping else self._stop_in_order()
+            self._stopping.append(asyncio.get_running_loop().create_task(work))
+
+    async def _stop_in_order(self) -> None:
+        """Let questions finish; others are still told that the server is stopping, so they are listened to."""
+        seconds = self._house.settings.limits.stop_seconds
+        began = time.monotonic()
+        await self._house.live.stop(seconds)
+        left = max(0.0, began + seconds - time.monotonic())  # for uploads and the like
+        self.config.timeout_graceful_shutdown = int(left + _AFTER_STOP)
         self.should_exit = True
 
-    def _begin_stop(self) -> None:
-        if self._stopping is None:
-            work = self._house.live.stop(self._house.settings.limits.stop_seconds)
-            self._stopping = asyncio.get_running_loop().create_task(work)
+    async def _stop_at_once(self) -> None:
+        """Write down what runs, tell its clients, and hang up on everybody."""
+        await self._house.live.stop(0)
+        if tasks := set(self.server_state.tasks):
+            await asyncio.wait(tasks, timeout=_TELLING)
+        self.should_exit = self.force_exit = True
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
-
-def _patient(limits: Limits) -> type[H11Protocol]:
-    """HTTP that waits only so long for the head of a request."""
-
-    class Patient(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self._wait()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.cycle is not None and not self.cycle.response_complete:
-                self._heard()
-            elif self._timer is None and not self.transport.is_closing():
-                self._wait()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._heard()
-            super().connection_lost(exc)
-
-        def _wait(self) -> None:
-            self._timer = self.loop.call_later(limits.header_seconds, self._hang_up)
-
-        def _heard(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-        def _hang_up(self) -> None:
-            self._timer = None
-            if self.cycle is None or self.cycle.response_complete:
-                self.transport.close()
-
-    return Patient
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """uvicorn closes nothing when it is forced to end; here it does."""
+        await super().shutdown(sockets)
+        if self.force_exit:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.lifespan.shutdown(), _AFTER_STOP)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hoptree.errors import ConfigError
 from hoptree.models.model import Model
@@ -59,6 +60,12 @@ class Settings:
                 f"Listening on {self.host} without keys would let anybody ask at your cost.",
                 "Give a file of keys (--keys FILE), or listen on this machine only (--host 127.0.0.1).",
             )
+        names = (*self.hosts, *(_host(origin) for origin in self.origins))
+        if not self.keys and (name := next((name for name in names if not is_loopback(name.lower())), None)):
+            raise ConfigError(
+                f"Answering to {name} without keys would let anybody ask at your cost, through a proxy or a web page.",
+                "Give a file of keys (--keys FILE), or leave --allow-host and --allow-origin out.",
+            )
         if self.prices is None and any(key.budget.cost is not None for key in self.keys):
             raise ConfigError("A key has a budget of money, which needs prices.", "Give them: --prices IN/OUT")
         if not self.models:
@@ -73,6 +80,14 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _host(origin: str) -> str:
+    """The name in an origin, or what stands there in its place."""
+    try:
+        return urlsplit(origin).hostname or origin
+    except ValueError:
+        return origin
 
 
 def model_name(spec: str) -> tuple[str, str]:

@@ -2,26 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+import typing
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hoptree.errors import ConfigError
+from hoptree.methods.registry import Option, find_method
 from hoptree.runtime.result import Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
-from hoptree.server.refusals import hidden, refusal_of
+from hoptree.server.refusals import hidden, refusal_of, told_failure
 
-__all__ = ["told_event", "told_result", "told_snapshot"]
+__all__ = ["is_free_text", "told_event", "told_options", "told_result", "told_snapshot"]
+
+_SET = "set by the server"
+_PLAIN = (bool, int, float, type(None))
+
+
+def is_free_text(option: Option) -> bool:
+    """Whether an option takes any text, which may name a file, a model or an address."""
+    parts = typing.get_args(option.type) if typing.get_origin(option.type) in (typing.Union, types.UnionType) else ()
+    return not option.choices and any(part not in _PLAIN for part in parts or (option.type,))
+
+
+def told_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options without texts that somebody wrote: those may name files and addresses."""
+    try:
+        known = {option.name: option for option in find_method(method).options}
+    except ConfigError:  # of a run with a method that is not installed here
+        known = {}
+    return {name: _told_value(known.get(name), value) for name, value in options.items()}
+
+
+def _told_value(option: Option | None, value: Any) -> Any:
+    if option is None:
+        return value if isinstance(value, _PLAIN) else _SET
+    return _SET if is_free_text(option) and value != option.default else value
 
 
 def told_result(result: Result, model: str) -> dict[str, Any]:
     """The object that `hoptree ask --json` prints; the model by the name clients know, messages without paths."""
-    data = result.as_dict() | {"model": model, "warnings": [hidden(warning) for warning in result.warnings]}
+    data = result.as_dict() | {
+        "model": model,
+        "options": told_options(result.method, result.options),
+        "warnings": [hidden(warning) for warning in result.warnings],
+    }
     if result.error:
         data["error"] = {"class": result.error, "message": _failure(result)}
     return data
 
 
 def _failure(result: Result) -> str:
-    return str(refusal_of(result.failure)) if result.failure else hidden(result.error_message)
+    return str(refusal_of(result.failure)) if result.failure else told_failure(result.error, result.error_message)
 
 
 def told_snapshot(events: Sequence[Event]) -> dict[str, Any]:
@@ -44,8 +76,10 @@ def _told_node(node: TreeNode) -> dict[str, Any]:
 def told_event(event: Event, model: str) -> Event:
     """A trace event without what only an administrator should see."""
     if event["event"] == "start":
-        return {**event, "model": model}
-    masked: dict[str, str] = {
-        name: hidden(str(event[name])) for name in ("message", "error", "error_message") if name in event
-    }
-    return {**event, **masked}
+        sources = {name: hidden(str(event[name])) for name in ("corpus", "graph") if event.get(name)}
+        return {**event, "model": model, "options": told_options(event["method"], event["options"]), **sources}
+    if event["event"] == "retry":
+        return {**event, "error": told_failure("EndpointError", "")}
+    if event["event"] == "final" and event.get("error"):
+        return {**event, "error_message": told_failure(event["error"], event["error_message"])}
+    return {**event, "message": hidden(str(event["message"]))} if "message" in event else event

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import stat
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from hoptree.server.file_names import check_beside, check_file_name, check_kind
 from hoptree.server.limits import Limits
@@ -18,6 +19,26 @@ __all__ = ["Staging"]
 _BLOCK = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
+_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""The ways of packing that `zipfile` unpacks block by block; of others it makes all at once, whatever that takes."""
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+"""What `zipfile` is known to raise over files that are none, or damaged."""
+_ENTRY = 1_024
+"""Bytes that a file may take in the directory of a .zip, with the folders it lies in."""
+_MEMBERS = 10_000
+"""Pieces that packed files may have beyond one each; tools that pack in pieces make them of some 64 KB."""
+_PACK_AGAIN = "Pack it with deflate, or upload the files themselves."
 
 
 class Staging:
@@ -27,6 +48,7 @@ class Staging:
         self._folder = folder
         self._limits = limits
         self._bytes = 0
+        self._members = 0
         self.names: list[str] = []
 
     def take(self, name: str, content: BinaryIO) -> None:
@@ -35,22 +57,23 @@ class Staging:
         if name.lower().endswith(".zip"):
             self._unpack(content)
         else:
-            self._put(name, content)
+            self._put(name, _blocks(content))
 
     def _unpack(self, content: BinaryIO) -> None:
+        bounded = _Bounded(content, max(2 * _BLOCK, self._limits.files * _ENTRY), self._too_many())
         try:
-            with zipfile.ZipFile(content) as archive:
-                entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-                if len(entries) + len(self.names) > self._limits.files:
-                    raise self._too_many()
-                for entry in entries:
-                    _check_entry(entry)
-                    with archive.open(entry) as unpacked:
-                        self._put(check_file_name(entry.filename), unpacked)  # type: ignore[arg-type]
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise Refusal(400, "BadArchive", "A .zip file is damaged, or packed in a way not known here.") from error
+            archive = zipfile.ZipFile(bounded)
+        except _BROKEN as error:
+            raise _bad_zip() from error
+        with archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            if len(entries) + len(self.names) > self._limits.files:
+                raise self._too_many()
+            for entry in entries:
+                _check_entry(entry)
+                self._put(check_file_name(entry.filename), _unpacked(archive, entry))
 
-    def _put(self, name: str, content: BinaryIO) -> None:
+    def _put(self, name: str, blocks: Iterable[bytes]) -> None:
         check_kind(name)
         if len(self.names) >= self._limits.files:
             raise self._too_many()
@@ -60,7 +83,7 @@ class Staging:
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
-            for block in _blocks(content):
+            for block in blocks:
                 self._count(len(block))
                 file.write(block)
         self._check_gzip(path)
@@ -80,9 +103,23 @@ class Staging:
                         self._count(len(member.decompress(left, _BLOCK)))
                         left = member.unconsumed_tail
                         if member.eof:
+                            self._count_member()
                             left, member = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
             except zlib.error as error:
-                raise Refusal(400, "BadArchive", "A .gz file is damaged.") from error
+                raise Refusal(
+                    400, "BadArchive", "A .gz file is damaged.", "Pack it again, or upload it as it was."
+                ) from error
+
+    def _count_member(self) -> None:
+        """Pieces cost time even where nothing is in them."""
+        self._members += 1
+        if self._members > self._limits.files + _MEMBERS:
+            raise Refusal(
+                413,
+                "TooMany",
+                f"A .gz file has more than {_MEMBERS:,} pieces.",
+                "Pack it again, or upload it as it was.",
+            )
 
     def _count(self, size: int) -> None:
         self._bytes += size
@@ -100,13 +137,45 @@ class Staging:
         )
 
 
+class _Bounded:
+    """A file that gives at most so many bytes at once.
+
+    The directory of a .zip is the one part of it that is read as a whole, and before its entries are counted; what an
+    archive says of their number need not be so.
+    """
+
+    def __init__(self, file: BinaryIO, most: int, refusal: Refusal) -> None:
+        self._file, self._most, self._refusal = file, most, refusal
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > self._most:
+            raise self._refusal
+        return self._file.read(self._most if size < 0 else size)
+
+
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & 1:
         raise Refusal(400, "BadArchive", "A .zip file is locked with a password.", "Upload it without one.")
     if entry.create_system == _UNIX and stat.S_ISLNK(entry.external_attr >> 16):
         raise Refusal(400, "BadArchive", "A .zip file holds a link.", "Upload the file it leads to.")
+    if entry.compress_type not in _BOUNDED:
+        raise Refusal(400, "BadArchive", "A .zip file is packed in a way that is not taken here.", _PACK_AGAIN)
 
 
-def _blocks(content: BinaryIO) -> Iterator[bytes]:
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    """What a file in an archive holds; where that cannot be had, the archive is at fault, not who keeps the blocks."""
+    try:
+        with archive.open(entry) as member:
+            yield from _blocks(member)
+    except _BROKEN as error:
+        raise _bad_zip() from error
+
+
+def _bad_zip() -> Refusal:
+    return Refusal(400, "BadArchive", "A .zip file is damaged, or none.", _PACK_AGAIN)
+
+
+def _blocks(content: IO[bytes]) -> Iterator[bytes]:
     while block := content.read(_BLOCK):
         yield block

@@ -107,6 +107,6 @@ _TELLERS: dict[str, Callable[[Event], str]] = {
     "entities": _entities,
     "chain": lambda event: _short(event["text"]),
     "quarantine": lambda event: "Left out a sentence of a passage that addresses a model",
-    "retry": lambda event: f"Waiting {event['wait']:g} s: {hidden(_short(event['error']))}",
+    "retry": lambda event: f"Waiting {event['wait']:g} s: an endpoint failed, and is asked again",
     "warning": lambda event: hidden(_short(event["message"])),
 }

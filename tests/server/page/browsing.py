@@ -47,6 +47,8 @@ def models() -> dict[str, Gated]:
         "doubting": Gated(scripts.doubting()),
         "fickle": Gated(scripts.fickle()),
         "hostile": Gated(scripts.hostile()),
+        "dead": Gated(scripts.dead()),
+        "failing": Gated(scripts.failing()),
     }
 
 

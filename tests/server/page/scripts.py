@@ -12,7 +12,9 @@ __all__ = [
     "GUESSED",
     "HURT",
     "WRITTEN",
+    "dead",
     "doubting",
+    "failing",
     "fickle",
     "films",
     "hostile",
@@ -141,3 +143,13 @@ def hostile(latency: float = 0.02) -> Script:
             {"reply": EVIL},
         ],
     }
+
+
+def dead() -> Script:
+    """A model whose every call fails."""
+    return {"replies": [{"fault": "broken"}]}
+
+
+def failing() -> Script:
+    """A model that makes the films' plan, and then fails."""
+    return {"replies": [films()["replies"][0], {"fault": "broken"}]}

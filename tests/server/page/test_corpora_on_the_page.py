@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from playwright.sync_api import FilePayload, Page
+    from playwright.sync_api import FilePayload, Page, Route
     from tests.server.page.browsing import Watched
 
 
@@ -81,3 +82,29 @@ def test_bad_uploads_tell_cause_and_remedy(watched: Watched) -> None:
     page.reload()
     page.wait_for_selector(".entries")
     assert page.locator(".entries > li").count() == 1
+
+
+def test_files_that_were_passed_over_are_named_and_the_list_has_the_new_corpus(watched: Watched) -> None:
+    def answer(route: Route) -> None:
+        told = route.fetch().json()
+        told["passed_over"] = [{"file": "junk.pdf", "cause": "junk.pdf is damaged.", "remedy": "Save it anew."}]
+        route.fulfill(status=200, content_type="application/json", body=json.dumps(told))
+
+    watched.page.route("**/v1/jobs/*", answer)
+    page = watched.open("#/corpora")
+    page.wait_for_selector(".entries")
+    send(page, "mixed", file("ada.txt", "Ada wrote to Charles."))
+    page.wait_for_selector(".passed-over.warm li")
+    assert page.locator(".passed-over").inner_text().split("\n") == [
+        "1 file was passed over:",
+        "",
+        "junk.pdf is damaged. Save it anew.",
+    ]
+    watched.until("document.querySelector('.entries').textContent.includes('mixed')")
+    assert page.get_by_role("link", name="look at it").is_visible()
+    page.get_by_role("link", name="look at it").click()
+    page.wait_for_selector("h1 >> text=mixed")
+    page.get_by_label("Files").set_input_files([file("zoe.txt", "Zoe came later.")])
+    page.get_by_role("button", name="Add them").click()
+    page.wait_for_selector(".entries.small li:nth-child(2)")
+    assert page.locator(".passed-over li").count() == 1  # the list is new, what was told of the files is still there

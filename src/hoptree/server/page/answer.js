@@ -130,7 +130,7 @@ export class AnswerView extends EventTarget {
     else if (name === "result") this.show(data);
     else if (name === "error") {
       if (data.result) this.show(data.result);
-      this.#fail(new Problem({ kind: data.class, message: data.message, remedy: data.remedy }));
+      this.#fail(new Problem({ kind: data.class, message: data.message, remedy: data.remedy, retryable: data.retryable }));
     }
   }
 
@@ -208,7 +208,7 @@ export class AnswerView extends EventTarget {
     if (this.running) announce(result.answer ? `Answer: ${result.answer}` : noAnswer(result));
     this.#openWanted();
     if (!this.detail.hidden) this.#drawDetail(this.tree.node(this.tree.opened));
-    else if (!this.#closed && this.tree.opened === null && (this.#roomy?.matches || this.tree.nodes.length === 1)) this.tree.open(0);
+    else if (!this.#failed && !this.#closed && this.tree.opened === null && (this.#roomy?.matches || this.tree.nodes.length === 1)) this.tree.open(0);
   }
 
   #showAnswer(result, state) {
@@ -254,7 +254,8 @@ export class AnswerView extends EventTarget {
   #fail(problem) {
     this.problem = problem;
     this.#calm();
-    this.trouble.replaceChildren(problemBox(problem, button("Ask again", () => this.dispatchEvent(new Event("again")), { class: "main" })));
+    const again = problem.mayPass ? [button("Ask again", () => this.dispatchEvent(new Event("again")), { class: "main" })] : [];
+    this.trouble.replaceChildren(problemBox(problem, ...again));
   }
 
   /** Nodes that were under way are so no more. */
@@ -306,7 +307,7 @@ export class AnswerView extends EventTarget {
 
   #drawDetail(node) {
     if (!node) return;
-    const told = JSON.stringify([{ ...node, children: 0 }, this.#passages.size, this.result !== null]);
+    const told = JSON.stringify([{ ...node, children: 0 }, this.#passages.size, this.result !== null, this.#failed]);
     if (this.#told === told) return;
     this.#told = told;
     const itself = node.id === 0;
@@ -351,7 +352,12 @@ export class AnswerView extends EventTarget {
     return { answers: [this.result?.answer].filter(Boolean), question: this.question, cited: read.map((fact) => fact.sentence) };
   }
 
+  get #failed() {
+    return Boolean(this.problem || this.result?.error);
+  }
+
   #noGrounds(node) {
+    if (this.#failed && !node.answer && (node.id !== 0 || !this.result?.answer)) return this.#usage?.retrievals ? "It failed before an answer was found." : "It failed before anything was looked up.";
     if (node.id === 0 && !this.result) return "The evidence of the answer comes with it.";
     if (node.id === 0 && !node.source) return this.#usage?.retrievals ? "Of what was read, nothing is named as evidence." : "Nothing was looked up: the model answered by itself.";
     if (!node.answer && !node.source) return "Nothing has come of it yet.";

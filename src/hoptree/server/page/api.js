@@ -3,13 +3,23 @@
 const KEY = "hoptree.key";
 const CHECK = { first: 500, most: 5000 };
 
+const PASSING = new Set([408, 429, 500, 502, 503, 504]);
+/** Failures told inside a stream, which have no status of their own. */
+const PASSING_KINDS = new Set(["Unreachable", "BrokenOff", "EndpointError", "RateLimited", "IndexUnavailable", "InternalError", "Stopped", "TooSlow"]);
+
 /** A refusal or failure, in words: what happened, and what to do. */
 export class Problem extends Error {
-  constructor({ kind = "Problem", message, remedy = "", status = 0 }) {
+  constructor({ kind = "Problem", message, remedy = "", status = 0, retryable = null }) {
     super(message);
     this.kind = kind;
     this.remedy = remedy;
     this.status = status;
+    this.retryable = retryable;
+  }
+
+  /** Whether the same may work when it is tried again: as the server says, else by what kind of failure it is. */
+  get mayPass() {
+    return this.retryable ?? (this.status ? PASSING.has(this.status) : PASSING_KINDS.has(this.kind));
   }
 }
 
@@ -86,14 +96,15 @@ async function keyGiven() {
 
 async function refusal(answer) {
   const told = (await answer.json().catch(() => null))?.error;
-  const wait = answer.headers.get("Retry-After");
-  return refusalOf(answer.status, told, wait);
+  return refusalOf(answer.status, told, (name) => answer.headers.get(name));
 }
 
-function refusalOf(status, told, wait) {
+function refusalOf(status, told, header) {
+  const wait = header("Retry-After");
+  const retryable = header("x-should-retry") === "false" ? false : told?.retryable;
   const message = told?.message || (status === 401 ? "This server wants a key." : `The server refused this (${status}).`);
   const remedy = told?.remedy || (wait ? `Try again in ${wait} s.` : status >= 500 ? "See what the server's log says." : "");
-  return new Problem({ kind: told?.class, message, remedy, status });
+  return new Problem({ kind: told?.class, message, remedy, status, retryable });
 }
 
 /** JSON of an address; null where there is none. */
@@ -161,7 +172,7 @@ export function upload(path, form, progress) {
       const told = readJson(request.responseText);
       if (request.status < 300) done(told);
       else if (request.status === 401 && (await keyGiven())) upload(path, form, progress).then(done, failed);
-      else failed(refusalOf(request.status, told?.error, request.getResponseHeader("Retry-After")));
+      else failed(refusalOf(request.status, told?.error, (name) => request.getResponseHeader(name)));
     });
     request.send(form);
   });

@@ -8,6 +8,10 @@ import { note, write } from "./route.js";
 import { folded } from "./words.js";
 
 const KEPT = 12;
+/** Characters of a question, where the server does not say. */
+const LONGEST = 8000;
+const COUNTED_FROM = 0.9;
+const NO_QUESTION = "Write a question first.";
 /** Of the sample's own questions, for who comes without one. */
 export const EXAMPLES = [
   "In which city did the director of the film The Hourglass Sanatorium die?",
@@ -22,8 +26,10 @@ export class AskPage {
   #shown = "";
 
   constructor() {
-    this.question = make("textarea", { rows: "1", placeholder: "Ask a question that takes more than one step", autocomplete: "off", spellcheck: "true" });
+    this.longest = LONGEST;
+    this.question = make("textarea", { rows: "1", placeholder: "Ask a question that takes more than one step", autocomplete: "off", spellcheck: "true", "aria-describedby": "question-length" });
     this.question.id = "question";
+    this.length = make("p", { id: "question-length", class: "note length", hidden: true });
     this.button = make("button", { type: "submit", class: "main" }, "Ask");
     this.compare = make("input", { type: "checkbox", id: "compare" });
     this.first = make("div", { class: "contender" });
@@ -32,24 +38,29 @@ export class AskPage {
     this.abouts = make("div", { class: "abouts" });
     this.settings = make("details", { class: "settings" }, make("summary", { text: "Options and limits" }));
     this.form = make("form", { class: "ask", on: { submit: (event) => { event.preventDefault(); this.#submit(); } } },
-      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button),
+      make("div", { class: "question-line" }, make("label", { for: "question", class: "unseen", text: "Question" }), this.question, this.button), this.length,
       make("div", { class: "setup" }, this.first, this.second, this.shared), this.abouts,
       make("div", { class: "setup-more" },
         make("label", { class: "check", for: "compare" }, this.compare, "Compare with a second method or model"), this.settings));
     this.trouble = make("div");
-    this.hint = make("p", { class: "note hint", hidden: true });
+    this.hint = make("p", { class: "note hint", role: "status", hidden: true });
+    this.gone = make("div", { class: "gone", role: "status" });
     this.examples = make("div", { class: "examples", hidden: true });
     this.verdict = make("p", { class: "agreement", role: "status", hidden: true });
     this.panes = make("div", { class: "panes" });
     this.element = make("section", { class: "page ask-page", "aria-label": "Ask" },
-      make("h1", { class: "unseen", text: "Ask a question" }), this.form, this.trouble, this.hint, this.examples, this.verdict, this.panes);
+      make("h1", { class: "unseen", text: "Ask a question" }), this.form, this.trouble, this.gone, this.hint, this.examples, this.verdict, this.panes);
     this.question.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
         event.preventDefault();
         this.form.requestSubmit();
       }
     });
-    this.question.addEventListener("input", () => this.#fit());
+    this.question.addEventListener("input", () => {
+      this.#fit();
+      if (this.hint.textContent === NO_QUESTION) this.hint.hidden = true;
+    });
+    window.addEventListener("resize", () => this.#fit());
     this.compare.addEventListener("change", () => this.#showSecond());
     connection.addEventListener("back", () => { if (!this.#offer && this.element.isConnected) this.show(this.query); });
   }
@@ -62,6 +73,7 @@ export class AskPage {
   async show(query) {
     this.query = query;
     document.title = "Hoptree";
+    if (this.#offer && !this.#loading && this.#lacks(query)) this.#offer = null;
     this.#loading ||= this.#load().finally(() => { this.#loading = null; });
     if (!(await this.#loading)) return;
     const asked = new URLSearchParams(query);
@@ -70,6 +82,14 @@ export class AskPage {
     if (key !== this.#shown || !this.panes.childElementCount) this.#restore(asked, key, query);
     this.#fit();
     if (!this.question.value && this.element.isConnected && matchMedia("(hover: hover)").matches) this.question.focus();
+  }
+
+  /** Whether an address that is new here names what was not there when the form was made: it may have come since. */
+  #lacks(query) {
+    const asked = new URLSearchParams(query);
+    asked.delete("node");
+    const named = [["method", "methods"], ["model", "models"], ["corpus", "corpora"]];
+    return asked.toString() !== this.#shown && named.some(([kind, list]) => query.get(kind) && !this.#offer[list].some((one) => (one.name ?? one) === query.get(kind)));
   }
 
   async #load() {
@@ -81,11 +101,13 @@ export class AskPage {
       return false;
     }
     this.trouble.replaceChildren();
+    this.question.maxLength = this.longest = this.#offer.limits?.question ?? LONGEST;
     const before = new URLSearchParams(this.contender ? this.#query() : this.query);
     this.contender = new Contender(this.#offer);
     this.other = new Contender(this.#offer, "2");
     this.where = new Shared(this.#offer);
-    const another = this.#offer.methods.find((one) => one.name !== this.contender.method.value);
+    call("v1/corpora").then(({ corpora }) => this.where.tell(corpora)).catch(() => {});
+    const another = this.#offer.methods.find((one) => one.name !== this.contender.method.value && one.available !== false);
     if (another) this.other.method.value = another.name;
     this.other.method.dispatchEvent(new Event("change"));
     this.first.replaceChildren(this.contender.fields);
@@ -109,9 +131,11 @@ export class AskPage {
 
   #fill(query) {
     this.question.value = query.get("q") ?? "";
-    this.contender.read(query);
-    if (query.get("vs")) this.other.read(query);
-    if (query.has("q") || query.has("corpus")) this.where.read(query);
+    const gone = this.contender.read(query);
+    if (query.get("vs")) gone.push(...this.other.read(query));
+    if (query.has("q") || query.has("corpus")) gone.push(...this.where.read(query));
+    this.gone.replaceChildren(...gone.map(([kind, name, instead]) => make("p", { class: "warm", dir: "auto",
+      text: `This address names the ${kind} “${name}”, which this server does not have. ${instead ? `“${instead}” is chosen instead.` : "None is chosen instead."}` })));
     this.compare.checked = Boolean(query.get("vs"));
     this.#showSecond();
   }
@@ -150,10 +174,15 @@ export class AskPage {
 
   #submit() {
     const question = this.question.value.trim();
-    if (!question || !this.#offer) {
+    if (!question || !this.#offer || question.length > this.longest) {
+      if (!question) {
+        this.hint.textContent = NO_QUESTION;
+        this.hint.hidden = false;
+      }
       this.question.focus();
       return;
     }
+    this.gone.replaceChildren();
     const query = this.#query();
     const key = query.toString();
     for (const view of this.#answers.get(key) ?? []) view.close();
@@ -218,10 +247,15 @@ export class AskPage {
     }
   }
 
-  /** The question's box is as high as what stands in it. */
+  /** The question's box is as high as what stands in it, up to a bound; near the longest question it counts. */
   #fit() {
     this.question.style.height = "auto";
     this.question.style.height = `${this.question.scrollHeight}px`;
+    this.question.style.overflowY = this.question.scrollHeight > this.question.clientHeight + 1 ? "auto" : "hidden";
+    const long = this.question.value.length;
+    this.length.hidden = long < this.longest * COUNTED_FROM;
+    this.length.classList.toggle("warm", long >= this.longest);
+    this.length.textContent = this.length.hidden ? "" : `${long.toLocaleString("en")} of at most ${count(this.longest, "character")}.${long >= this.longest ? " Put longer material into a corpus, and ask about it." : ""}`;
   }
 
   focus() {

@@ -35,24 +35,37 @@ export class CorporaPage {
   }
 
   #showAll(corpora) {
+    const list = make("div");
+    this.#drawList(list, corpora);
+    this.body.replaceChildren(
+      make("h1", { text: "Corpora" }), list,
+      this.uploads === false ? make("p", { class: "note", text: "This server takes no uploads: it was started without a folder for them (--corpora DIR)." }) : this.#newForm(() => this.#reload(list)));
+  }
+
+  #drawList(list, corpora) {
     const rows = corpora.map((one) => make("li", { class: "entry" },
       make("div", { class: "entry-head" }, link(write(["corpora", one.name]), one.name, { class: "title" }),
         make("span", { class: "note", text: sizes(one) })),
-      one.job ? this.#follow(make("div", { class: "job" }), one.job, () => this.show(this.query, this.path)) : null));
-    this.body.replaceChildren(
-      make("h1", { text: "Corpora" }),
-      corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: "There are none yet." }),
-      this.uploads === false ? make("p", { class: "note", text: "This server takes no uploads: it was started without a folder for them (--corpora DIR)." }) : this.#newForm());
+      one.job ? this.#follow(make("div", { class: "job" }), one.job, (told) => { if (!told.passed_over?.length) this.#reload(list); }) : null));
+    list.replaceChildren(corpora.length ? make("ul", { class: "entries" }, rows) : make("p", { class: "note", text: "There are none yet." }));
   }
 
-  #newForm() {
+  /** The list anew; what stands in the form below it, and what became of its files, stays. */
+  async #reload(list) {
+    const told = await call("v1/corpora").catch(() => null);
+    if (told && list.isConnected) this.#drawList(list, told.corpora);
+  }
+
+  #newForm(changed) {
     const name = make("input", { type: "text", required: true, autocomplete: "off", placeholder: "reports-2026" });
     const form = this.#filesForm("Make a corpus", "Make it", async (data, box) => {
-      data.append("name", name.value.trim());
+      const made = name.value.trim();
+      data.append("name", made);
       await this.#send("v1/corpora", data, box, () => {
-        box.append(make("p", {}, "Done. ", link(write(["ask"], { corpus: name.value.trim() }), "Ask it something"), " or ",
-          link(write(["corpora", name.value.trim()]), "look at it"), "."));
-        announce(`${name.value.trim()} is ready.`);
+        box.append(make("p", {}, "Done. ", link(write(["ask"], { corpus: made }), "Ask it something"), " or ",
+          link(write(["corpora", made]), "look at it"), "."));
+        announce(`${made} is ready.`);
+        changed();
       });
     });
     form.querySelector("h2").after(field("Name", name, "Small letters, digits, - and _."));
@@ -135,9 +148,9 @@ export class CorporaPage {
 
   #ended(box, told, done) {
     if (told.state === "done") {
-      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || "Done." }));
+      box.replaceChildren(make("p", { class: "good", role: "status", text: told.message || "Done." }), ...passedOver(told.passed_over ?? []));
       this.onChange();
-      if (box.isConnected) done();
+      if (box.isConnected) done(told);
       return;
     }
     const message = told.error?.message || (told.state === "stopped" ? "It was stopped before it was done." : told.message || "It failed.");
@@ -151,13 +164,18 @@ export class CorporaPage {
       return;
     }
     const job = make("div", { class: "job" });
-    if (corpus.job) this.#follow(job, corpus.job, () => this.show(this.query, this.path));
+    if (corpus.job) this.#follow(job, corpus.job, (told) => { if (!told.passed_over?.length) this.show(this.query, this.path); });
     const documents = make("div");
+    const size = make("p", { class: "note", text: about(corpus) });
+    const changed = async () => {
+      const now = (await call("v1/corpora").catch(() => null))?.corpora.find((one) => one.name === name);
+      if (now) size.textContent = about(now);
+      await this.#drawDocuments(documents, name, offset);
+    };
     const parts = [...head,
-      make("p", { class: "note", text: [sizes(corpus), corpus.retrievers?.length ? `searched by ${corpus.retrievers.join(", ")}` : ""].filter(Boolean).join(" · ") }),
-      make("p", {}, link(write(["ask"], { corpus: name }), "Ask it something")), job, this.#searchForm(name)];
+      size, make("p", {}, link(write(["ask"], { corpus: name }), "Ask it something")), job, this.#searchForm(name)];
     if (corpus.managed) {
-      parts.push(this.#filesForm("Add documents", "Add them", (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, () => this.#refresh())),
+      parts.push(this.#filesForm("Add documents", "Add them", (data, box) => this.#send(`v1/corpora/${encodeURIComponent(name)}/documents`, data, box, changed)),
         documents,
         make("p", { class: "actions" }, button("Remove this corpus …", () => this.#removeCorpus(name, corpus), { class: "danger" })));
     } else parts.push(make("p", { class: "note", text: "It was given to the server when it was started, so it is not changed from here." }));
@@ -195,7 +213,8 @@ export class CorporaPage {
       return;
     }
     const rows = told.documents.map((one) => make("li", { class: "entry-head" },
-      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${megabytes(one.bytes)}` }) : null),
+      make("span", {}, make("span", { text: one.name || one.id, dir: "auto" }), typeof one.bytes === "number" ? make("span", { class: "note", text: ` · ${megabytes(one.bytes)}` }) : null,
+        typeof one.passages === "number" ? make("span", { class: one.passages ? "note" : "note warm", text: one.passages ? ` · ${count(one.passages, "passage")}` : " · no passage: it is not searched" }) : null),
       button("Remove …", (event) => this.#removeDocument(name, one, event.target.closest("li")), { class: "quiet", "aria-label": `Remove ${one.name || one.id}` })));
     const more = [];
     if (offset) more.push(link(write(["corpora", name], { offset: Math.max(0, offset - PAGE) || "" }), "before"));
@@ -230,6 +249,18 @@ function sizes(one) {
   if (typeof one.documents === "number") parts.push(count(one.documents, "document"));
   if (typeof one.passages === "number") parts.push(count(one.passages, "passage"));
   return parts.join(", ") || "size unknown";
+}
+
+const about = (one) => [sizes(one), one.retrievers?.length ? `searched by ${one.retrievers.join(", ")}` : ""].filter(Boolean).join(" · ");
+
+/** A cause without the name of the file before it, which stands there already. */
+const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);
+
+/** The files of which nothing came in, each with the cause and what to do. */
+function passedOver(files) {
+  if (!files.length) return [];
+  const rows = files.map((one) => make("li", { dir: "auto" }, make("strong", { text: one.file }), ` ${[unnamed(one.cause ?? "", one.file), one.remedy].filter(Boolean).join(" ")}`));
+  return [make("div", { class: "passed-over warm" }, make("p", { text: `${count(files.length, "file was", "files were")} passed over:` }), make("ul", {}, rows))];
 }
 
 const megabytes = (bytes) => (bytes < 1e5 ? `${(bytes / 1e3).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);

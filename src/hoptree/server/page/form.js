@@ -2,6 +2,8 @@
 
 import { choice, field, make } from "./dom.js";
 
+const NO_GRAPH = "This server has no graph for it: under “Options and limits”, set evidence to text.";
+const FIXED = "Fixed by who runs this server.";
 const BUDGET = [["calls", "Calls", 1], ["tokens", "Tokens", 1], ["seconds", "Seconds", "any"], ["cost", "Cost", "any"]];
 
 /** The method, the model and the method's options: one who answers. `place` is "" for the first, "2" for the second. */
@@ -10,6 +12,7 @@ export class Contender {
     this.offer = offer;
     this.place = place;
     this.method = choice(offer.methods.map((one) => [one.name, one.name]), offer.default?.method ?? offer.methods[0]?.name);
+    for (const [place, one] of offer.methods.entries()) if (!works(one)) bar(this.method.options[place], one.why);
     this.model = choice(offer.models.map((name) => [name, name]), offer.default?.model ?? offer.models[0]);
     this.about = make("p", { class: "note about" });
     this.options = make("div", { class: "options" });
@@ -30,8 +33,9 @@ export class Contender {
   #drawOptions(values = {}) {
     const method = this.chosen;
     this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).join(". ")}`);
+    if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : method.why ?? "" }));
     this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
-    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), option.about ?? ""));
+    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), option.fixed ? FIXED : ""));
     this.options.replaceChildren(make("p", { class: "label", text: `Options of ${method?.name ?? ""}` }),
       fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: "It has none." }));
   }
@@ -39,7 +43,7 @@ export class Contender {
   /** What was set other than it is by itself. */
   get set() {
     const values = {};
-    for (const option of this.#offered) {
+    for (const option of this.#offered.filter((one) => !one.fixed)) {
       const told = read(option, this.controls.get(option.name));
       if (told !== undefined) values[option.name] = told;
     }
@@ -52,13 +56,16 @@ export class Contender {
     for (const [name, value] of Object.entries(this.set)) query.set(`o${this.place}.${name}`, value);
   }
 
+  /** Fills the form as an address says; gives what it names that is not here, as [kind, name, what stands instead]. */
   read(query) {
-    const method = query.get(`method${this.place}`);
-    if (method && this.offer.methods.some((one) => one.name === method)) this.method.value = method;
-    const model = query.get(`model${this.place}`);
-    if (model && this.offer.models.includes(model)) this.model.value = model;
+    const gone = [];
+    for (const [kind, select] of [["method", this.method], ["model", this.model]]) {
+      const name = query.get(`${kind}${this.place}`);
+      if (name && !choose(select, name)) gone.push([kind, name, select.value]);
+    }
     const prefix = `o${this.place}.`;
     this.#drawOptions(Object.fromEntries([...query].filter(([name]) => name.startsWith(prefix)).map(([name, value]) => [name.slice(prefix.length), value])));
+    return gone;
   }
 
   get request() {
@@ -75,7 +82,30 @@ const isSwitch = (option) => option.type === "on|off";
 const isNumber = (option) => /^(int|float)\b/.test(option.type);
 const choices = (option) => option.choices?.length ? option.choices.map(String) : [];
 
+/** Methods without a graph here that can do with documents are left to choose: the option stands below. */
+const works = (method) => method.available !== false || method.options?.some((one) => one.name === "evidence" && !one.fixed && choices(one).includes("text"));
+
+/** Takes a choice away, and says why. */
+function bar(option, why) {
+  option.disabled = true;
+  option.title = why ?? "";
+  option.textContent = `${option.value} – ${why || "not to be had here"}`;
+}
+
+function choose(select, value) {
+  const found = [...select.options].some((option) => option.value === value);
+  if (found) select.value = value;
+  return found;
+}
+
+/** An option that the server sets for every question has its value as the default: another one would be refused. */
 function control(option, value) {
+  const made = enabled(option, option.fixed ? String(option.default) : value);
+  made.disabled = Boolean(option.fixed);
+  return made;
+}
+
+function enabled(option, value) {
   const plain = option.default === null || option.default === undefined ? "" : String(option.default);
   if (isSwitch(option)) {
     const on = value === undefined ? option.default === true : value === "true" || value === "on";
@@ -108,9 +138,28 @@ export class Shared {
     if (names(offer.retrievers).length) fields.push(field("Retriever", this.retriever));
     if (names(offer.rerankers).length) fields.push(field("Reranker", this.rerank));
     this.fields = make("div", { class: "who" }, fields);
-    this.limits = new Map(BUDGET.map(([name, , step]) => [name, make("input", { type: "number", min: "0", step, placeholder: "no limit" })]));
+    const budget = BUDGET.filter(([name]) => name !== "cost" || offer.prices === undefined || Boolean(offer.prices));
+    this.limits = new Map(budget.map(([name, , step]) => [name, make("input", { type: "number", min: "0", step, placeholder: limit(offer.limits?.[name]) })]));
     this.budget = make("div", { class: "options" }, make("p", { class: "label", text: "At most" }),
-      make("div", { class: "grid" }, BUDGET.map(([name, label]) => field(label, this.limits.get(name)))));
+      make("p", { class: "note", text: "Left empty, the server’s own limits hold." }),
+      make("div", { class: "grid" }, budget.map(([name, label]) => field(label, this.limits.get(name)))));
+    this.corpus.addEventListener("change", () => this.#barRetrievers());
+  }
+
+  /** What the corpora can be searched by: it comes later than the form. */
+  tell(corpora) {
+    this.searched = new Map(corpora.map((one) => [one.name, one.retrievers]));
+    this.#barRetrievers();
+  }
+
+  #barRetrievers() {
+    const able = this.searched?.get(this.corpus.value);
+    for (const option of [...this.retriever.options].filter((one) => one.value)) {
+      option.disabled = false;
+      option.title = "";
+      option.textContent = option.value;
+      if (able?.length && !able.includes(option.value)) bar(option, `${this.corpus.value} is not indexed for it`);
+    }
   }
 
   #selects() {
@@ -122,13 +171,17 @@ export class Shared {
     for (const [name, input] of this.limits) if (input.value) query.set(`b.${name}`, input.value);
   }
 
+  /** As that of `Contender`. */
   read(query) {
+    const gone = [];
     for (const [name, select] of this.#selects()) {
       const value = query.get(name);
-      if (value !== null && [...select.options].some((option) => option.value === value)) select.value = value;
+      if (value !== null && !choose(select, value)) gone.push([name === "rerank" ? "reranker" : name, value, select.value]);
       else if (value === null && name !== "corpus") select.value = "";
     }
     for (const [name, input] of this.limits) input.value = query.get(`b.${name}`) ?? "";
+    this.#barRetrievers();
+    return gone;
   }
 
   get request() {
@@ -137,3 +190,6 @@ export class Shared {
     return { ...found, ...(Object.keys(budget).length ? { budget } : {}) };
   }
 }
+
+/** What holds where nothing is written. */
+const limit = (most) => (typeof most === "number" ? most.toLocaleString("en") : "not set");

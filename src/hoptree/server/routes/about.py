@@ -9,10 +9,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from hoptree import __version__
-from hoptree.methods.registry import Method, list_methods
+from hoptree.engine import MAX_QUESTION
+from hoptree.methods.registry import Method, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.house import House
+from hoptree.server.names import unknown
 from hoptree.server.replying import Json
+from hoptree.server.telling import told_options
 
 __all__ = ["about_routes"]
 
@@ -37,12 +40,17 @@ def about_routes(house: House) -> APIRouter:
     async def methods() -> Response:
         return Json(
             {
-                "methods": [_told(method) for method in list_methods()],
+                "methods": [_told(method, house) for method in list_methods()],
                 "models": list(house.models.names),
                 "corpora": list(house.corpora.names),
                 "graphs": list(house.graphs.names),
                 "retrievers": [{"name": name, "about": about} for name, about in KINDS.items()],
                 "rerankers": list(house.settings.rerankers),
+                "limits": {
+                    "question": MAX_QUESTION,
+                    **{name: getattr(house.settings.limits, name) for name in ("calls", "tokens", "seconds")},
+                },
+                "prices": house.settings.prices is not None,
                 "default": {
                     "method": house.settings.method,
                     "model": house.models.default,
@@ -58,8 +66,6 @@ def about_routes(house: House) -> APIRouter:
 
     @routes.get("/v1/models/{name}", summary="One of them")
     async def model(name: str) -> Response:
-        from hoptree.server.names import unknown
-
         known = dict(_ids(house))
         if name not in known:
             raise unknown("model", name, known, status=404)
@@ -82,7 +88,10 @@ def _as_model(name: str, method: Method, created: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "hoptree", "hoptree": about}
 
 
-def _told(method: Method) -> dict[str, Any]:
+def _told(method: Method, house: House) -> dict[str, Any]:
+    given = {name.replace("-", "_"): value for name, value in house.settings.options.get(method.name, {}).items()}
+    fixed = told_options(method.name, read_options(method, given))
+    why = _lacking(method, house, fixed)
     return {
         "name": method.name,
         "title": method.title,
@@ -90,13 +99,29 @@ def _told(method: Method) -> dict[str, Any]:
         "paper": method.paper,
         "needs": list(method.needs),
         "fidelity": method.fidelity({}, set(method.signals)),
+        "available": not why,
+        **({"why": why} if why else {}),
         "options": [
             {
                 "name": option.name,
                 "type": option.describe(),
-                "default": option.default,
+                "default": fixed.get(option.name, option.default),
+                **({"fixed": True} if option.name in fixed else {}),
                 **({"choices": list(option.choices)} if option.choices else {}),
             }
             for option in method.options
         ],
     }
+
+
+def _lacking(method: Method, house: House, fixed: dict[str, Any]) -> str:
+    """What a method needs as it is set up here, and the server does not have, in a sentence."""
+    kinds = next((option for option in method.options if option.name == "evidence"), None)
+    evidence = fixed.get("evidence", kinds.default) if kinds else ""
+    if "graph" in method.needs and not house.graphs.names and evidence != "text":
+        free = kinds is not None and "text" in kinds.choices and "evidence" not in fixed
+        hint = ' With "options": {"evidence": "text"} it does without.' if free else ""
+        return f"It needs a knowledge graph, and this server has none.{hint}"
+    if "corpus" in method.needs and house.corpora.default is None and evidence != "graph":
+        return "It needs a corpus, and this server has none."
+    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hoptree.runtime.result import Result
@@ -12,7 +12,7 @@ from hoptree.server.asking import Prepared, Wanted
 from hoptree.server.house import House
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 from hoptree.server.replying import Json
-from hoptree.server.schemas import AskBody
+from hoptree.server.schemas import AskBody, said_to_be_json
 from hoptree.server.streaming import EventStream, Grown, Happened, Idle, happenings, server_sent, unless_gone
 from hoptree.server.telling import told_event, told_result, told_snapshot
 from hoptree.server.words import Words
@@ -32,6 +32,7 @@ def ask_routes(house: House) -> APIRouter:
     @routes.post(
         "/v1/ask",
         summary="Answer a question, and show the tree behind the answer",
+        dependencies=[Depends(said_to_be_json)],
         responses={200: {"description": _WHAT_COMES, "content": {"application/json": {}, "text/event-stream": {}}}},
     )
     async def ask(body: AskBody, request: Request) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from hoptree.methods.registry import list_methods
@@ -20,7 +20,7 @@ from hoptree.server.house import House
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 from hoptree.server.replying import Json, to_json
-from hoptree.server.schemas import ChatBody
+from hoptree.server.schemas import ChatBody, said_to_be_json
 from hoptree.server.streaming import EventStream, Happened, Idle, happenings, unless_gone
 from hoptree.server.telling import told_result
 from hoptree.server.words import Words
@@ -56,6 +56,7 @@ def chat_routes(house: House) -> APIRouter:
     @routes.post(
         "/v1/chat/completions",
         summary="OpenAI's chat completions",
+        dependencies=[Depends(said_to_be_json)],
         responses={
             200: {
                 "description": "A completion, or with stream its chunks.",

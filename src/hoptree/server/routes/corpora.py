@@ -49,8 +49,12 @@ def corpus_routes(house: House) -> APIRouter:
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        files = corpora.own(name).files()
-        shown = [{"id": file, "name": file, "bytes": size} for file, size in files[offset : offset + limit]]
+        corpus = corpora.own(name)
+        files, passages = corpus.files(), corpus.passages()
+        shown = [
+            {"id": file, "name": file, "bytes": size, "passages": passages.get(file)}
+            for file, size in files[offset : offset + limit]
+        ]
         return Json({"documents": shown, "total": len(files), "offset": offset})
 
     @routes.post("/v1/corpora/{name}/documents", status_code=202, summary="Add files, or new versions of some")

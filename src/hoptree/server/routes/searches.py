@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from hoptree.errors import HoptreeError
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.house import House
+from hoptree.server.mistakes import log_failure
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal
 from hoptree.server.replying import Json
-from hoptree.server.schemas import SearchBody
+from hoptree.server.schemas import SearchBody, said_to_be_json
+from hoptree.values import Passage
 
 __all__ = ["search_routes"]
 
@@ -19,8 +24,9 @@ def search_routes(house: House) -> APIRouter:
     """The route of searches."""
     routes = APIRouter(tags=["search"])
 
-    @routes.post("/v1/search", summary="The best passages for a query")
-    async def search(body: SearchBody) -> Response:
+    @routes.post("/v1/search", summary="The best passages for a query", dependencies=[Depends(said_to_be_json)])
+    async def search(body: SearchBody, request: Request) -> Response:
+        house.live.check()
         if not body.query.strip() or not _is_text(body.query):
             raise Refusal(400, "InputError", "The query is empty, or no valid text.", "Search for words.")
         corpus = body.corpus or house.corpora.default
@@ -29,14 +35,32 @@ def search_routes(house: House) -> APIRouter:
         kind = body.retriever or house.settings.retriever
         if kind not in KINDS:
             raise unknown("retriever", kind, KINDS)
-        retriever = await house.retrievers.find(corpus, kind, body.rerank or "")
-        found = await house.asking.calls.search(
-            retriever, body.query, k=body.k, where=None, on_retry=lambda error, wait: None
-        )
-        told = [{"id": p.id, "title": p.title, "text": p.text, "score": p.score} for p in found.reply]
-        return Json({"corpus": corpus, "retriever": kind, "passages": told})
+        told = {"question": body.query, "method": "search", "corpus": corpus, "key": request.state.key.name}
+        # In a task of its own: a stop cancels it, and not what carries the request.
+        found = await asyncio.create_task(house.live.run(_find(house, body, corpus, kind), told))
+        passages = [{"id": p.id, "title": p.title, "text": p.text, "score": p.score} for p in found]
+        return Json({"corpus": corpus, "retriever": kind, "passages": passages})
 
     return routes
+
+
+async def _find(house: House, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
+    seconds = house.settings.limits.seconds
+    try:
+        async with asyncio.timeout(seconds):
+            retriever = await house.retrievers.find(corpus, kind, body.rerank or "")
+            found = await house.asking.calls.search(
+                retriever, body.query, k=body.k, where=None, on_retry=lambda error, wait: None
+            )
+            return found.reply
+    except TimeoutError:
+        raise Refusal(
+            504, "TooSlow", f"The search took more than {seconds:g} seconds.", "Search again later."
+        ) from None
+    except HoptreeError as error:
+        if not isinstance(error, Refusal):
+            log_failure(error, what=f"a search ({kind} in {corpus})")
+        raise
 
 
 def _is_text(query: str) -> bool:

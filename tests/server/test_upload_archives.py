@@ -1,0 +1,103 @@
+"""Archives that are made to do harm, or are damaged: refused with what to do, in bounded time and memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import limits
+
+from hoptree.server.refusals import Refusal
+from hoptree.server.unpacking import Staging
+
+
+def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = Staging(folder, limits(**bounds))
+    staging.take(name, io.BytesIO(content))
+    return staging.names
+
+
+def _zip(how: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", how) as archive:
+        for name, content in files.items():
+            archive.writestr(f"{name}.txt", content)
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_what_cannot_be_unpacked_block_by_block_is_refused(tmp_path: Path, how: int) -> None:
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "a.zip", _zip(how, a=b" " * 10**6))
+    assert (refused.value.status, refused.value.kind) == (400, "BadArchive")
+    assert refused.value.remedy == "Pack it with deflate, or upload the files themselves."
+
+
+@pytest.mark.parametrize("how", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_what_can_be_is_taken(tmp_path: Path, how: int) -> None:
+    assert _take(tmp_path / "up", "a.zip", _zip(how, a=b"Text.", b=b"More.")) == ["a.txt", "b.txt"]
+    assert (tmp_path / "up" / "b.txt").read_bytes() == b"More."
+
+
+def test_a_large_directory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    size = 2**20
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, size, 0, 0)  # speaks of one entry
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "up", "a.zip", bytes(size) + end, files=10)
+    assert (refused.value.status, refused.value.kind) == (413, "TooMany")
+
+
+def test_pieces_of_a_gz_file_are_counted(tmp_path: Path) -> None:
+    assert _take(tmp_path / "few", "a.txt.gz", gzip.compress(b"Text.") * 100, files=1) == ["a.txt.gz"]
+    with pytest.raises(Refusal) as refused:
+        _take(tmp_path / "many", "a.txt.gz", gzip.compress(b"") * 10_100, files=1)
+    assert (refused.value.status, refused.value.kind) == (413, "TooMany")
+
+
+def test_damaged_archives_are_refused_and_never_a_failure_of_ours(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    whole = _zip(a=b"Text " * 50, b=bytes(range(256)))
+    packed = gzip.compress(b"Text " * 500)
+    refused: list[Refusal] = []
+    for number in range(600):
+        name, kept = ("a.zip", whole) if number % 3 else ("a.txt.gz", packed)
+        damaged = bytearray(kept)
+        for _ in range(chance.choice((1, 2, 8))):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        try:
+            _take(tmp_path / str(number), name, bytes(damaged[: chance.choice((None, None, len(damaged) // 2))]))
+        except Refusal as error:
+            refused.append(error)
+    assert len(refused) > 100
+    assert all(error.status < 500 and error.remedy for error in refused)
+
+
+def test_a_name_that_is_no_utf8_and_an_offset_before_the_file(tmp_path: Path) -> None:
+    named = bytearray(_zip(a=b"Text."))
+    at = named.index(b"PK\x01\x02")
+    named[at + 9] |= 0x08  # says that the name is UTF-8
+    named[at + 46] = 0xFF
+    before = bytearray(_zip(a=b"Text."))
+    before[before.index(b"PK\x05\x06") + 16] += 40  # where the directory is said to begin
+    for number, content in enumerate((named, before)):
+        with pytest.raises(Refusal) as refused:
+            _take(tmp_path / str(number), "a.zip", bytes(content))
+        assert refused.value.kind == "BadArchive"
+
+
+def test_a_disk_that_is_full_is_not_the_archives_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Staging, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Staging, "_count", full)
+    with pytest.raises(OSError, match="No space"):
+        _take(tmp_path / "up", "a.zip", _zip(a=b"Text."))

@@ -1,0 +1,178 @@
+"""Jobs that go wrong, files that are passed over, and what the process that reads uploads is given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running, running, settings
+
+from hoptree.errors import ConfigError
+from hoptree.server import changing
+from hoptree.server.house import open_house
+
+_GOOD = b"Ada keeps bees."
+
+
+def _post(server: Running, path: str, files: dict[str, bytes], **data: str) -> dict[str, Any]:
+    sent = [("files", (name, content)) for name, content in files.items()]
+    return server.job(server.client.post(path, data=data, files=sent))
+
+
+def _documents(own: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (own / "mine" / "documents").iterdir()}
+
+
+def _passages(server: Running) -> dict[str, int | None]:
+    listed = server.client.get("/v1/corpora/mine/documents").json()["documents"]
+    return {one["id"]: one["passages"] for one in listed}
+
+
+async def _fails(*_: Any) -> str:
+    raise OSError(24, "Too many open files")
+
+
+def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "hoptree.server"):
+            patched.setattr(changing, "bring_up_to_date", _fails)
+            for _ in range(2):
+                job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong.", "b.txt": b"New."})
+                assert (job["state"], job["error"]["class"]) == ("failed", "InternalError")
+                assert _documents(own) == {"a.txt": _GOOD}
+                assert not (own / "mine" / "pending").exists()
+            job = _post(server, "/v1/corpora", {"a.txt": b"Text."}, name="other")
+            assert job["state"] == "failed"
+            assert not (own / "other").exists()
+        assert "in _fails" in caplog.text
+        assert _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})["state"] == "done"
+        assert _passages(server) == {"a.txt": 1, "b.txt": 1}
+
+
+def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        with monkeypatch.context() as patched:
+            patched.setattr(changing, "bring_up_to_date", _fails)
+            patched.setattr(changing, "_undo", fails)
+            _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong."})
+        assert (own / "mine" / "pending").exists()
+        assert _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})["state"] == "done"
+        assert _documents(own) == {"a.txt": _GOOD, "b.txt": b"Bob keeps ants."}
+
+
+def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "own"
+    move = changing._move
+
+    def fails(path: Path, to: Path) -> None:
+        if path.name == "b.txt" and ".incoming" in path.parts:
+            raise OSError(28, "No space left on device")
+        move(path, to)
+
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        monkeypatch.setattr(changing, "_move", fails)
+        sent = [("files", ("a.txt", b"Wrong.")), ("files", ("b.txt", b"New."))]
+        assert server.client.post("/v1/corpora/mine/documents", files=sent).status_code == 500
+        assert _documents(own) == {"a.txt": _GOOD}
+        assert not (own / "mine" / "pending").exists()
+
+
+def test_a_kill_while_documents_are_moved_loses_none(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+    corpus = own / "mine"
+    (corpus / "replaced").mkdir()
+    (corpus / "documents" / "a.txt").rename(corpus / "replaced" / "a.txt")
+    change = {"kind": "add", "added": ["a.txt"], "removed": [], "kept": ["a.txt"]}
+    (corpus / "pending").write_text(json.dumps(change), encoding="utf-8")
+    with running(settings(tmp_path, corpora_folder=own)):
+        assert _documents(own) == {"a.txt": _GOOD}
+        assert not (corpus / "pending").exists()
+
+
+def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        files = {"a.txt": _GOOD, "latin.txt": b"K\xe4se.", "empty.txt": b"", "rows.jsonl": b'{"text": "Rows."}\n{oh\n'}
+        job = _post(server, "/v1/corpora", files, name="mine")
+        assert job["state"] == "done"
+        assert job["message"].startswith("2 passages (2 added)")
+        told = {one["file"]: one for one in job["passed_over"]}
+        assert set(told) == {"latin.txt", "empty.txt", "rows.jsonl"}
+        assert told["latin.txt"]["remedy"] == "Save it as UTF-8, then upload it again."
+        assert "Line 2 of rows.jsonl" in told["rows.jsonl"]["cause"]
+        assert all(one["cause"] and one["remedy"] for one in told.values())
+        assert _passages(server) == {"a.txt": 1, "empty.txt": 0, "latin.txt": 0, "rows.jsonl": 1}
+        job = _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})
+        assert job["passed_over"] == []
+        job = _post(server, "/v1/corpora/mine/documents", {"latin.txt": b"K\xe4se und Brot."})
+        assert (job["state"], job["error"]["remedy"]) == ("failed", "Save it as UTF-8, then upload it again.")
+        one = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="other")
+        assert (one["message"], one["passed_over"]) == ("1 passage (1 added)", [])
+
+
+def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, mark = tmp_path / "here", tmp_path / "mark"
+    here.mkdir()
+    (here / "resource.py").write_text(f"open({str(mark)!r}, 'w').close()\nraise ImportError\n", encoding="utf-8")
+    monkeypatch.chdir(here)
+    secrets = {"DATABASE_URL": "x", "PGPASSFILE": "x", "SENTRY_DSN": "x", "HOPTREE_MCP_KEY": "x", "OPENAI_API_KEY": "x"}
+    for name, value in {**secrets, "LC_TIME": "C", "HOPTREE_DEBUG": "0", "PYTHONPATH": "lib"}.items():
+        monkeypatch.setenv(name, value)
+    given: list[dict[str, Any]] = []
+    begin = asyncio.create_subprocess_exec
+
+    async def noted(*words: str, **how: Any) -> Any:
+        given.append(how)
+        return await begin(*words, **how)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    # A folder that is named from here, as an administrator would.
+    with running(settings(tmp_path, corpora_folder=Path("own"))) as server:
+        assert _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")["state"] == "done"
+        assert _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob."})["state"] == "done"
+    assert not mark.exists()
+    (first, _) = given
+    assert not set(secrets) & set(first["env"])
+    assert (first["env"]["LC_TIME"], first["env"]["HOPTREE_DEBUG"]) == ("C", "0")
+    assert first["env"]["PYTHONPATH"] == str(here / "lib")
+    assert Path(first["cwd"]).resolve() == here / "own" / "mine"
+
+
+def test_folders_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None:
+    usual = settings(tmp_path)
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ConfigError, match="cannot hold corpora") as refused:
+            open_house(replace(usual, corpora_folder=folder))
+        assert refused.value.remedy
+        with pytest.raises(ConfigError, match="of runs"):
+            open_house(replace(usual, runs=folder))
+
+
+def test_only_who_runs_the_server_may_read_uploads(tmp_path: Path) -> None:
+    asyncio.run(open_house(settings(tmp_path, corpora_folder=tmp_path / "own")).aclose())
+    assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
