@@ -17,6 +17,7 @@ LONG = (
     "test_corpora_over_http.py",
     "test_server_schema.py",
     "test_server_stopping.py",
+    "test_server_patience.py",
     "test_server_security.py",
     "test_hf_batching.py",
     "test_hf.py",

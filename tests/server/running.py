@@ -72,6 +72,11 @@ class Running:
         self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
 
     @property
+    def busy(self) -> bool:
+        """Whether a request is being worked on."""
+        return bool(self._server.server_state.tasks)
+
+    @property
     def house(self) -> House:
         return house_of(self.app)
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import gzip
 import hashlib
-import io
 import json
 import socket
-import time
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +14,18 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-import uvicorn
-from tests.server.running import QUESTION, Running, events_of, eventually, limits, running, script, settings
+from tests.server.hostile import all_of, corpora, head, link, locked, lying, zipped
+from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
 from hoptree.errors import ConfigError, CorpusError
-from hoptree.http import patience
 from hoptree.indexing.commands import index_passages
 from hoptree.models.scripted import Rule
 from hoptree.server.keys import Key
 from hoptree.server.names import check_name
 from hoptree.server.refusals import Refusal, hidden, refusal_of
-from hoptree.server.serving import listen
 from hoptree.values import Passage
 
 _PRIVATE = "/home/ada/diary"
-_MANY = 200
 _SECRET = "sixteen-characters-or-more"
 _KEY = Key("page", hashlib.sha256(_SECRET.encode()).digest())
 _SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -51,7 +43,7 @@ def test_a_name_that_leads_elsewhere_is_no_name_of_a_corpus(server: Running, nam
         check_name(name)
     reply = server.client.post("/v1/corpora", data={"name": name}, files={"files": ("a.txt", b"Text.")})
     assert reply.status_code in (400, 422)
-    assert not (_corpora(server) / name).exists() or name in ("", ".", "..")
+    assert not (corpora(server) / name).exists() or name in ("", ".", "..")
 
 
 @pytest.mark.parametrize("path", ["..%2F..%2Fetc", "%2e%2e", "..%5c..%5cx", "a%00b", "films%2F..%2F..%2Fx"])
@@ -68,7 +60,7 @@ def test_parts_of_the_page_are_the_only_files_served(server: Running) -> None:
         raw.sendall(
             f"GET /page/../app.py HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nConnection: close\r\n\r\n".encode()
         )
-        assert b" 404 " in _all(raw).split(b"\r\n")[0]
+        assert b" 404 " in all_of(raw).split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize(
@@ -91,13 +83,13 @@ def test_an_upload_whose_name_leads_elsewhere_is_refused(server: Running, name: 
 
     with pytest.raises(Refusal):
         check_file_name(name)
-    archive = _zip({name: b"Text."})
+    archive = zipped({name: b"Text."})
     reply = server.client.post("/v1/corpora", data={"name": "up"}, files={"files": ("a.zip", archive)})
     assert reply.status_code == 400
     assert reply.json()["error"]["class"] == "BadFileName"
-    assert not (_corpora(server) / "up").exists()
-    assert not list(_corpora(server).parent.rglob("up.txt"))
-    assert not list((_corpora(server) / ".incoming").glob("*"))
+    assert not (corpora(server) / "up").exists()
+    assert not list(corpora(server).parent.rglob("up.txt"))
+    assert not list((corpora(server) / ".incoming").glob("*"))
 
 
 def test_an_upload_by_such_a_name_is_refused_too(server: Running) -> None:
@@ -113,16 +105,16 @@ def test_bombs_are_not_unpacked(tmp_path: Path) -> None:
     bounds = limits(unpacked=1_000_000, files=10)
     zeros = b" " * 20_000_000
     bombs = {
-        "a.zip": (_zip({"a.txt": zeros}), 413),
+        "a.zip": (zipped({"a.txt": zeros}), 413),
         "a.txt.gz": (gzip.compress(zeros), 413),
         "a.txt": (gzip.compress(zeros), 413),  # readers tell by the first bytes
-        "inner.zip": (_zip({"a.txt.gz": gzip.compress(zeros)}), 413),
-        "many.zip": (_zip({f"{number}.txt": b"x" for number in range(11)}), 413),
-        "nested.zip": (_zip({"a.zip": _zip({"a.txt": zeros})}), 415),
-        "link.zip": (_link(), 400),
-        "lying.zip": (_lying(zeros), 400),
+        "inner.zip": (zipped({"a.txt.gz": gzip.compress(zeros)}), 413),
+        "many.zip": (zipped({f"{number}.txt": b"x" for number in range(11)}), 413),
+        "nested.zip": (zipped({"a.zip": zipped({"a.txt": zeros})}), 415),
+        "link.zip": (link(), 400),
+        "lying.zip": (lying(zeros), 400),
         "broken.zip": (b"PK\x03\x04 nothing", 400),
-        "locked.zip": (_locked(), 400),
+        "locked.zip": (locked(), 400),
         "broken.gz.txt": (b"\x1f\x8b nothing", 400),
     }
     with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
@@ -140,121 +132,6 @@ def test_what_is_no_document_is_refused(server: Running) -> None:
         reply = server.client.post("/v1/corpora", data={"name": "kind"}, files={"files": (name, b"x")})
         assert reply.status_code == 415
         assert ".txt" in reply.json()["error"]["remedy"]
-
-
-# Size and time
-
-
-def test_a_gigabyte_is_refused_without_being_read(server: Running) -> None:
-    for path in ("/v1/ask", "/v1/chat/completions", "/v1/corpora"):
-        with socket.create_connection(("127.0.0.1", server.port)) as raw:
-            raw.sendall(
-                _head(server, path, "Content-Length: 1073741824\r\nContent-Type: multipart/form-data; boundary=x")
-            )
-            reply = _all(raw)  # the server hangs up, though nothing of the body was sent
-        assert reply.startswith(b"HTTP/1.1 413 ")
-        assert b"TooLarge" in reply
-
-
-def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
-    with socket.create_connection(("127.0.0.1", server.port)) as raw:
-        raw.sendall(_head(server, "/v1/ask", "Transfer-Encoding: chunked"))
-        sent = 0
-        try:
-            while sent < 64 * 2**20:
-                raw.sendall(b"100000\r\n" + b" " * 2**20 + b"\r\n")
-                sent += 2**20
-        except OSError:
-            pass
-    assert sent < 16 * 2**20
-
-
-def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
-    bounds = limits(header_seconds=0.3, body_seconds=0.3)
-    with running(settings(tmp_path, limits=bounds)) as server:
-        began = time.monotonic()
-        with socket.create_connection(("127.0.0.1", server.port)) as silent:
-            assert _all(silent) == b""
-        with socket.create_connection(("127.0.0.1", server.port)) as dripping:
-            reply = _drip(dripping, _head(server, "/health", "X: y"))
-        assert reply == b""
-        with socket.create_connection(("127.0.0.1", server.port)) as second:  # slow only after a first request
-            second.sendall(_head(server, "/health", "X: y", method="GET"))
-            assert b"200 OK" in _until(second, b"}")
-            assert _drip(second, _head(server, "/health", "X: y")) == b""
-        with socket.create_connection(("127.0.0.1", server.port)) as slow_body:
-            slow_body.sendall(_head(server, "/v1/ask", "Content-Length: 100") + b"{")
-            assert b"408" in _all(slow_body).split(b"\r\n")[0]
-        assert time.monotonic() - began < 10
-        assert server.ask().status_code == 200
-
-
-def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 3.0)
-    bounds = limits(connections=16, header_seconds=60)
-    with running(settings(tmp_path, limits=bounds)) as server, contextlib.ExitStack() as held:
-        asked = _head(server, "/openapi.json", "X: y", method="GET")
-        state = server._server.server_state
-
-        def stuck() -> int:
-            return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
-
-        def health() -> int:
-            return httpx.get(f"{server.url}/health", trust_env=False).status_code
-
-        for _ in range(5):
-            held.enter_context(_deaf(server, asked))
-        eventually(lambda: stuck() == 5)
-        for _ in range(10):
-            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
-        assert health() == 503
-        eventually(lambda: health() == 200)
-        eventually(lambda: stuck() == 0 and not state.tasks)
-
-
-def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 1.0)
-    size = 24 * 2**20
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
-        await send({"type": "http.response.body", "body": bytes(size)})
-
-    async def read() -> tuple[int, float]:
-        listening = listen("127.0.0.1", 0)
-        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0), lifespan="off", log_config=None))
-        serving = asyncio.create_task(served.serve(sockets=[listening]))
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        began, got = asyncio.get_running_loop().time(), 0
-        while part := await reader.read(2**17):
-            got += len(part)
-            await asyncio.sleep(0.01)
-        seconds = asyncio.get_running_loop().time() - began
-        writer.close()
-        served.should_exit = True
-        await serving
-        return got, seconds
-
-    got, seconds = asyncio.run(read())
-    assert got > size
-    assert seconds > 1.0
-
-
-def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) -> None:
-    with running(settings(tmp_path, models={"demo": script(5.0)}, limits=limits(seconds=0.2))) as server:
-        assert server.ask().json()["stopped_by"] == "seconds"
-        assert server.ask(budget={"seconds": 100}).json()["stopped_by"] == "seconds"
-
-
-def test_more_questions_than_allowed_at_once_are_asked_to_wait(tmp_path: Path) -> None:
-    with running(settings(tmp_path, models={"demo": script(0.3)}, limits=limits(asking=1))) as server:
-        with server.client.stream("POST", "/v1/ask", json={"question": QUESTION, "stream": True}) as first:
-            lines = first.iter_lines()  # held: what is dropped hangs up
-            next(lines)
-            refused = server.ask("another?")
-        assert refused.status_code == 429
-        assert refused.headers["retry-after"] == "1"
 
 
 # Whose page, whose name
@@ -366,7 +243,7 @@ def test_requests_name_no_addresses_models_or_files(server: Running) -> None:
 def test_headers_cannot_be_made_up(server: Running, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
         raw.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\rSet-Cookie: b=c\r\n\r\n")
-        assert b" 400 " in _all(raw).split(b"\r\n")[0]
+        assert b" 400 " in all_of(raw).split(b"\r\n")[0]
     with caplog.at_level("INFO"):
         reply = server.client.get("/v1/models/x%0d%0aSet-Cookie:%20a=b%0aforged line")
     assert reply.status_code == 404
@@ -377,10 +254,8 @@ def test_headers_cannot_be_made_up(server: Running, caplog: pytest.LogCaptureFix
 def test_both_lengths_at_once_are_refused(server: Running) -> None:
     smuggled = "Content-Length: 5\r\nTransfer-Encoding: chunked"
     with socket.create_connection(("127.0.0.1", server.port)) as raw:
-        raw.sendall(
-            _head(server, "/v1/ask", smuggled) + b"0\r\n\r\nGET /v1/corpora HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-        )
-        assert b'"corpora"' not in _all(raw)
+        raw.sendall(head(server, "/v1/ask", smuggled) + b"0\r\n\r\nGET /v1/corpora HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b'"corpora"' not in all_of(raw)
 
 
 # What errors tell
@@ -451,90 +326,3 @@ def test_a_mistake_in_a_stream_hangs_up_and_is_logged(
             server.ask(stream=True)
         assert server.client.get("/health").json()["asking"] == 0
     assert "RuntimeError inside the server" in caplog.text
-
-
-def _corpora(server: Running) -> Path:
-    folder = server.house.settings.corpora_folder
-    assert folder is not None
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _zip(files: dict[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
-    return made.getvalue()
-
-
-def _link() -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        entry = zipfile.ZipInfo("a.txt")
-        entry.create_system, entry.external_attr = 3, 0o120777 << 16
-        archive.writestr(entry, "/etc/passwd")
-    return made.getvalue()
-
-
-def _lying(content: bytes) -> bytes:
-    """An archive whose directory says that its file is small."""
-    packed = bytearray(_zip({"a.txt": content}))
-    place = packed.rindex(b"PK\x01\x02")
-    packed[place + 24 : place + 28] = (10).to_bytes(4, "little")
-    return bytes(packed)
-
-
-def _locked() -> bytes:
-    packed = bytearray(_zip({"a.txt": b"Text."}))
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        packed[packed.rindex(mark) + offset] |= 1
-    return bytes(packed)
-
-
-def _head(server: Running, path: str, header: str, *, method: str = "POST") -> bytes:
-    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{header}\r\n\r\n".encode()
-
-
-def _deaf(server: Running, asked: bytes) -> socket.socket:
-    """A client that asks for more than it has room for, and has read nothing of it."""
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.connect(("127.0.0.1", server.port))
-    raw.sendall(asked * _MANY)
-    return raw
-
-
-def _drip(raw: socket.socket, text: bytes) -> bytes:
-    """Send a byte every now and then, until the other side hangs up."""
-    raw.settimeout(0.1)
-    for byte in text:
-        try:
-            raw.sendall(bytes([byte]))
-            if not (said := raw.recv(65536)):
-                return b""
-            return said
-        except TimeoutError:
-            continue
-        except OSError:
-            return b""
-    return b"it took all of it"
-
-
-def _until(raw: socket.socket, end: bytes) -> bytes:
-    found = b""
-    while end not in found:
-        found += raw.recv(65536)
-    return found
-
-
-def _all(raw: socket.socket) -> bytes:
-    """What comes until the other side hangs up."""
-    raw.settimeout(10)
-    found = b""
-    try:
-        while part := raw.recv(65536):
-            found += part
-    except ConnectionResetError:
-        pass
-    return found

@@ -23,6 +23,7 @@ from hoptree.models.catalogue import CATALOGUE, file_digest, located
 __all__ = [
     "Loaded",
     "Source",
+    "adapted",
     "adapter_digest",
     "adapter_folder",
     "card_on",
@@ -198,7 +199,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
         make = _encoder_decoder if config.is_encoder_decoder else _decoder_only
         model = make(source.name, where, options)
         if adapter is not None:
-            model = _adapted(model, adapter, merge=dtype == "float32")
+            model = adapted(model, adapter, merge=dtype == "float32")
         model = model.to(device).eval()
     return Loaded(tokenizer, model, _context(model.config.get_text_config()))
 
@@ -228,14 +229,14 @@ def _check_tokenizer(name: str, tokenizer: Any, config: Any) -> None:
         )
 
 
-def _adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
+def adapted(model: Any, adapter: Path, *, merge: bool) -> Any:
     try:
         peft: Any = importlib.import_module("peft")
     except ImportError as error:
         raise MissingExtra("A LoRA adapter", "whitebox") from error
-    adapted = peft.PeftModel.from_pretrained(model, str(adapter))
+    wrapped = peft.PeftModel.from_pretrained(model, str(adapter))
     # With fewer digits than 32 bits hold, what the adapter adds would be rounded away in part.
-    return adapted.merge_and_unload() if merge else adapted.get_base_model()
+    return wrapped.merge_and_unload() if merge else wrapped.get_base_model()
 
 
 def _decoder_only(name: str, where: str, options: dict[str, Any]) -> Any:

@@ -1,0 +1,99 @@
+"""What is sent by those who mean harm: archives that lie, requests in pieces, replies that nobody reads."""
+
+from __future__ import annotations
+
+import io
+import socket
+import zipfile
+from pathlib import Path
+
+from tests.server.running import Running
+
+_MANY = 200
+
+
+def corpora(server: Running) -> Path:
+    folder = server.house.settings.corpora_folder
+    assert folder is not None
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
+
+
+def link() -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as archive:
+        entry = zipfile.ZipInfo("a.txt")
+        entry.create_system, entry.external_attr = 3, 0o120777 << 16
+        archive.writestr(entry, "/etc/passwd")
+    return made.getvalue()
+
+
+def lying(content: bytes) -> bytes:
+    """An archive whose directory says that its file is small."""
+    packed = bytearray(zipped({"a.txt": content}))
+    place = packed.rindex(b"PK\x01\x02")
+    packed[place + 24 : place + 28] = (10).to_bytes(4, "little")
+    return bytes(packed)
+
+
+def locked() -> bytes:
+    packed = bytearray(zipped({"a.txt": b"Text."}))
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        packed[packed.rindex(mark) + offset] |= 1
+    return bytes(packed)
+
+
+def head(server: Running, path: str, header: str, *, method: str = "POST") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{header}\r\n\r\n".encode()
+
+
+def deaf(server: Running, asked: bytes) -> socket.socket:
+    """A client that asks for more than it has room for, and has read nothing of it."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.connect(("127.0.0.1", server.port))
+    raw.sendall(asked * _MANY)
+    return raw
+
+
+def drip(raw: socket.socket, text: bytes) -> bytes:
+    """Send a byte every now and then, until the other side hangs up."""
+    raw.settimeout(0.1)
+    for byte in text:
+        try:
+            raw.sendall(bytes([byte]))
+            if not (said := raw.recv(65536)):
+                return b""
+            return said
+        except TimeoutError:
+            continue
+        except OSError:
+            return b""
+    return b"it took all of it"
+
+
+def until(raw: socket.socket, end: bytes) -> bytes:
+    found = b""
+    while end not in found:
+        found += raw.recv(65536)
+    return found
+
+
+def all_of(raw: socket.socket) -> bytes:
+    """What comes until the other side hangs up."""
+    raw.settimeout(10)
+    found = b""
+    try:
+        while part := raw.recv(65536):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found

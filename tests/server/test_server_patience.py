@@ -1,0 +1,134 @@
+"""How much of what is too large, too slow or never read the server puts up with."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+import uvicorn
+from tests.server.hostile import all_of, deaf, drip, head, until
+from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
+
+from hoptree.http import patience
+from hoptree.server.serving import listen
+
+
+def test_a_gigabyte_is_refused_without_being_read(server: Running) -> None:
+    for path in ("/v1/ask", "/v1/chat/completions", "/v1/corpora"):
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(
+                head(server, path, "Content-Length: 1073741824\r\nContent-Type: multipart/form-data; boundary=x")
+            )
+            reply = all_of(raw)  # the server hangs up, though nothing of the body was sent
+        assert reply.startswith(b"HTTP/1.1 413 ")
+        assert b"TooLarge" in reply
+
+
+def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(head(server, "/v1/ask", "Transfer-Encoding: chunked"))
+        sent = 0
+        try:
+            while sent < 64 * 2**20:
+                raw.sendall(b"100000\r\n" + b" " * 2**20 + b"\r\n")
+                sent += 2**20
+        except OSError:
+            pass
+    assert sent < 16 * 2**20
+
+
+def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
+    bounds = limits(header_seconds=0.3, body_seconds=0.3)
+    with running(settings(tmp_path, limits=bounds)) as server:
+        began = time.monotonic()
+        with socket.create_connection(("127.0.0.1", server.port)) as silent:
+            assert all_of(silent) == b""
+        with socket.create_connection(("127.0.0.1", server.port)) as dripping:
+            reply = drip(dripping, head(server, "/health", "X: y"))
+        assert reply == b""
+        with socket.create_connection(("127.0.0.1", server.port)) as second:  # slow only after a first request
+            second.sendall(head(server, "/health", "X: y", method="GET"))
+            assert b"200 OK" in until(second, b"}")
+            assert drip(second, head(server, "/health", "X: y")) == b""
+        with socket.create_connection(("127.0.0.1", server.port)) as slow_body:
+            slow_body.sendall(head(server, "/v1/ask", "Content-Length: 100") + b"{")
+            assert b"408" in all_of(slow_body).split(b"\r\n")[0]
+        assert time.monotonic() - began < 10
+        assert server.ask().status_code == 200
+
+
+def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 3.0)
+    bounds = limits(connections=16, header_seconds=60)
+    with running(settings(tmp_path, limits=bounds)) as server, contextlib.ExitStack() as held:
+        asked = head(server, "/openapi.json", "X: y", method="GET")
+        state = server._server.server_state
+
+        def stuck() -> int:
+            return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
+
+        def health() -> int:
+            return httpx.get(f"{server.url}/health", trust_env=False).status_code
+
+        for _ in range(5):
+            held.enter_context(deaf(server, asked))
+        eventually(lambda: stuck() == 5)
+        for _ in range(10):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        assert health() == 503
+        eventually(lambda: health() == 200)
+        eventually(lambda: stuck() == 0 and not state.tasks)
+
+
+def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 1.0)
+    size = 24 * 2**20
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    async def read() -> tuple[int, float]:
+        listening = listen("127.0.0.1", 0)
+        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0), lifespan="off", log_config=None))
+        serving = asyncio.create_task(served.serve(sockets=[listening]))
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(b"GET / HTTP/1.0\r\n\r\n")
+        began, got = asyncio.get_running_loop().time(), 0
+        while part := await reader.read(2**17):
+            got += len(part)
+            await asyncio.sleep(0.01)
+        seconds = asyncio.get_running_loop().time() - began
+        writer.close()
+        served.should_exit = True
+        await serving
+        return got, seconds
+
+    got, seconds = asyncio.run(read())
+    assert got > size
+    assert seconds > 1.0
+
+
+def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) -> None:
+    with running(settings(tmp_path, models={"demo": script(5.0)}, limits=limits(seconds=0.2))) as server:
+        assert server.ask().json()["stopped_by"] == "seconds"
+        assert server.ask(budget={"seconds": 100}).json()["stopped_by"] == "seconds"
+
+
+def test_more_questions_than_allowed_at_once_are_asked_to_wait(tmp_path: Path) -> None:
+    with running(settings(tmp_path, models={"demo": script(0.3)}, limits=limits(asking=1))) as server:
+        with server.client.stream("POST", "/v1/ask", json={"question": QUESTION, "stream": True}) as first:
+            lines = first.iter_lines()  # held: what is dropped hangs up
+            next(lines)
+            refused = server.ask("another?")
+        assert refused.status_code == 429
+        assert refused.headers["retry-after"] == "1"
