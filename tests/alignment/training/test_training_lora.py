@@ -169,3 +169,28 @@ def test_losses_that_are_none_and_memory_that_is_full(
     with pytest.raises(EndpointError, match="no memory for sequences of 2,048 tokens") as refused:
         made.step(found, 4, 9)
     assert refused.value.exit_code == 2 and "--checkpointing" in refused.value.remedy
+
+
+def test_gradients_that_are_none_leave_the_weights_as_they_were(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = examples(base, tmp_path, 2)
+    made = learner(base, Recipe(learning_rate=0.1))
+    before = {name: weight.detach().clone() for name, weight in made.weights.items()}
+    gradients_of = made.gradients
+
+    def spoilt(given: Any) -> Any:
+        loss = gradients_of(given)
+        next(iter(made.weights.values())).grad.fill_(float("nan"))
+        return loss
+
+    monkeypatch.setattr(made, "gradients", spoilt)
+    with pytest.raises(HoptreeError, match="gradient of step 5 is no number"):
+        made.step(found, 4, 9)
+    assert all(torch.equal(weight, before[name]) for name, weight in made.weights.items())
+
+
+def test_attention_is_never_cudnns(base: Path) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    learner(base, Recipe())
+    assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -28,6 +28,9 @@ class Learner:
         self._recipe = recipe
         self._processes = processes
         model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
+        # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
+        # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
+        self._torch.backends.cuda.enable_cudnn_sdp(False)
         self._torch.manual_seed(recipe.seed)
         self.adapted = _adapted(model, recipe)
         self._model = self.adapted.get_base_model()
@@ -49,16 +52,20 @@ class Learner:
         self._torch.manual_seed(self._recipe.seed + number)
         with _memory(self._recipe):
             loss = self.gradients(examples)
-        if not self._torch.isfinite(loss):
-            raise HoptreeError(
-                f"The loss of step {number + 1} is no number any more.",
-                "Give --learning-rate less, or --dtype fp32, and another --out.",
-            )
-        self._torch.nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_GRADIENT)
+        self._check("loss", loss, number)
+        self._check("gradient", self._torch.nn.utils.clip_grad_norm_(self.weights.values(), LONGEST_GRADIENT), number)
         for group in self.optimiser.param_groups:
             group["lr"] = self._recipe.rate(number, steps)
         self.optimiser.step()
         return float(loss)
+
+    def _check(self, what: str, value: Any, number: int) -> None:
+        """Stop before the weights are spoilt, so that what was saved stays good."""
+        if not self._torch.isfinite(value):
+            raise HoptreeError(
+                f"The {what} of step {number + 1} is no number any more.",
+                "Give --learning-rate less, or --dtype fp32, and another --out.",
+            )
 
     def gradients(self, examples: Sequence[Example]) -> Any:
         """The loss of the examples, with its gradients in the weights: sums over what the processes have of them.
