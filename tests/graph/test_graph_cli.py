@@ -46,7 +46,10 @@ def test_a_graph_through_its_life(home: Path) -> None:
     assert (stats["facts"], stats["properties"]) == (3, 3)
     removed = said(hoptree(home, "graph", "remove", "notes.jsonl", "--out", "kg", "--json"))
     assert removed["facts"] == 2
-    assert "no entity" in hoptree(home, "graph", "entity", "gliding", "--graph", "kg").stdout.lower()
+    unknown = hoptree(home, "graph", "entity", "gliding", "--graph", "kg")
+    assert "no entity" in unknown.stdout.lower() and unknown.returncode == 1
+    unknown = hoptree(home, "graph", "entity", "gliding", "--graph", "kg", "--json")
+    assert json.loads(unknown.stdout)["entities"] == [] and unknown.returncode == 1
 
 
 def test_queries_are_shown_with_names_and_bounded(home: Path) -> None:

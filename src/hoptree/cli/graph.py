@@ -175,6 +175,8 @@ def entity(
 ) -> None:
     """Show the entities of a name and the facts around the first of them; or the facts around an id.
 
+    Where nothing has the name or id, the command ends with 1.
+
     \b
     hoptree graph entity "elia kazan" --graph kg
     hoptree graph entity Q72717 --graph kg --relation P57 --direction in
@@ -200,10 +202,10 @@ def entity(
         facts = [fact.as_dict() for fact in around.facts] if around else []
         complete = around.complete if around else True
         print_json({"entities": [asdict(one) for one in found], "facts": facts, "complete": complete})
-        return
+        raise typer.Exit(0 if found else 1)
     if not found or around is None:
         typer.echo("No entity has this name or id.")
-        return
+        raise typer.Exit(1)
     _show(found, around)
 
 

@@ -70,12 +70,13 @@ async def treeqa(
     minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the paper's ablation.
     `recursive` builds the tree node by node (Algorithm 1).
 
-    `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and facts
-    are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and what it
-    mentions is followed before a clue is asked for; a refuted name is replaced in what is below before anything is
-    rebuilt, in siblings that name it too, and unverified nodes above are brought in line; comparisons are made in code;
-    and the last word has the surest of four readings, three of passages and one of the tree, if evidence bears it out.
-    `reason` and `query` have no say in it, `relations` none in what is followed.
+    `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and
+    facts are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and
+    what it mentions is followed, with one more validation, before a clue is asked for; a refuted name is replaced
+    in what is below before anything is rebuilt, in siblings that name it too, and unverified nodes above are
+    brought in line; comparisons are made in code; and the last word has the surest of four readings, three of
+    passages and one of the tree, if evidence bears it out. `reason` and `query` have no say in it, `relations` none
+    in what is followed.
     """
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
