@@ -17,6 +17,7 @@ from hoptree.cli import (
     annotate,
     ask,
     boundary,
+    chooser,
     compare,
     demo,
     eval_linking,
@@ -68,6 +69,7 @@ app.command("eval-linking")(eval_linking.eval_linking)
 app.command("run")(run.run)
 app.command("tune")(tune.tune)
 app.command("boundary")(boundary.boundary)
+app.add_typer(chooser.app, name="chooser")
 app.command("judge")(judge.judge)
 app.command("annotate")(annotate.annotate)
 app.command("ratings")(annotate.ratings)

@@ -1,6 +1,6 @@
 """Questions that compare: which ones do, what they compare, and the comparison itself, done in code without a model."""
 
-from hoptree.comparing.asking import facts_for
+from hoptree.comparing.asking import asked_kind, facts_for
 from hoptree.comparing.conclusion import Conclusion, conclude
 from hoptree.comparing.dates import Date, read_date, read_dates
 from hoptree.comparing.names import read_names, read_yes_no
@@ -12,6 +12,7 @@ __all__ = [
     "Conclusion",
     "Date",
     "Quantity",
+    "asked_kind",
     "conclude",
     "detect",
     "facts_for",

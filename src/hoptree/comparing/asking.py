@@ -9,7 +9,7 @@ from itertools import combinations
 from hoptree.comparing.conclusion import tells
 from hoptree.comparing.questions import Comparison
 
-__all__ = ["facts_for"]
+__all__ = ["asked_kind", "facts_for"]
 
 
 def _any_of(words: str) -> re.Pattern[str]:
@@ -102,7 +102,7 @@ def _akin(some: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _asks_for_it(comparison: Comparison, asked: str) -> bool:
-    kind = _kind(asked)
+    kind = asked_kind(asked)
     if comparison.kind in ("both", "which"):
         return kind in ("", "yes or no")
     if not kind or not comparison.of:
@@ -110,8 +110,11 @@ def _asks_for_it(comparison: Comparison, asked: str) -> bool:
     return kind in _ASKED_FOR[comparison.of] - ({"person"} if comparison.about else set())
 
 
-def _kind(asked: str) -> str:
-    """What the first words of a question ask for; "" where they do not tell, or it asks for two things."""
+def asked_kind(asked: str) -> str:
+    """What the first words of a question ask for: date, number, person, place, yes or no; "" where they do not tell.
+
+    They do not tell either where they ask for two things.
+    """
     text = _LEAD.sub("", asked.strip())
     if _TWO_IN_ONE.search(text):
         return ""

@@ -22,7 +22,13 @@ from hoptree.values import Answer
 __all__ = ["Method", "Option", "check_role", "find_method", "list_methods", "method", "read_options"]
 
 Run = Callable[..., Awaitable[Answer]]
-_OWN = ("hoptree.methods.taikc", "hoptree.methods.ra_isf", "hoptree.methods.treeqa", "hoptree.methods.mind")
+_OWN = (
+    "hoptree.methods.hop",
+    "hoptree.methods.taikc",
+    "hoptree.methods.ra_isf",
+    "hoptree.methods.treeqa",
+    "hoptree.methods.mind",
+)
 _COMPARED = "hoptree.methods.baselines"
 _registered: dict[str, Method] = {}
 _MOST = 1e9
@@ -162,7 +168,7 @@ def _begun_again(run: Run) -> Run:
 
 
 def list_methods() -> tuple[Method, ...]:
-    """All methods: the four of their own papers, those they are compared with by name, then those of other packages."""
+    """All methods: hop, the four of their own papers, those these are compared with, then those of other packages."""
     _load()
     return tuple(sorted(_registered.values(), key=lambda one: (_place(one.run.__module__), one.name)))
 

@@ -60,11 +60,21 @@ def so_far(node: int, decided: Decisions) -> SoFar | None:
 
 def why_at_last(decisions: Sequence[Event]) -> str:
     """What decided between the answers to the question itself, by the decisions that belong to no node of its tree."""
+    if best := _last(decisions, "chosen"):
+        return _likeliest(best)
     compared, chosen = _last(decisions, "compared"), _last(decisions, "surest", when="final")
     if compared and compared["value"]:
         return f"compared in code: {compared['why']}"
     undecided = "what was found could not be compared in code" if compared else ""
     return "; ".join(filter(None, (undecided, _of_readings(chosen) if chosen else "")))
+
+
+def _likeliest(best: Event) -> str:
+    """Why the likeliest answer is so, and what the others came to."""
+    others = ", ".join(f"{_short(answer)} ({likely:.0%})" for answer, likely in best["over"])
+    over = f" over {others}" if others else ""
+    left = "" if best["given"] else "; too unlikely to be given"
+    return f"likely right by {best['probability']:.0%}{over}: {best['why']}{left}"
 
 
 def _of_readings(choice: Event) -> str:

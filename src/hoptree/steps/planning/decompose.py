@@ -18,14 +18,23 @@ _WORTH_TELLING = {*_UNCLEAR, "cap_nodes", "cap_depth"}
 
 
 async def decompose_tree(
-    ctx: Context, question: str, *, demonstrations: Sequence[Demonstration], mend_leaks: bool = False
+    ctx: Context,
+    question: str,
+    *,
+    demonstrations: Sequence[Demonstration],
+    mend_leaks: bool = False,
+    titles: Sequence[str] = (),
 ) -> Plan:
     """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
 
-    A question that yields no tree is its own single node.
+    A question that yields no tree is its own single node. `titles` are of pages that were found for it, and a prompt
+    that shows them has a turn for them before the examples.
     """
     shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
-    prompt = prompt_for(ctx.method, "decompose").fill(shots=shots, question=question)
+    seen = {"titles": "\n".join(titles)} if titles else {}
+    prompt = prompt_for(ctx.method, "decompose_seen" if titles else "decompose").fill(
+        shots=[({**given, **seen}, plan) for given, plan in shots], question=question, **seen
+    )
     reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS)).text
     reading, plan = _read(ctx, reply, question, mend_leaks)
     if complaint := _complaint(reading, plan):

@@ -1,0 +1,119 @@
+"""`hoptree chooser`: what `hop` believes answers by, fitted to runs and frozen in a file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hoptree.cli.console import print_json
+from hoptree.cli.options import AsJson
+from hoptree.errors import InputError
+
+if TYPE_CHECKING:
+    from hoptree.choosing import Chooser
+    from hoptree.evaluation.choosing import Fitted
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""What hop believes answers by: a few weights, fitted to runs and frozen in a file.
+
+    \b
+    hoptree run --method hop --set sure=1 --set worth=0 --data train.jsonl --corpus docs.idx --out runs/all-moves
+    hoptree chooser fit runs/all-moves --out my-chooser.json
+    hoptree ask "…" --method hop --set chooser=my-chooser.json --corpus docs.idx
+    hoptree chooser show                                   the one that comes with Hoptree""",
+)
+
+
+@app.command()
+def fit(
+    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (sure=1, worth=0).")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    penalty: Annotated[float, typer.Option(min=0.0, help="What weights cost: more for fewer questions.")] = 1.0,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the weights to what was right in these runs, and tell how well they choose where they were not fitted.
+
+    The questions must be others than those that are measured later. Each fifth of them is told by weights that were
+    fitted to the other four.
+    """
+    from hoptree.evaluation.choosing import courses_of, fit_chooser
+    from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
+
+    courses = [course for run in runs for course in courses_of(run)]
+    twice = len(courses) - len({course.id for course in courses})
+    if twice:
+        raise InputError(f"{twice} questions are in two of these runs.", "Give each question once.")
+    made_from = {
+        "runs": [
+            {
+                "name": read_run(run)["name"],
+                "id": read_run(run)["id"],
+                "model": read_run(run)["rests_on"].get("model"),
+                "questions": len(courses_of(run)),
+                "results": hashlib.sha256((run / RESULTS).read_bytes()).hexdigest()[:12],
+            }
+            for run in runs
+        ],
+        "penalty": penalty,
+    }
+    fitted = fit_chooser(courses, penalty=penalty, made_from=made_from)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_json(out, fitted.chooser.as_dict())
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Give another --out.") from error
+    if as_json:
+        print_json(fitted.as_dict())
+        return
+    _tell(fitted)
+    typer.echo(f"written to {out}; use it with --set chooser={out}")
+
+
+@app.command()
+def show(
+    file: Annotated[Path | None, typer.Argument(help="A file of chooser fit.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the weights of a chooser in words, what each move is worth to it, and what it was fitted to."""
+    from hoptree.choosing import frozen_chooser, read_chooser
+
+    if file is None:
+        chooser = frozen_chooser()
+    else:
+        try:
+            chooser = read_chooser(file.read_text(encoding="utf-8"), str(file))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree chooser fit.") from error
+    if as_json:
+        print_json(chooser.as_dict())
+    else:
+        _weights(chooser)
+
+
+def _tell(fitted: Fitted) -> None:
+    captured = "no gap" if fitted.captured is None else f"{fitted.captured:.0%} of the gap"
+    error = fitted.calibration.ece
+    typer.echo(f"{fitted.questions:,} questions, {fitted.examples:,} answers")
+    typer.echo(
+        f"F1 {100 * fitted.first:.1f} after the first reading, {100 * fitted.chosen:.1f} by choice, "
+        f"{100 * fitted.oracle:.1f} by an oracle: {captured}"
+    )
+    typer.echo(f"calibration error {error:.3f}" if error is not None else "no calibration error")
+    _weights(fitted.chooser)
+
+
+def _weights(chooser: Chooser) -> None:
+    from hoptree.choosing import in_words
+
+    for name, weight in sorted(chooser.weights.items(), key=lambda one: -abs(one[1])):
+        typer.echo(f"  {weight:+7.3f}  {name}: {in_words(name, True)}")
+    typer.echo(f"  {chooser.bias:+7.3f}  to begin with")
+    for move, one in sorted(chooser.outlooks.items()):
+        typer.echo(f"  {move}: settles {one.settles:.1%} of the doubt for {one.tokens:,.0f} tokens")
+    typer.echo(f"made from: {chooser.made_from}")

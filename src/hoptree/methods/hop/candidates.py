@@ -1,0 +1,133 @@
+"""The answers that a question has so far, whichever way they came, and how likely each is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hoptree.choosing import Chooser, in_words
+from hoptree.steps.answering.ground import covers
+from hoptree.steps.answering.spans import Span, quoted
+from hoptree.steps.hypotheses.agreement import same
+from hoptree.steps.reading.answer_kinds import fits_kind
+from hoptree.values import Answer, Passage
+
+__all__ = ["Candidate", "Pool", "Standing", "Way"]
+
+Way = Literal["read", "again", "split", "own"]
+"""How an answer was come to: a reading, another one, parts of the question, or the model's own knowledge."""
+_MOST = 3
+"""Ways, or other answers, beyond which more of them say no more."""
+_UNTOLD = 0.5
+"""The confidence of a model that does not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One answer: the way it came, what it can be quoted from, and what else is counted about it."""
+
+    answer: Answer
+    way: Way
+    span: Span | None = None
+    covered: bool = False
+    computed: bool = False
+    supported: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Equal answers as one, with its features and the probability that it is right."""
+
+    answer: Answer
+    ways: tuple[Way, ...]
+    span: Span | None
+    features: dict[str, float]
+    probability: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer.text,
+            "ways": list(self.ways),
+            "probability": round(self.probability, 4),
+            "features": {name: round(value, 4) for name, value in self.features.items()},
+            "quoted": {"passage": self.span.passage, "text": self.span.text} if self.span else None,
+        }
+
+
+class Pool:
+    """All candidates for one question."""
+
+    def __init__(self, question: str, chooser: Chooser) -> None:
+        self._question, self._chooser = question, chooser
+        self._candidates: list[Candidate] = []
+        self._checked: dict[str, float] = {}
+
+    def add(
+        self,
+        answer: Answer,
+        way: Way,
+        passages: Sequence[Passage] = (),
+        *,
+        computed: bool = False,
+        supported: float = 0.0,
+    ) -> None:
+        """Take an answer in, with what it was read from; what is unknown is no candidate."""
+        if not answer.known or not answer.text:
+            return
+        span = quoted(answer.text, self._question, passages)
+        covered = covers(self._question, passages)
+        self._candidates.append(Candidate(answer, way, span, covered, computed, supported))
+
+    def note_check(self, answer: str, verdict: float) -> None:
+        """What a check said of an answer: 1 for it, -1 against it."""
+        self._checked[answer] = verdict
+
+    def standings(self) -> list[Standing]:
+        """The different answers, the likeliest first; of equals the one that came first."""
+        groups = list(self._groups())
+        found = [self._standing(group, len(groups) - 1) for group in groups]
+        return sorted(found, key=lambda one: -one.probability)
+
+    def _groups(self) -> Iterator[list[Candidate]]:
+        left = list(self._candidates)
+        while left:
+            first, *left = left
+            group = [first, *(one for one in left if same(one.answer.text, first.answer.text))]
+            left = [one for one in left if one not in group]
+            yield group
+
+    def _standing(self, group: Sequence[Candidate], others: int) -> Standing:
+        surest = max(group, key=lambda one: (one.computed, one.span is not None, one.answer.confidence or 0.0))
+        ways = tuple(dict.fromkeys(one.way for one in group))
+        fits = fits_kind(self._question, surest.answer.text)
+        told = [one.answer.confidence for one in group if one.answer.confidence is not None]
+        features = {
+            "agreement": min(len(ways) - 1, _MOST) / _MOST,
+            "against": min(others, _MOST) / _MOST,
+            "confidence": max(told, default=_UNTOLD),
+            "held": float(any(one.span for one in group)),
+            "covered": float(any(one.covered for one in group)),
+            "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
+            "computed": float(any(one.computed for one in group)),
+            "supported": max(one.supported for one in group),
+            "split": float("split" in ways),
+            "own": float(ways == ("own",)),
+            "verified": next(
+                (self._checked[one.answer.text] for one in group if one.answer.text in self._checked), 0.0
+            ),
+        }
+        support = dict.fromkeys(name for one in group for name in one.answer.support)
+        answer = replace(surest.answer, support=tuple(support))
+        span = next((one.span for one in (surest, *group) if one.span), None)
+        return Standing(answer, ways, span, features, self._chooser.probability(features))
+
+    def why(self, standings: Sequence[Standing]) -> str:
+        """Why the first answer was chosen over the second, in words."""
+        first, *others = standings
+        if not others:
+            return "no way came to another answer"
+        second = others[0]
+        for_it = [name for name, _ in self._chooser.reasons(first.features, second.features)][:_MOST]
+        words = [in_words(name, first.features[name] > second.features[name]) for name in for_it]
+        return "; ".join(words) or "it came first"

@@ -1,0 +1,240 @@
+"""hop: one reading first, and then the move that promises most for its tokens, until an answer is likely right."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+from hoptree.choosing import Chooser, frozen_chooser, read_chooser
+from hoptree.errors import ConfigError
+from hoptree.methods.hop.candidates import Pool, Standing
+from hoptree.methods.hop.nodes import Parts, Solved
+from hoptree.methods.registry import method
+from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import in_order
+from hoptree.steps.answering.answer import answer_from, confident_answer, synthesise
+from hoptree.steps.answering.both import both_hold
+from hoptree.steps.answering.compare import compare_branches
+from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.sets import count_listed, intersect_branches
+from hoptree.steps.judging.checking import borne_out_of_two
+from hoptree.steps.planning.decompose import decompose_tree
+from hoptree.steps.planning.demonstrations import nearest
+from hoptree.steps.planning.operators import operator_of
+from hoptree.tree import Node, Plan
+from hoptree.values import Answer, Passage, Question
+
+__all__ = ["hop"]
+
+_BEST = 2
+"""Passages of the reading that little distracts."""
+_FURTHER = 3
+"""Passages that the last reading sees beyond those the question itself finds."""
+_WHOLE = 1000
+"""The order of an answer to the question itself, which counts more than one to any part of it."""
+
+
+@method(
+    "hop",
+    title="One engine of the four: read, and go on where it pays",
+    needs=("corpus",),
+    iterative=True,
+    dynamic=True,
+    strategy="Calibrated probability that the best answer is right",
+    query="The question itself, then parts of it with the pages of what was found",
+    roles=("answer", "decompose", "know", "verify"),
+    bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
+)
+async def hop(
+    question: Question,
+    ctx: Context,
+    *,
+    k: int = 5,
+    sure: float = 0.75,
+    worth: float = 0.02,
+    close: float = 0.1,
+    abstain: float = 0.0,
+    again: bool = True,
+    split: bool = True,
+    own: bool = True,
+    check: bool = True,
+    titles: bool = True,
+    chooser: str = "",
+) -> Answer:
+    """Read what the question finds, and go on only while an answer is in doubt and a move is worth its tokens.
+
+    The moves: another reading (`again`), splitting the question and answering its parts (`split`; its planner sees
+    the titles that were found unless `titles` is off, comparisons are made in code, and a half-sure part that
+    others rest on is checked where `check` is on), the model's own knowledge (`own`), and where two answers are
+    `close`, a check of the two. Before each, a small frozen model tells from countable things how likely each
+    answer is right: what reaches `sure` is given, and no move is made whose gain in probability for a thousand
+    tokens is under `worth`. Below `abstain` there is no answer. `chooser` is a file of such a model in place of the
+    one that comes with Hoptree.
+    """
+    ctx.require_corpus()
+    chosen = _Hop(question.text, ctx, _opened(chooser), k=k, own=own, check=check, titles=titles)
+    moves = chosen.moves(again=again, split=split, own=own, check=check)
+    while name := chosen.next_move(moves, sure=sure, worth=worth, close=close):
+        await moves.pop(name)()
+        chosen.note(name)
+    return chosen.conclude(abstain)
+
+
+def _opened(path: str) -> Chooser:
+    if not path:
+        return frozen_chooser()
+    try:
+        return read_chooser(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", "Give chooser a file of hoptree chooser fit.") from error
+
+
+Move = Callable[[], Awaitable[None]]
+
+
+class _Hop:
+    """One question on its way: its candidates, and what every move has found."""
+
+    def __init__(
+        self, question: str, ctx: Context, chooser: Chooser, *, k: int, own: bool, check: bool, titles: bool
+    ) -> None:
+        self._question, self._ctx, self._chooser = question, ctx, chooser
+        self._k, self._own, self._check, self._titles = k, own, check, titles
+        self._operator = operator_of(question)
+        self._tells = "logprobs" in ctx.model_for("answer").capabilities
+        self._pool = Pool(question, chooser)
+        self._found: tuple[Passage, ...] = ()
+        ctx.decide("operator", self._operator)
+
+    def moves(self, *, again: bool, split: bool, own: bool, check: bool) -> dict[str, Move]:
+        """The moves there are, by name, in the order in which equals are made."""
+        named: dict[str, tuple[bool, Move]] = {
+            "read": (True, self._read),
+            "again": (again, self._read_again),
+            "split": (split, self._split),
+            "own": (own, self._recall),
+            "which": (check, self._settle),
+        }
+        return {name: move for name, (wanted, move) in named.items() if wanted}
+
+    def next_move(self, moves: dict[str, Move], *, sure: float, worth: float, close: float) -> str:
+        """The move that promises most for its tokens; "" where an answer is likely enough, or no move is worth it."""
+        if "read" in moves:
+            return "read"
+        standings = self._pool.standings()
+        likely = standings[0].probability if standings else 0.0
+        if likely >= sure and sure < 1:
+            return ""
+        near = len(standings) > 1 and standings[0].probability - standings[1].probability <= close
+        open_moves = [name for name in moves if name != "which" or near]
+        gains = {name: self._gain(name, likely) for name in open_moves}
+        best = max(gains, key=lambda name: gains[name], default="")
+        return best if best and gains[best] >= worth else ""
+
+    def _gain(self, move: str, likely: float) -> float:
+        outlook = self._chooser.outlook(move, self._operator)
+        return outlook.gain(likely) if outlook else 0.0
+
+    def note(self, move: str) -> None:
+        """Tell the trace how every answer stands after a move, and have the best one ready."""
+        standings = self._pool.standings()
+        self._ctx.decide("standings", [one.as_dict() for one in standings], after=move, operator=self._operator)
+        if standings:
+            self._ctx.propose(standings[0].answer, order=_WHOLE)
+
+    def conclude(self, abstain: float) -> Answer:
+        standings = self._pool.standings()
+        if not standings:
+            return Answer("", status="unknown")
+        best = standings[0]
+        given = best.probability >= abstain
+        self._ctx.decide(
+            "chosen",
+            best.answer.text,
+            probability=round(best.probability, 4),
+            over=[[one.answer.text, round(one.probability, 4)] for one in standings[1:]],
+            why=self._pool.why(standings),
+            given=given,
+        )
+        return best.answer if given else Answer("", best.answer.raw, "unknown", best.answer.source)
+
+    async def _read(self) -> None:
+        """What the question itself finds, read once, the best passage last, next to the question."""
+        self._found = await self._ctx.search(self._question, k=self._k)
+        self._pool.add(await self._reading(self._found[::-1], "read"), "read", self._found)
+
+    async def _read_again(self) -> None:
+        """The best passages alone, with the question before them too: a reading that errs in other ways."""
+        best = self._found[:_BEST]
+        self._pool.add(await self._reading(best, "read_asked_first"), "again", best)
+
+    async def _reading(self, passages: Sequence[Passage], prompt: str) -> Answer:
+        return await answer_from(self._ctx, self._question, passages, prompt=prompt, titles=True, logprobs=self._tells)
+
+    async def _recall(self) -> None:
+        """The model's own knowledge is a candidate among others, and never more."""
+        self._pool.add(await confident_answer(self._ctx, self._question), "own")
+
+    async def _settle(self) -> None:
+        """Two answers that are close: what do the passages behind them bear out?"""
+        first, second = self._pool.standings()[:2]
+        place = await borne_out_of_two(
+            self._ctx, self._question, (first.answer.text, second.answer.text), self._behind(first, second)
+        )
+        if place is not None:
+            for number, one in enumerate((first, second)):
+                self._pool.note_check(one.answer.text, 1.0 if number == place else -1.0)
+
+    def _behind(self, *some: Standing) -> list[Passage]:
+        cited = {name for one in some for name in one.answer.support}
+        return [passage for passage in self._found if passage.id in cited] or list(self._found)
+
+    async def _split(self) -> None:
+        """The parts of the question, each answered by itself, and what they come to."""
+        if self._operator == "both" and (checked := await both_hold(self._ctx, self._question, self._search)):
+            self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
+            return
+        seen = tuple(dict.fromkeys(passage.title for passage in self._found)) if self._titles else ()
+        plan = await decompose_tree(
+            self._ctx, self._question, demonstrations=nearest(self._question), mend_leaks=True, titles=seen
+        )
+        if len(plan.nodes) < 2:
+            self._ctx.decide("no_plan", plan.nodes[0].question)  # one part is the question once more
+            return
+        parts = Parts(self._ctx, self._found, k=self._k, check=self._check, own=self._own)
+        solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
+        await self._put_together(plan, solved, parts)
+
+    async def _put_together(self, plan: Plan, solved: dict[int, Solved], parts: Parts) -> None:
+        """What the parts come to: by code where the question has an operator, else by reading all that they cite."""
+        share = sum(one.supported for one in solved.values()) / len(solved)
+        answers = {node: one.answer for node, one in solved.items()}
+        asked = {node: one.asked for node, one in solved.items()}
+        cited = dict.fromkeys(name for one in solved.values() for name in one.answer.support[:_BEST])
+        if computed := self._computed(plan, asked, answers):
+            read = [parts.seen[name] for name in cited if name in parts.seen]
+            self._pool.add(computed, "split", read, computed=True, supported=share)
+            return
+        own = (passage.id for passage in self._found)
+        shown = list(dict.fromkeys([*list(cited)[: self._k], *own]))[: self._k + _FURTHER]
+        passages = [parts.seen[name] for name in shown]
+        chains = [
+            " ".join(f"{solved[node.id].asked} {solved[node.id].answer.text}." for node in path)
+            for path in plan.paths()
+        ]
+        for chain in chains:
+            self._ctx.trace.add("chain", text=chain)
+        documents = show_passages(self._ctx, passages, titles=True)
+        last = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._tells)
+        self._pool.add(last, "split", passages, supported=share)
+
+    def _computed(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
+        """What code makes of the parts; None where the question has no operator, or values cannot be read."""
+        if self._operator == "intersect":
+            return intersect_branches(self._ctx, plan, answers)
+        if self._operator == "count":
+            return count_listed(self._ctx, plan, answers)
+        return compare_branches(self._ctx, self._question, plan, asked, answers)
+
+    async def _search(self, asked: str, node: Node) -> tuple[Passage, ...]:
+        return await self._ctx.search(asked, k=self._k, node=node)

@@ -1,0 +1,110 @@
+"""Answering one part of a question: from what is known already, from passages, and checked where much rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hoptree.retrieval.filters import TITLE
+from hoptree.runtime.context import Context
+from hoptree.steps.answering.answer import answer_from, confident_answer
+from hoptree.steps.answering.ground import grounded
+from hoptree.steps.judging.checking import bears_out
+from hoptree.steps.reading.parse import question_key
+from hoptree.tree import Node, Plan, resolve
+from hoptree.values import Answer, Passage
+
+__all__ = ["Parts", "Solved"]
+
+_NEIGHBOURS = 2
+"""Passages of the pages that answers to earlier parts have."""
+_POOLED = 1
+"""Passages that the whole question found, which name what a part is about."""
+_RISKY = (0.25, 0.75)
+"""Between these, the model's confidence says neither that it is right nor that it is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """What a part finally asked, its answer, whether something that was read bears it out, and the passages."""
+
+    asked: str
+    answer: Answer
+    supported: bool = False
+    read: tuple[Passage, ...] = ()
+
+
+class Parts:
+    """Solves the nodes of a plan; what one of them found is remembered for all plans of the question."""
+
+    def __init__(self, ctx: Context, pool: tuple[Passage, ...], *, k: int, check: bool, own: bool) -> None:
+        self._ctx, self._pool = ctx, pool
+        self._k, self._check, self._own = k, check, own
+        self._tells = "logprobs" in ctx.model_for("answer").capabilities
+        self._memory: dict[str, Solved] = {}
+        self.seen: dict[str, Passage] = {passage.id: passage for passage in pool}
+
+    async def solve(self, plan: Plan, node: Node, done: Mapping[int, Solved]) -> Solved:
+        """Answer a node; only what is supported is remembered."""
+        asked = resolve(node.question, {ref: _text(done[ref]) for ref in node.refs})
+        self._ctx.begin_node(node, asked)
+        if known := self._memory.get(question_key(asked)):
+            self._ctx.decide("remembered", known.answer.text, node=node)
+            self._ctx.end_node(node, known.answer, why="the same was asked before")
+            return known
+        rests = any(node.id in other.refs for other in plan.nodes)
+        found = await self._look_up(asked, node, done, rests)
+        if found.supported:
+            self._memory[question_key(asked)] = found
+        self._ctx.end_node(node, found.answer, supported=found.supported)
+        self._ctx.propose(found.answer, order=node.id)
+        return found
+
+    async def _look_up(self, asked: str, node: Node, done: Mapping[int, Solved], rests: bool) -> Solved:
+        """Read, then read what another query finds, then recall; a guess is the last resort, and never supported."""
+        guess = Answer("", status="unknown")
+        read: tuple[Passage, ...] = ()
+        for prompt, query in (("read", asked), ("read_or_not_found", self._other(asked, done, node))):
+            passages = await self._gather(query, asked, done, node)
+            if not passages or {one.id for one in passages} <= {one.id for one in read}:
+                continue  # another reading of the same passages says the same
+            read = passages
+            said = await answer_from(
+                self._ctx, asked, passages, prompt=prompt, node=node, titles=True, logprobs=self._tells
+            )
+            answer = grounded(said, asked, passages) if said.known else said
+            if answer.known and not (rests and await self._refuted(asked, answer, passages, node)):
+                return Solved(asked, answer, True, passages)
+            guess = said if said.known and not guess.known else guess
+        if self._own and (recalled := await confident_answer(self._ctx, asked, node=node)).known:
+            return Solved(asked, recalled, False, read)
+        return Solved(asked, replace(guess, source="fallback", support=()), False, read)
+
+    async def _refuted(self, asked: str, answer: Answer, passages: tuple[Passage, ...], node: Node) -> bool:
+        """Whether a check speaks against an answer that others rest on, and that the model was half sure of."""
+        low, high = _RISKY
+        if not self._check or answer.confidence is None or not low <= answer.confidence <= high:
+            return False
+        held = tuple(passage for passage in passages if passage.id in answer.support)
+        return await bears_out(self._ctx, asked, answer.text, held or passages, node=node) is False
+
+    def _other(self, asked: str, done: Mapping[int, Solved], node: Node) -> str:
+        """Another query for the same: with what the parts before it asked, in whose words its page may speak."""
+        return " ".join([asked, *(done[ref].asked for ref in node.refs)])
+
+    async def _gather(self, query: str, asked: str, done: Mapping[int, Solved], node: Node) -> tuple[Passage, ...]:
+        """Pages of the answers it refers to, what the query finds, and what the whole question had found of it."""
+        pages: list[Passage] = []
+        for ref in node.refs[:_NEIGHBOURS]:
+            if done[ref].answer.known:
+                where = {TITLE: done[ref].answer.text}
+                pages += await self._ctx.search(f"{asked} {done[ref].answer.text}", k=1, where=where, node=node)
+        found = await self._ctx.search(query, k=self._k, node=node)
+        named = [one for one in self._pool if f" {question_key(one.title)} " in f" {question_key(asked)} "]
+        together = {one.id: one for one in (*pages, *found, *named[:_POOLED])}
+        self.seen |= together
+        return tuple(together.values())
+
+
+def _text(one: Solved) -> str:
+    return one.answer.text if one.answer.known else f'the answer to "{one.asked}"'
