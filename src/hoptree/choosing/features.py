@@ -16,7 +16,7 @@ FEATURES: dict[str, tuple[str, str]] = {
     "held": ("it can be quoted from what was read", "it stands nowhere in what was read"),
     "covered": ("what was read holds the names of the question", "names of the question are missing in what was read"),
     "typed": ("it is of the kind that was asked for", "it is of another kind than was asked for"),
-    "computed": ("code concluded it from what was found", "no code concluded it"),
+    "computed": ("code concluded it from what was found", "the question compares, and no code did"),
     "supported": ("its parts stand in what was read", "its parts do not stand in what was read"),
     "split": ("it came of parts of the question", "it came of the question as a whole"),
     "own": ("only the model's own knowledge says it", "something that was read says it"),

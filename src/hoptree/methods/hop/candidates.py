@@ -58,8 +58,9 @@ class Standing:
 class Pool:
     """All candidates for one question."""
 
-    def __init__(self, question: str, chooser: Chooser) -> None:
-        self._question, self._chooser = question, chooser
+    def __init__(self, question: str, chooser: Chooser, *, operated: bool) -> None:
+        """`operated` says that the question compares, which code does better than a reader."""
+        self._question, self._chooser, self._operated = question, chooser, operated
         self._candidates: list[Candidate] = []
         self._checked: dict[str, float] = {}
 
@@ -109,7 +110,7 @@ class Pool:
             "held": float(any(one.span for one in group)),
             "covered": float(any(one.covered for one in group)),
             "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
-            "computed": float(any(one.computed for one in group)),
+            "computed": 1.0 if any(one.computed for one in group) else -1.0 if self._operated else 0.0,
             "supported": max(one.supported for one in group),
             "split": float("split" in ways),
             "own": float(ways == ("own",)),

@@ -102,7 +102,7 @@ class _Hop:
         self._k, self._own, self._check, self._titles = k, own, check, titles
         self._operator = operator_of(question)
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
-        self._pool = Pool(question, chooser)
+        self._pool = Pool(question, chooser, operated=self._operator in ("compare", "both"))
         self._found: tuple[Passage, ...] = ()
         ctx.decide("operator", self._operator)
 
