@@ -127,3 +127,25 @@ def test_at_the_command_line(adapter: Path, tmp_path: Path) -> None:
     assert printed.exit_code == 0 and "3 layers of rank 3" in printed.output and (tmp_path / "a.gguf").exists()
     folder = CliRunner().invoke(app, [*usual, str(tmp_path)])
     assert isinstance(folder.exception, HoptreeError) and folder.exception.exit_code == 2
+
+
+def test_weights_of_sixteen_bits_are_read(adapter: Path, tmp_path: Path) -> None:
+    file = adapter / "adapter_model.safetensors"
+    exact = files.load_file(str(file))
+    short = {name: (one.view("uint32") & 0xFFFF0000).view("float32") for name, one in exact.items()}  # as bf16 holds
+    head: dict[str, Any] = {}
+    data = b""
+    for name, one in exact.items():
+        told = (one.view("uint32") >> 16).astype("uint16").tobytes()
+        head[name] = {"dtype": "BF16", "shape": list(one.shape), "data_offsets": [len(data), len(data) + len(told)]}
+        data += told
+    written_head = json.dumps(head).encode()
+    file.write_bytes(len(written_head).to_bytes(8, "little") + written_head + data)
+    convert(adapter, base(tmp_path, "qwen2"), tmp_path / "short.gguf")
+    files.save_file(short, str(file))
+    convert(adapter, base(tmp_path, "qwen2"), tmp_path / "same.gguf")
+    one, other = written(tmp_path / "short.gguf")[1], written(tmp_path / "same.gguf")[1]
+    assert one.keys() == other.keys() and all(numpy.array_equal(one[name], other[name]) for name in one)
+    file.write_bytes(file.read_bytes().replace(b'"F32"', b'"I32"'))
+    with pytest.raises(ConfigError, match="numbers of the kind I32"):
+        convert(adapter, base(tmp_path, "qwen2"), tmp_path / "none.gguf")

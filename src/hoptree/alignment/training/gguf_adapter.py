@@ -19,6 +19,8 @@ _LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
 _TURNED = ("attn_q.weight", "attn_k.weight")
 _KINDS = {"llama": _TURNED, "qwen2": ()}
 """Models whose layers llama.cpp has as transformers does, but for those named, whose rows it has in another order."""
+_NUMBERS = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
+"""Kinds of numbers as numpy writes them."""
 _BEYOND = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
 """What a LoRA file of llama.cpp has no place for."""
 
@@ -92,17 +94,30 @@ def _settings(adapter: Path) -> dict[str, Any]:
 
 def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
     """The two matrices of every layer, by the names that transformers gives the layers."""
-    files: Any = importlib.import_module("safetensors.numpy")
+    files: Any = importlib.import_module("safetensors")
     try:
-        tensors = files.load_file(str(adapter / ADAPTER_FILES[1]))
+        tensors = dict(files.deserialize((adapter / ADAPTER_FILES[1]).read_bytes()))
     except Exception as error:  # the library has errors of its own
         raise InputError(f"{adapter / ADAPTER_FILES[1]} cannot be read.", "Give the folder of an adapter.") from error
     pairs: dict[str, dict[str, Any]] = {}
-    for name, tensor in tensors.items():
+    for name, told in tensors.items():
         if (found := _LAYER.fullmatch(name)) is None:
             raise ConfigError(f"{adapter} has {name}, which is no part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
-        pairs.setdefault(found[1], {})[found[2]] = tensor.astype("float32")
+        pairs.setdefault(found[1], {})[found[2]] = _array(adapter, told)
     return pairs
+
+
+def _array(adapter: Path, told: dict[str, Any]) -> Any:
+    """A tensor in 32 bits; numpy has no numbers of bf16, which are the upper halves of those of 32."""
+    numpy: Any = importlib.import_module("numpy")
+    kind, data = told["dtype"], bytes(told["data"])
+    if kind == "BF16":
+        whole = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    elif kind in _NUMBERS:
+        whole = numpy.frombuffer(data, _NUMBERS[kind]).astype("float32")
+    else:
+        raise ConfigError(f"{adapter} has numbers of the kind {kind}.", "Use it as hf/NAME?adapter=FOLDER.")
+    return whole.reshape(told["shape"])
 
 
 def _read_base(gguf: Any, base: Path) -> _Base:
