@@ -83,7 +83,7 @@ class HFModel:
             adapter_folder(adapter) if adapter else None,
             max_batch_tokens,
         )
-        self.name = f"hf/{model}"
+        self.name = f"hf/{model}+{Path(adapter).name}" if adapter else f"hf/{model}"
         self.endpoint = f"hf:{model}:{device}:{adapter}"
         self.slots = ROWS
         self._engine: _Engine | None = _Engine.shared(self._settings)

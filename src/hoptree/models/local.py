@@ -73,8 +73,8 @@ class LocalModel:
         if importlib.util.find_spec(LIBRARY) is None:
             raise MissingExtra("An embedded model", "local")
         short = model.removeprefix("local/")
-        self._name = f"local/{short}"
         beside = Path(adapter).expanduser().resolve() if adapter else None
+        self._name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
         if beside is not None and not beside.is_file():
             raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
         self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
