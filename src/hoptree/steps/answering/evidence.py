@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -69,7 +70,14 @@ def _without_orders(text: str) -> tuple[str, tuple[str, ...]]:
     """The text without its sentences that address a model, and those; remembered, since passages come again."""
     text = " ".join(text.split())  # an order broken over two lines is one
     sentences = _SENTENCE.split(text)
-    orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(sentence))
+    orders = tuple(sentence for sentence in sentences if _ADDRESSES_MODEL.search(_as_read(sentence)))
     if not orders:
         return text, ()
     return " ".join(sentence for sentence in sentences if sentence not in orders), orders
+
+
+def _as_read(text: str) -> str:
+    """The text as a model reads it: without invisible letters, and with plain ones in place of wide or styled ones."""
+    if text.isascii():
+        return text
+    return "".join(one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")
