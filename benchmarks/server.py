@@ -22,12 +22,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hoptree.indexing.commands import index_passages
-from hoptree.models.model import Reply, Request
+from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.values import Passage
 
@@ -47,7 +47,8 @@ _FILM = re.compile(r"film (\d+-\d+)")
 class Forgetful(ScriptedModel):
     """A scripted model that does not remember what it was asked, which would grow without end.
 
-    Its plans name the film of the question, so that no two questions share a call.
+    Its replies name the film of the question, so that no two questions share a call: those that do wait for one reply
+    and go on at the same moment, all of them.
     """
 
     async def generate(self, request: Request, *, step: str) -> Reply:
@@ -55,31 +56,51 @@ class Forgetful(ScriptedModel):
             reply = await super().generate(request, step=step)
         finally:
             self.requests.clear()
-        if not step.endswith("/decompose"):
+        if "FILM" not in reply.text:
             return reply
         film = _FILM.findall(request.messages[-1].content)[-1]
-        choice = reply.choices[0]
-        return replace(reply, choices=(replace(choice, text=choice.text.replace("FILM", film)),))
+        return Reply((Choice(reply.text.replace("FILM", film)),), reply.usage)
 
 
-def serve(folder: Path) -> None:
-    """The server under test, in a process of its own; the first line it prints is its port."""
-    from hoptree.server.app import create_app
-    from hoptree.server.limits import Limits
-    from hoptree.server.serving import Server, listen
-    from hoptree.server.settings import Settings
+def asked_about(film: str) -> str:
+    """The question about a film."""
+    return f"When was the place founded where the director of film {film} was born?"
 
+
+def model(latency: float) -> Forgetful:
+    """The model that answers questions about films, each call after so many seconds."""
     rules = [
         Rule(json.dumps(PLAN), step="decompose"),
         Rule("RAG_REQUIRED", step="confident"),
-        Rule("Bille August", step="read", contains="Question: Who directed"),
-        Rule("Brede", step="read", contains="Question: Where was"),
+        Rule("Bille August of film FILM", step="read", contains="Question: Who directed"),
+        Rule("Brede of film FILM", step="read", contains="Question: Where was"),
         Rule("1948", step="read"),
         Rule("The film was directed by Bille August, born in Brede, founded in 1948.", step="summarise"),
         Rule("1948"),
     ]
+    return Forgetful(rules=rules, latency=latency)
+
+
+def make_index(folder: Path) -> None:
+    """The corpus that they are answered from."""
+    passages = (
+        Passage("night", "Night Train to Lisbon", "Night Train to Lisbon is a film directed by Bille August."),
+        Passage("bille", "Bille August", "Bille August was born in Brede."),
+        Passage("brede", "Brede", "Brede was founded in 1948."),
+    )
+    index_passages(passages, folder)
+
+
+def serve(folder: Path) -> None:
+    """The server under test, in a process of its own; the first line it prints is its port."""
+    from hoptree.http.listening import listen
+    from hoptree.server.app import create_app
+    from hoptree.server.limits import Limits
+    from hoptree.server.serving import Server
+    from hoptree.server.settings import Settings
+
     settings = Settings(
-        models={"scripted": Forgetful(rules=rules, latency=LATENCY)},
+        models={"scripted": model(LATENCY)},
         corpora={"films": str(folder / "index")},
         cache=None,
         limits=Limits(asking=1_000, connections=4_000),
@@ -124,8 +145,7 @@ class Client:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
         assert self._reader is not None
         self._asked += 1
-        question = f"When was the place founded where the director of film {self._number}-{self._asked} was born?"
-        body = json.dumps({"question": question}).encode()
+        body = json.dumps({"question": asked_about(f"{self._number}-{self._asked}")}).encode()
         head = (
             f"POST /v1/ask HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
         )
@@ -270,12 +290,7 @@ def main() -> None:
         serve(chosen.serve)
         return
     with tempfile.TemporaryDirectory() as folder:
-        passages = (
-            Passage("night", "Night Train to Lisbon", "Night Train to Lisbon is a film directed by Bille August."),
-            Passage("bille", "Bille August", "Bille August was born in Brede."),
-            Passage("brede", "Brede", "Brede was founded in 1948."),
-        )
-        index_passages(passages, Path(folder) / "index")
+        make_index(Path(folder) / "index")
         with subprocess.Popen(
             [sys.executable, __file__, "--serve", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:

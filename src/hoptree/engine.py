@@ -6,7 +6,7 @@ import asyncio
 import functools
 import hashlib
 import os
-import uuid
+import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -132,7 +132,7 @@ class Engine:
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
         asked = _check(question)
-        trace = Trace(uuid.uuid4().hex[:12], (*self._listeners, *listeners))
+        trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
             method=self.method.name,
             model=self.model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 from tests.mcp.served import PASSAGES, QUESTION, Heard, answering, checking, connected, text_of
 from tests.methods.small_knowledge import SmallGraph
 
-from hoptree.engine import MAX_QUESTION
-from hoptree.mcp.tools import AT_ONCE, MAX_PASSAGES, MAX_TEXT
+from hoptree.engine import MAX_QUESTION, Engine
+from hoptree.errors import CorpusError
+from hoptree.mcp.tools import AT_ONCE, MAX_PASSAGES, MAX_TEXT, open_server
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.trace import Event
+from hoptree.values import Passage
 
 pytest.importorskip("mcp_types")
 
@@ -101,7 +103,7 @@ def test_progress_is_told_while_the_tree_grows(tmp_path: Path) -> None:
     told = asked(answering(latency=0.01), tmp_path, ask)
     assert told.values == sorted(set(told.values)), "each is more than the one before"
     assert "planned 2 sub-questions" in told.lines
-    assert told.lines.index("1. -> Bille August [external]") < told.lines.index(
+    assert told.lines.index("1. -> Bille August [documents]") < told.lines.index(
         "2. In which year was Bille August born?"
     )
 
@@ -126,13 +128,57 @@ def test_a_failure_tells_its_cause_and_its_remedy(tmp_path: Path) -> None:
     assert text_of(result).endswith("The script says 401. Set OPENAI_API_KEY to a valid key.")
 
 
+def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        kind, identity, remote = "bm25", "broken", False
+
+        async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+            raise CorpusError(
+                "The index /home/ada/private.idx is damaged.", "Make it again: hoptree index add. Or leave it."
+            )
+
+        async def aclose(self) -> None:
+            return None
+
+    async def ask(rules: list[Rule], retriever: Any, *, outside: bool) -> tuple[str, str]:
+        heard = Heard()
+        async with (
+            Engine(model=ScriptedModel(rules=rules), corpus=retriever, cache=None) as engine,
+            Client(open_server(engine, outside=outside)) as client,
+        ):
+            result = await client.call_tool("ask", {"question": QUESTION}, progress_callback=heard)
+        return text_of(result), "\n".join(heard.lines)
+
+    refused = [Rule(fault="401")]
+    endpoint, _ = asyncio.run(ask(refused, Broken(), outside=True))
+    assert endpoint.endswith(
+        "The endpoint that the server asks refused the server's key (HTTP 401). "
+        "Tell whoever runs the server; its log says more."
+    )
+    assert "The script says 401" in caplog.text
+    damaged, _ = asyncio.run(ask(answering(), Broken(), outside=True))
+    assert damaged.endswith("The index … is damaged. Or leave it.")
+    at_home, _ = asyncio.run(ask(answering(), Broken(), outside=False))
+    assert "/home/ada/private.idx" in at_home
+    later = [Rule(fault="500", times=1), *answering()]
+    _, waiting = asyncio.run(ask(later, Broken(), outside=True))
+    assert "waiting" in waiting and "The script says" not in waiting
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "complaint"),
     [
         ("ask", {"question": " "}, "The question is empty. Give one as text."),
         ("ask", {"question": "x" * (MAX_QUESTION + 1)}, "8,001 characters; 8,000 are the most. Shorten it"),
-        ("ask", {}, "question\n  Field required"),
-        ("ask", {"question": 3}, "valid string"),
+        ("ask", {}, "ask needs a question, which is missing. It takes question."),
+        ("ask", {"question": 3}, "question is not of the kind that ask takes. Give it as text."),
+        (
+            "search",
+            {"query": "film", "k": "many"},
+            "k is not of the kind that search takes. Give it as a whole ",
+        ),
+        ("ask", {"question": QUESTION, "method": "oner"}, "ask takes no method. It takes question."),
+        ("verify_claim", {"claim": "so", "qestion": "Who?"}, "verify_claim takes no qestion. Did you mean question?"),
         ("decompose", {"question": ""}, "The question is empty."),
         ("search", {"query": ""}, "The query is empty."),
         ("search", {"query": "x" * (MAX_TEXT + 1)}, "2,000 are the most"),

@@ -21,7 +21,7 @@ from tests.mcp.served import QUESTION, Heard, answering, checking, command, http
 from hoptree.engine import Engine
 from hoptree.mcp import serving
 from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
-from hoptree.models.scripted import ScriptedModel
+from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")
 
@@ -68,6 +68,18 @@ def test_all_tools_answer(over: Any, mode: str, tmp_path: Path) -> None:
 
     rules = [*checking(TRUE), *answering(latency=0.02)]
     asyncio.run(over(command(tmp_path, rules, "--no-cache"), use, mode))
+
+
+def test_what_an_endpoint_says_stays_with_who_runs_the_server(tmp_path: Path) -> None:
+    """Whoever starts a server over its streams runs it; over HTTP clients may be anybody."""
+
+    async def ask(client: Client) -> str:
+        return text_of(await client.call_tool("ask", {"question": QUESTION}))
+
+    arguments = command(tmp_path, [Rule(fault="401")], "--no-cache")
+    assert "The script says 401. Set OPENAI_API_KEY" in asyncio.run(over_streams(arguments, ask, "auto"))
+    told = asyncio.run(over_http(arguments, ask, "auto"))
+    assert "refused the server's key (HTTP 401)" in told and "script" not in told
 
 
 @everywhere
@@ -268,7 +280,10 @@ def test_what_is_no_address_is_refused(said: str, tmp_path: Path) -> None:
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert f"Nothing can listen on 127.0.0.1:{port}" in refused(tmp_path, "--http", str(port)).stderr
+        assert (
+            f"cannot listen on 127.0.0.1, port {port}: Address already in use. Choose another --http"
+            in refused(tmp_path, "--http", str(port)).stderr
+        )
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,20 @@ def test_a_golden_tree_says_what_nothing_verified(told: dict[str, Any], written:
     assert (node["hypothesis_answer"], node.get("verdict")) == written
 
 
+def test_what_only_a_node_cites_is_its_reference() -> None:
+    """The answer may rest on other passages than the tree."""
+    passages = [{"id": name, "title": "T", "text": f"Text {name}.", "score": 1.0} for name in ("p1", "p2")]
+    run = [
+        RUN[0],
+        event("plan", nodes=[planned(0, None), planned(1, 0, "guess")]),
+        event("retrieve", passages=passages, issued=0.0, seconds=0.0),
+        event("node", id=1, **ANSWERED, answer="guess", verdict="supported", evidence=["p1"]),
+        event("final", answer="the end", source="external", support=["p2"]),
+    ]
+    (node,) = golden_tree(read_result(run))["logic_tree"]["children"]
+    assert node["ref"]["Wikipedia"] == ["p1||Text p1."]
+
+
 def test_trees_of_other_methods_have_golden_trees_too() -> None:
     plain = [
         event("start", question="Who?", method="taikc", model="m", options={}),

@@ -14,12 +14,13 @@ from typing import Any
 
 import httpx
 
+from hoptree.http.listening import listen
 from hoptree.indexing.commands import index_passages
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.server.app import create_app, house_of
 from hoptree.server.house import House
 from hoptree.server.limits import Limits
-from hoptree.server.serving import Server, listen
+from hoptree.server.serving import Server
 from hoptree.server.settings import Settings
 from hoptree.values import Passage
 

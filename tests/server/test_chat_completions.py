@@ -86,7 +86,7 @@ def test_the_model_names_method_and_model(server: Running) -> None:
     assert told["model"] == "direct@slow"
     assert told["choices"][0]["message"]["hoptree"]["model"] == "slow"
     assert _chat(server, model="gpt-4o").status_code == 404
-    assert _chat(server, model="taikc@gpt-4o").status_code == 400
+    assert _chat(server, model="taikc@gpt-4o").status_code == 404
 
 
 def test_the_extension_chooses_corpus_options_and_budget(server: Running) -> None:

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("fastapi")
 
 from tests.server.running import PASSAGES, Running, running, settings
+from tests.server.some_runs import make_runs
 
-from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.running import Ways, run_experiment
-
-_QUESTIONS = [
-    {"id": "a", "question": "When was Bille August born?", "answers": ["1948"], "type": "bridge"},
-    {"id": "b/2", "question": "Who was born in 1948?", "answers": ["Bille August"], "type": "other"},
-]
-_SCRIPTS = {
-    "oner": [{"contains": "Who was born", "reply": "Nobody"}, {"reply": "1948"}],
-    "direct": [{"contains": "Who was born", "fault": "401"}, {"reply": "1950"}],
-}
+from hoptree.evaluation.summary import summarise
 
 
 @pytest.fixture(scope="module")
 def browsed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("runs")
-    data = folder / "questions.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in _QUESTIONS))
     wanted = settings(folder, runs=folder / "runs")
-    for method, replies in _SCRIPTS.items():
-        script = folder / f"{method}.json"
-        script.write_text(json.dumps({"replies": replies}))
-        experiment = Experiment(
-            data=data, method=method, model=f"scripted/{script}", corpus=wanted.corpora["films"], name=f"{method} here"
-        )
-        asyncio.run(run_experiment(experiment, folder / "runs" / "deep" / method, ways=Ways(cache=None)))
-    (folder / "runs" / "broken").mkdir()
-    (folder / "runs" / "broken" / "run.json").write_text("{")
+    make_runs(folder, wanted.corpora["films"])
     with running(wanted) as server:
         yield server
 
@@ -125,6 +107,21 @@ def test_texts_among_options_are_not_told(browsed: Running) -> None:
         path.write_text(before)
     assert told["options"]["labels"] == "set by the server"
     assert told["options"]["k"] == 5
+
+
+def test_judges_go_by_the_names_of_their_models(browsed: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = "local//home/ada/judge.gguf"
+
+    def summarised(folder: Path) -> dict[str, Any]:
+        return summarise(folder) | {"judges": {spec: {"model": spec, "accuracy": 0.5}}}
+
+    monkeypatch.setattr("hoptree.server.runs.summarise", summarised)
+    browsed.house.runs._summaries.clear()
+    try:
+        told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
+    finally:
+        browsed.house.runs._summaries.clear()
+    assert told["judges"] == {"judge.gguf": {"model": "judge.gguf", "accuracy": 0.5}}
 
 
 def test_a_failed_question_tells_its_class_and_not_what_the_endpoint_said(browsed: Running) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from dataclasses import fields
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,9 @@ pytest.importorskip("fastapi")
 
 from tests.command_line import call
 from tests.server.running import eventually
+
+from hoptree.server.keys import read_keys
+from hoptree.server.limits import Limits
 
 _SCRIPT = {"latency": 0.1, "replies": [{"reply": "1948"}]}
 
@@ -137,6 +141,55 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
     assert [json.loads(line)["question"] for line in journal.read_text().splitlines()] == ["How much?"]
     assert process.returncode == 0
     assert "Traceback" not in log and "Application shutdown complete." in log
+
+
+def test_the_help_tells_every_limit_the_form_of_keys_and_how_models_are_named(tmp_path: Path) -> None:
+    told = call("serve", "--help", folder=tmp_path, environment=os.environ).stdout
+    named = re.findall(r"\b([a-z_]+=[0-9]+[KMG]?)\b", told.partition("--limits NAME=VALUE")[2].partition("Options:")[0])
+    assert {one.partition("=")[0] for one in named} == {one.name for one in fields(Limits)}
+    for one in named:
+        assert Limits.parse(one) == Limits(), one
+    keys = tmp_path / "keys.toml"
+    lines = (
+        told.partition("[[key]]")[2].partition("--limits")[0].replace('"…"  ', '"a-long-random-text"  #').splitlines()
+    )
+    keys.write_text("[[key]]\n" + "\n".join(re.sub(r"   +(?=[0-9a-z])", "  # ", line.strip()) for line in lines))
+    (key,) = read_keys(keys)
+    assert (key.name, key.rate, key.budget.tokens, key.corpora) == ("search-team", 60, 2_000_000, True)
+    assert "METHOD@MODEL" in told and "in a browser" in told
+
+
+def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path) -> None:
+    script, journal = tmp_path / "script.json", tmp_path / "journal.jsonl"
+    script.write_text(json.dumps(_SCRIPT))
+    journal.write_text(json.dumps({"question": "How much?", "method": "direct"}) + "\n")
+    options = ["--port", "0", "--journal", str(journal), "-m", f"demo=scripted/{script}"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hoptree", "serve", *options], stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+    finally:
+        process.kill()
+        process.communicate()
+    assert f"There is a question that an earlier stop cut off: see {journal}." in said
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such bound")
+@pytest.mark.parametrize(("hard", "said"), [(2_000, ""), (600, "ulimit -n 1280")])
+def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, said: str) -> None:
+    told = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
+from hoptree.server.open_files import make_room
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], make_room(1024))
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    first, second = done.stdout.splitlines()
+    assert first.startswith("256 ") and said in first and bool(said) == ("too few for 1024" in first)
+    assert int(second) == min(1_280, hard)
 
 
 def _answers(url: str) -> bool:

@@ -159,6 +159,16 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
     assert SECRET not in repr(ada)
 
 
+def test_a_file_of_keys_that_anybody_may_write_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(f'[[key]]\nname = "a"\nsecret = "{SECRET}"')
+    path.chmod(0o666)
+    with pytest.raises(ConfigError, match="anybody on this machine may write it"):
+        read_keys(path)
+    path.chmod(0o600)
+    assert len(read_keys(path)) == 1
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -166,7 +176,11 @@ def test_keys_are_read_from_a_file(tmp_path: Path) -> None:
         "key = 3",
         '[[key]]\nname = "a"',
         '[[key]]\nname = "a"\nsecret = "short"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}\\n"',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}\\t."',
         f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nrate = 0',
+        f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nrate = {10**400}',
+        "key = [1]",
         f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nadmin = true',
         f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nsha256 = "00"',
         f'[[key]]\nname = "a"\nsecret = "{SECRET}"\nbudget = "seconds=3"',

@@ -18,8 +18,9 @@ import uvicorn
 from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
-from hoptree.http import patience
-from hoptree.server.serving import listen
+from hoptree.http import crowding, hanging_up, patience
+from hoptree.http.listening import listen
+from hoptree.server.keys import Key
 
 
 def test_a_gigabyte_is_refused_without_being_read(server: Running) -> None:
@@ -44,6 +45,63 @@ def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
         except OSError:
             pass
     assert sent < 16 * 2**20
+
+
+@pytest.mark.parametrize("size", [300, 3 * 2**20])
+def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(tmp_path: Path, size: int) -> None:
+    with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", server.port)) as raw:
+                raw.sendall(head(server, "/v1/ask", f"Content-Length: {size}\r\nContent-Type: application/json"))
+                time.sleep(0.05)  # by now the server has replied
+                raw.sendall(b" " * size)
+                time.sleep(0.05)
+                reply = all_of(raw)
+            assert b"401" in reply.split(b"\r\n")[0] or b"413" in reply.split(b"\r\n")[0]
+            assert reply.endswith(b"}")
+        eventually(lambda: not server._server.server_state.connections)
+
+
+def test_a_client_that_sends_on_and_on_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hanging_up, "_SECONDS", 0.3)
+    with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(head(server, "/v1/ask", "Content-Length: 900000\r\nContent-Type: application/json"))
+            eventually(lambda: not _takes(raw, b" "))
+        eventually(lambda: not server._server.server_state.connections)
+
+
+def test_an_application_may_speak_to_a_client_that_was_hung_up_on(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            await asyncio.sleep(0.4)  # by then the time for the body is over
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"late"})
+
+    async def ask() -> bytes:
+        listening = listen("127.0.0.1", 0)
+        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0, 0.1), lifespan="off", log_config=None))
+        serving = asyncio.create_task(served.serve(sockets=[listening]))
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
+        said = await reader.read()
+        await asyncio.sleep(0.6)
+        writer.close()
+        served.should_exit = True
+        await serving
+        return said
+
+    assert asyncio.run(ask()) == b""
+    assert "Exception" not in caplog.text and "RuntimeError" not in caplog.text
+
+
+def _takes(raw: socket.socket, data: bytes) -> bool:
+    """Whether the other side still has the connection open."""
+    try:
+        raw.sendall(data)
+    except OSError:
+        return False
+    return True
 
 
 def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
@@ -87,6 +145,31 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypa
         assert health() == 503
         eventually(lambda: health() == 200)
         eventually(lambda: stuck() == 0 and not state.tasks)
+
+
+def test_one_address_cannot_take_the_place_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    crowd = crowding.Crowd(3)
+    monkeypatch.setattr(crowding, "Crowd", lambda each: crowd)
+    monkeypatch.setattr(patience, "Crowd", lambda each: crowd)
+    with running(settings(tmp_path)) as server, contextlib.ExitStack() as held:
+        for _ in range(5):  # a proxy on this machine has as many as it likes
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        assert server.client.get("/health").status_code == 200
+        server.client.close()
+        held.close()
+        eventually(lambda: not server._server.server_state.connections)
+        monkeypatch.setattr(crowding, "is_loopback", lambda host: False)
+        for _ in range(3):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+        for _ in range(4):
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"{server.url}/health", trust_env=False)
+        assert caplog.text.count("127.0.0.1 has 3 connections, and gets no more") == 1
+        held.close()
+        eventually(lambda: not server._server.server_state.connections)
+        assert httpx.get(f"{server.url}/health", trust_env=False).status_code == 200
 
 
 def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.server.running import Running, limits, running, settings
+from tests.server.some_runs import make_runs
 
 
 def test_the_document_names_every_address(server: Running) -> None:
@@ -37,15 +38,19 @@ def test_the_document_names_every_address(server: Running) -> None:
     }
 
 
-def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
+def test_no_request_makes_the_server_fail_or_say_what_the_document_does_not(tmp_path: Path) -> None:
     schemathesis: Any = pytest.importorskip("schemathesis")
     from hypothesis import HealthCheck, Phase, given
     from hypothesis import settings as bounds
+    from schemathesis.specs.openapi import checks
 
     tried: list[tuple[str, int]] = []
-    wanted = settings(tmp_path, corpora_folder=tmp_path / "own", limits=limits(calls=3, corpora=3))
+    wanted = settings(
+        tmp_path, corpora_folder=tmp_path / "own", runs=tmp_path / "runs", limits=limits(calls=3, corpora=3)
+    )
+    make_runs(tmp_path, wanted.corpora["films"])
     with running(wanted) as server:
-        schema = schemathesis.openapi.from_dict(server.client.get("/openapi.json").json())
+        schema = schemathesis.openapi.from_dict(_with_names(server))
         schema.config.base_url = server.url
         for operation in schema.get_all_operations():
             found = operation.ok()
@@ -61,10 +66,55 @@ def test_no_request_makes_the_server_fail(tmp_path: Path) -> None:
             @given(case=found.as_strategy())
             def try_it(case: Any) -> None:
                 reply = case.call(base_url=server.url)
-                tried.append((case.path, reply.status_code))
+                tried.append((f"{case.method} {case.path}", reply.status_code))
                 assert reply.status_code < 500, reply.text
+                case.validate_response(
+                    reply,
+                    checks=[
+                        checks.status_code_conformance,
+                        checks.content_type_conformance,
+                        checks.response_schema_conformance,
+                    ],
+                )
 
             try_it()
         assert server.ask().status_code == 200
-    assert len({path for path, _ in tried}) == 18
-    assert any(status == 200 for _, status in tried)
+    assert len({path for path, _ in tried}) == 20
+    answered = {path for path, status in tried if status < 300}
+    assert {"POST /v1/ask", "POST /v1/chat/completions", "POST /v1/search"} <= answered
+    assert {"GET /v1/runs/{run}", "GET /v1/compare"} <= answered
+
+
+def _with_names(server: Running) -> dict[str, Any]:
+    """The document, with the names that there are in the place of any: others are refused before much happens."""
+    document: dict[str, Any] = server.client.get("/openapi.json").json()
+    runs = [run["id"] for run in server.client.get("/v1/runs").json()["runs"]]
+    methods = [method["name"] for method in server.client.get("/v1/methods").json()["methods"]]
+    schemas = document["components"]["schemas"]
+    known = {"corpus": ["films", None], "retriever": ["bm25", None], "graph": [None], "rerank": [None]}
+    known |= {"options": [{}, {"k": 2}]}
+    schemas["ChatMessage"]["properties"] = {"role": {"enum": ["user"]}, "content": {"enum": ["Who?", "When was it?"]}}
+    refused = {"tools": [None], "functions": [None], "n": [1], "logprobs": [False], "response_format": [None]}
+    for name, more in (
+        ("AskBody", {"method": methods, "model": ["demo", None]}),
+        ("SearchBody", {}),
+        ("Choices", {}),
+        ("ChatBody", {"model": methods, **refused}),
+    ):
+        for field, values in (known | more).items():
+            if field in schemas[name]["properties"]:
+                schemas[name]["properties"][field] = {"enum": values}
+    for path, operations in document["paths"].items():
+        for told in operations.values():
+            for parameter in told.get("parameters", ()):
+                if parameter["name"] in ("run", "a", "b"):
+                    parameter["schema"] = {"enum": [*runs, "nosuch"]}
+                if parameter["name"] == "name" and path == "/v1/models/{name}":
+                    parameter["schema"] = {"enum": [*methods, "nosuch"]}
+    return document
+
+
+def test_a_method_that_an_address_does_not_have_is_told_those_it_has(server: Running) -> None:
+    for path, allowed in (("/v1/corpora", "GET, POST"), ("/v1/ask", "POST"), ("/v1/corpora/films", "DELETE")):
+        reply = server.client.put(path)
+        assert (reply.status_code, reply.headers["allow"]) == (405, allowed)

@@ -18,11 +18,12 @@ from tests.server.hostile import all_of, corpora, head, link, locked, lying, zip
 from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
 from hoptree.errors import ConfigError, CorpusError
+from hoptree.http.outside import hidden
 from hoptree.indexing.commands import index_passages
 from hoptree.models.scripted import Rule
 from hoptree.server.keys import Key
 from hoptree.server.names import check_name
-from hoptree.server.refusals import Refusal, hidden, refusal_of
+from hoptree.server.refusals import Refusal, refusal_of
 from hoptree.values import Passage
 
 _PRIVATE = "/home/ada/diary"
@@ -326,3 +327,10 @@ def test_a_mistake_in_a_stream_hangs_up_and_is_logged(
             server.ask(stream=True)
         assert server.client.get("/health").json()["asking"] == 0
     assert "RuntimeError inside the server" in caplog.text
+
+
+def test_what_is_not_taken_is_not_received(tmp_path: Path) -> None:
+    with running(settings(tmp_path)) as server:  # which takes no uploads
+        for size, status in ((1000, 403), (2**20 + 1, 413)):
+            reply = server.client.post("/v1/corpora", data={"name": "x"}, files={"files": ("a.txt", b" " * size)})
+            assert reply.status_code == status

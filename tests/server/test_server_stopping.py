@@ -33,7 +33,7 @@ def test_a_question_ends_when_its_client_goes_away(tmp_path: Path, path: str, st
                     eventually(lambda: len(server.house.live) == 1)
             else:
                 with pytest.raises(httpx.ReadTimeout):
-                    client.post(path, json=asked, timeout=0.3)
+                    client.post(path, json=asked, timeout=1.5)
         eventually(lambda: len(server.house.live) == 0, seconds=3)
         calls = len(model.requests)
         assert calls < 6
@@ -103,7 +103,7 @@ def test_what_a_stop_cuts_off_is_told_and_written_down(tmp_path: Path, seconds: 
 
 def test_a_second_stop_waits_for_no_client_and_still_closes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It would wait for ten minutes, and so longer than a test may take."""
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="uvicorn.error")
     wanted = settings(tmp_path, limits=limits(stop_seconds=600.0, body_seconds=600.0))
     with running(wanted) as server, socket.create_connection(("127.0.0.1", server.port)) as slow:
         slow.sendall(f"POST /v1/ask HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nContent-Length: 9\r\n\r\n{{".encode())
@@ -118,3 +118,29 @@ def test_a_server_that_is_stopping_says_so(tmp_path: Path) -> None:
         server.house.live.stopping = True
         assert server.client.get("/health").status_code == 503
         assert server.ask().status_code == 503
+
+
+def test_the_journal_is_its_owners_and_goes_once_all_of_it_was_asked_again(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("half a li")
+    journal.chmod(0o644)
+    slow = settings(tmp_path, models={"demo": script(30.0)}, journal=journal, limits=limits(stop_seconds=0.1))
+    asked: list[dict[str, Any]] = [{"question": QUESTION}, {"question": QUESTION, "options": {"k": 2}}]
+    with running(slow) as server:
+        asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
+        for one in asking:
+            one.start()
+        eventually(lambda: len(server.house.live) == 2)
+        server.begin_stop()
+        for one in asking:
+            one.join(timeout=20)
+    assert journal.stat().st_mode & 0o777 == 0o600
+    assert [line[:1] for line in journal.read_text().splitlines()] == ["h", "{", "{"]
+    with running(settings(tmp_path, journal=journal)) as server:
+        assert len(server.house.live.journal) == 2
+        assert server.ask().status_code == 200
+        assert server.ask(method="oner").status_code == 200
+        (left,) = journal.read_text().splitlines()
+        assert json.loads(left)["options"] == {"k": 2}
+        assert server.ask(options={"k": 2}).status_code == 200
+        assert not journal.exists() and len(server.house.live.journal) == 0

@@ -69,7 +69,8 @@ def mcp(
 ) -> None:
     """Serve the tools ask, search, decompose and verify_claim over the Model Context Protocol.
 
-    Corpus, model, method and limits are those given here; clients cannot choose others.
+    Corpus, model, method and limits are those given here; clients cannot choose others. Without --http a client
+    starts it, and speaks to it over standard input and output: by itself it waits there without a word.
 
     \b
     hoptree mcp --corpus docs.idx --budget calls=40,seconds=120

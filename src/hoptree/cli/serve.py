@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,10 +72,10 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
     keys: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="TOML with the keys of clients, as above.", show_default=False)
     ] = None,
     limits: Annotated[
-        str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M (docs/server.md lists them).")
+        str, typer.Option(metavar="LIMITS", help="Such as seconds=60,rate=30,upload=10M; all of them are above.")
     ] = "",
     hosts: Annotated[
         list[str], typer.Option("--allow-host", metavar="NAME", help="A further name the server is reached by.")
@@ -99,10 +98,34 @@ def serve(
     hoptree serve                                           the sample, the embedded model, this machine only
     hoptree serve --corpus docs=docs.idx -m openai/NAME --base-url http://localhost:8000/v1
     hoptree serve --host 0.0.0.0 --keys keys.toml --corpora corpora/ --runs runs/
+
+    \b
+    Its address, opened in a browser, is the page. OpenAI's clients name a method as the model, with the first
+    model, or METHOD@MODEL with another one: taikc, taikc@NAME. GET /v1/models lists them.
+
+    \b
+    --keys FILE is TOML, one part a key; all but name and secret may be left out:
+      [[key]]
+      name = "search-team"               in the log, never the secret
+      secret = "…"                       16 characters or more; or sha256 = "…" of it
+      rate = 60                          requests a minute
+      budget = "tokens=2000000,cost=5"   of one day: calls, tokens, cost
+      corpora = true                     may make, change and remove corpora
+
+    \b
+    --limits NAME=VALUE,… changes what holds otherwise:
+      body=1M, upload=64M, unpacked=256M, files=1000     of a request, of an upload as sent, unpacked, in number
+      stored=2G, corpora=100                             of files in one corpus, corpora in all
+      calls=500, tokens=2000000, seconds=300             of one question
+      asking=256, connections=1024                       at once
+      rate=0                                             requests a minute of a key that names none; 0: no limit
+      header_seconds=10, body_seconds=30, upload_seconds=600    for a client to send them
+      stop_seconds=20                                    that a stop waits for questions under way
+      indexing_seconds=3600, indexing_memory=4G          of one indexing process
     """
     try:
-        from hoptree.server.app import create_app
-        from hoptree.server.serving import Server, listen
+        from hoptree.server.app import create_app, house_of
+        from hoptree.server.serving import Server
         from hoptree.server.settings import Settings, model_name
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "hoptree":
@@ -110,9 +133,11 @@ def serve(
         raise MissingExtra("hoptree serve", "server") from error
 
     from hoptree.folders import cache_folder
+    from hoptree.http.listening import listen
     from hoptree.models import DEFAULT_MODEL
     from hoptree.server.keys import read_keys
     from hoptree.server.limits import Limits
+    from hoptree.server.open_files import make_room
 
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):
@@ -144,14 +169,24 @@ def serve(
     if keys and keys.stat().st_mode & _OTHERS:
         say(f"others on this machine may read {keys}; chmod 600 {keys} keeps it yours.")
     app = create_app(wanted)
-    if wanted.journal and wanted.journal.exists():
-        say(f"questions that an earlier stop cut off are in {wanted.journal}; asking them again costs what is missing.")
+    if trouble := make_room(wanted.limits.connections):
+        say(trouble)
+    if cut_off := len(house_of(app).live.journal):
+        say(f"{_questions(cut_off)} that an earlier stop cut off: see {wanted.journal}. {_again(cached=not no_cache)}")
     with listen(host, port) as listening:
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
         say(f"serving http://{shown}:{address[1]}/ ({_who(wanted)}); Ctrl-C stops it.")
-        with suppress(KeyboardInterrupt):  # which comes again once everything is closed
-            Server(app).run(sockets=[listening])
+        Server(app).run(sockets=[listening])
+
+
+def _questions(count: int) -> str:
+    return "There is a question" if count == 1 else f"There are {count} questions"
+
+
+def _again(*, cached: bool) -> str:
+    what = "costs only what is missing, and " if cached else ""
+    return f"Asking one again {what}takes it out."
 
 
 def _who(settings: Settings) -> str:

@@ -7,7 +7,9 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from hoptree.http.outside import told_failure
 from hoptree.runtime.trace import Event, Listener
+from hoptree.telling import SOURCES
 
 __all__ = ["Report", "reporting"]
 
@@ -19,15 +21,19 @@ _WAITING = 100
 
 
 @asynccontextmanager
-async def reporting(report: Report) -> AsyncIterator[Listener]:
-    """A listener whose news are sent while the block runs; all of them are out when it has ended well."""
+async def reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener]:
+    """A listener whose news are sent while the block runs; all of them are out when it has ended well.
+
+    What an endpoint said is no news for `outside`.
+    """
     lines: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
-    steps = 0
+    steps, calls = 0, 0
 
     def listen(event: Event) -> None:
-        nonlocal steps
+        nonlocal steps, calls
         steps += event["event"] in ("llm", "retrieve", "facts")
-        if (line := _line(event, steps)) and lines.qsize() < _WAITING:
+        calls += event["event"] == "llm"
+        if (line := _line(event, calls, outside=outside)) and lines.qsize() < _WAITING:
             lines.put_nowait((steps, line))
 
     async def send() -> None:
@@ -47,7 +53,7 @@ async def reporting(report: Report) -> AsyncIterator[Listener]:
         sending.cancel()
 
 
-def _line(event: Event, steps: int) -> str:
+def _line(event: Event, calls: int, *, outside: bool) -> str:
     """An event in one line, if it is worth one."""
     kind = event["event"]
     if kind == "plan":
@@ -57,9 +63,11 @@ def _line(event: Event, steps: int) -> str:
         asked = event.get("resolved") or event.get("question", "")
         if event["state"] == "asking":
             return f"{event['id']}. {asked}"
-        return f"{event['id']}. -> {event.get('answer') or '?'} [{event.get('verdict') or event.get('source', '')}]"
+        source = event.get("source", "")
+        return f"{event['id']}. -> {event.get('answer') or '?'} [{event.get('verdict') or SOURCES.get(source, source)}]"
     if kind == "retry":
-        return f"waiting {event['wait']:g} s: {event['error']}"
+        why = told_failure("EndpointError", "") if outside else event["error"]
+        return f"waiting {event['wait']:g} s: {why}"
     if kind == "llm" and "node" not in event:
-        return f"{event['step']} ({steps} call{'' if steps == 1 else 's'} so far)"
+        return f"{event['step']} ({calls} call{'' if calls == 1 else 's'} so far)"
     return ""

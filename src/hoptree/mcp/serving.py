@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import json
 import os
-import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError
+from hoptree.http.listening import bearer_key, is_loopback, listen
 from hoptree.http.stopping import stopped_by_signals
 from hoptree.mcp.tools import open_server
 
@@ -27,7 +26,7 @@ _PATIENCE = 5
 """Seconds that calls under way have to end when the server is stopped."""
 _HEADER_SECONDS, _BODY_SECONDS = 10.0, 30.0
 """What a client may take to send them."""
-_CONNECTIONS = 128
+_CONNECTIONS, _SESSIONS = 128, 1_000
 _SHORTEST = 16
 
 _Scope = MutableMapping[str, Any]
@@ -53,10 +52,7 @@ class Address:
     @property
     def local(self) -> bool:
         """Whether only this machine can reach it."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def url(self) -> str:
@@ -82,10 +78,13 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             f"Set {KEY} to a long random text that clients send as a bearer key, or listen on 127.0.0.1.",
         )
     _check(key)
-    listening = _listen(address)
+    listening = listen(address.host, address.port, remedy="Choose another --http port or host.")
     async with engine:
-        app: Any = open_server(engine).streamable_http_app(
-            streamable_http_path=PATH, max_request_body_size=MAX_BODY, transport_security=_asked_for(address)
+        app: Any = open_server(engine, outside=True).streamable_http_app(
+            streamable_http_path=PATH,
+            max_request_body_size=MAX_BODY,
+            max_sessions=_SESSIONS,
+            transport_security=_asked_for(address),
         )
         server: Any = uvicorn.Server(
             uvicorn.Config(
@@ -116,16 +115,6 @@ def _asked_for(address: Address) -> Any:
     return TransportSecuritySettings(
         allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:*" for name in names]
     )
-
-
-def _listen(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    try:
-        return socket.create_server((address.host, address.port), family=family)
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(
-            f"Nothing can listen on {address.host}:{address.port} ({error}).", "Choose another --http port or host."
-        ) from error
 
 
 def _stop(server: Any) -> None:
@@ -159,6 +148,5 @@ class _Guarded:
         await self._app(scope, receive, send)
 
     def _knows(self, scope: _Scope) -> bool:
-        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, secret = given.partition(b" ")
-        return hmac.compare_digest(secret.strip(), self._key) and scheme.lower() == b"bearer"
+        given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        return hmac.compare_digest(bearer_key(given.decode("latin-1")).encode("latin-1"), self._key)

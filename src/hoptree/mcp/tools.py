@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from hoptree import __version__
 from hoptree.engine import MAX_QUESTION, Engine
 from hoptree.errors import HoptreeError
+from hoptree.http.outside import ASK_WHO_RUNS_IT, hidden, told_outside, without_keys
+from hoptree.mcp.arguments import unknown_argument, wrong_argument
 from hoptree.mcp.parts import check_claim, find_passages, make_plan_for
 from hoptree.mcp.progress import reporting
 from hoptree.mcp.told import Answered, Checks, Found, Plans, tell_answer, tell_check, tell_found, tell_plan
@@ -26,6 +29,7 @@ from hoptree.runtime.trace import Listener
 __all__ = ["AT_ONCE", "MAX_PASSAGES", "MAX_TEXT", "open_server"]
 
 T = TypeVar("T")
+_LOG = logging.getLogger("hoptree.mcp")
 
 MAX_TEXT = 2_000
 """Characters of a query or a claim."""
@@ -71,18 +75,20 @@ Most = Annotated[
 ]
 
 
-def open_server(engine: Engine) -> MCPServer[Any]:
-    """A server with the tools that the engine has the means for: search needs a corpus, a check that or a graph."""
-    server: MCPServer[Any] = MCPServer(
-        "hoptree", title="Hoptree", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
-    )
-    tools = _Tools(engine)
+def open_server(engine: Engine, *, outside: bool = False) -> MCPServer[Any]:
+    """A server with the tools that the engine has the means for: search needs a corpus, a check that or a graph.
+
+    Clients `outside` of this machine are told no more than they should know of it.
+    """
+    server = _Server("hoptree", title="Hoptree", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
+    tools = _Tools(engine, outside=outside)
     offered: list[tuple[Any, str]] = [(tools.ask, "Answer a multi-hop question"), (tools.decompose, "Split a question")]
     if engine.retriever is not None:
         offered.append((tools.search, "Search the corpus"))
     if engine.retriever is not None or engine.graph is not None:
         offered.append((tools.verify_claim, "Check a claim against the evidence"))
-    harmless = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+    afar = engine.retriever is not None and engine.retriever.remote
+    harmless = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=afar)
     for tool, title in offered:
         server.add_tool(
             tool, title=title, description=inspect.getdoc(tool), annotations=harmless, structured_output=True
@@ -90,9 +96,25 @@ def open_server(engine: Engine) -> MCPServer[Any]:
     return server
 
 
+class _Server(MCPServer[Any]):
+    """The SDK's server, which says in words what is wrong with arguments, and passes none over."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        known = next((tool.input_schema["properties"] for tool in await self.list_tools() if tool.name == name), None)
+        if known is not None and (wrong := unknown_argument(name, arguments, known)):
+            raise ToolError(wrong)
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if known is None or not isinstance(error.__cause__, ValidationError):
+                raise
+            raise ToolError(wrong_argument(name, error.__cause__.errors(), known)) from None
+
+
 class _Tools:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, outside: bool) -> None:
         self._engine = engine
+        self._outside = outside
         self._free = AT_ONCE
 
     async def ask(self, question: Asked, ctx: Context) -> Annotated[CallToolResult, Answered]:
@@ -103,7 +125,7 @@ class _Tools:
         """
         _within("question", question, MAX_QUESTION)
         async with self._work(ctx) as listen:
-            result = _whole(await _apart(self._engine.ask(question, listeners=(listen,))))
+            result = self._whole(await _apart(self._engine.ask(question, listeners=(listen,))))
         return _reply(*tell_answer(result, self._engine.model))
 
     async def search(self, query: Query, ctx: Context, k: Most = 5) -> Annotated[CallToolResult, Found]:
@@ -113,7 +135,7 @@ class _Tools:
             raise ToolError(f"{k} passages cannot be given. Ask for 1 to {MAX_PASSAGES}.")
         async with self._work(ctx) as listen:
             searched = await _apart(find_passages(self._engine, query, k, (listen,)))
-            _whole(searched.result)
+            searched = replace(searched, result=self._whole(searched.result))
         return _reply(*tell_found(searched, self._engine.model))
 
     async def decompose(self, question: Asked, ctx: Context) -> Annotated[CallToolResult, Plans]:
@@ -124,7 +146,7 @@ class _Tools:
         _within("question", question, MAX_QUESTION)
         async with self._work(ctx) as listen:
             planned = await _apart(make_plan_for(self._engine, question, (listen,)))
-            _whole(planned.result)
+            planned = replace(planned, result=self._whole(planned.result))
         return _reply(*tell_plan(planned))
 
     async def verify_claim(self, claim: Claim, ctx: Context, question: Whole = "") -> Annotated[CallToolResult, Checks]:
@@ -137,7 +159,7 @@ class _Tools:
             _within("question", question, MAX_TEXT)
         async with self._work(ctx) as listen:
             checked = await _apart(check_claim(self._engine, claim, question.strip(), (listen,)))
-            _whole(checked.result)
+            checked = replace(checked, result=self._whole(checked.result))
         return _reply(*tell_check(checked, self._engine.model))
 
     @asynccontextmanager
@@ -147,12 +169,26 @@ class _Tools:
             raise ToolError(f"{AT_ONCE} calls are being worked on already. Try again when some of them have ended.")
         self._free -= 1
         try:
-            async with reporting(ctx.report_progress) as listen:
+            async with reporting(ctx.report_progress, outside=self._outside) as listen:
                 yield listen
         except HoptreeError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(self._told(error)) from error
         finally:
             self._free += 1
+
+    def _told(self, error: HoptreeError) -> str:
+        """An error in words; elsewhere without what is only for who runs the server, who finds it in the log."""
+        if not self._outside:
+            return str(error)
+        _LOG.warning("a call failed: %s: %s", type(error).__name__, without_keys(error.cause))
+        cause, remedy = told_outside(error, error.remedy)
+        return f"{cause} {remedy or ASK_WHO_RUNS_IT}"
+
+    def _whole(self, result: Result) -> Result:
+        """The result of something that came to an end, with warnings that clients may read."""
+        if result.failure is not None:
+            raise result.failure
+        return replace(result, warnings=tuple(map(hidden, result.warnings))) if self._outside else result
 
 
 async def _apart(work: Coroutine[Any, Any, T]) -> T:
@@ -170,13 +206,6 @@ def _within(name: str, text: str, most: int) -> None:
         raise ToolError(
             f"The {name} has {len(text):,} characters; {most:,} are the most. Shorten it; put material into the corpus."
         )
-
-
-def _whole(result: Result) -> Result:
-    """The result of something that came to an end."""
-    if result.failure is not None:
-        raise result.failure
-    return result
 
 
 def _reply(value: Any, text: str) -> CallToolResult:

@@ -77,18 +77,20 @@ class Request:
     top_k: int = 0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"The temperature is {self.temperature}.", "Give 0 (greedy) or more.")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p is {self.top_p}.", "Give above 0 and at most 1 (all tokens).")
+        if self.top_k < 0:
+            raise ConfigError(f"top_k is {self.top_k}.", "Give 0 (all tokens) or more.")
+        if self.n < 1:
+            raise ConfigError(f"{self.n} replies are asked for.", "Give 1 or more.")
+        if self.top_logprobs < 0:
+            raise ConfigError(f"top_logprobs is {self.top_logprobs}.", "Give 0 (none) or more.")
+        # Without a token to write, only what is there already can be told of.
         told = self.prefix or self.signals or self.attention_of
-        for good, cause, remedy in (
-            (0 <= self.temperature < math.inf, f"The temperature is {self.temperature}", "0 (greedy) or more"),
-            (0 < self.top_p <= 1, f"top_p is {self.top_p}", "above 0 and at most 1 (all tokens)"),
-            (self.top_k >= 0, f"top_k is {self.top_k}", "0 (all tokens) or more"),
-            (self.n >= 1, f"{self.n} replies are asked for", "1 or more"),
-            (self.top_logprobs >= 0, f"top_logprobs is {self.top_logprobs}", "0 (none) or more"),
-            # Without a token to write, only what is there already can be told of.
-            (self.max_tokens >= (0 if told else 1), f"max_tokens is {self.max_tokens}", "1 or more"),
-        ):
-            if not good:
-                raise ConfigError(f"{cause}.", f"Give {remedy}.")
+        if self.max_tokens < (0 if told else 1):
+            raise ConfigError(f"max_tokens is {self.max_tokens}.", "Give 1 or more.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ def read_choice(
     some chat templates open the tag in the prompt; after a tag that is never closed everything was thought, also where
     the prompt is known to have `opened` it.
     """
+    if not (reasoning or opened or "<" in raw):
+        return Choice(raw.strip(), "", finish, tuple(tokens))
     said_from = 0
     for closing in _CLOSE.finditer(raw):
         said_from = closing.end()

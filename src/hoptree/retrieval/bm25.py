@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hoptree.retrieval.index.folder import Index
 from hoptree.values import Passage
@@ -36,6 +35,4 @@ class BM25:
 
     def search_now(self, query: str, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         """Search in this thread."""
-        return tuple(
-            replace(passage, stages=(("bm25", score),)) for _, score, passage in self._texts.search(query, k, where)
-        )
+        return tuple(passage for _, _, passage in self._texts.search(query, k, where))

@@ -76,8 +76,8 @@ class Calls:
     ) -> Call[tuple[Passage, ...]]:
         """The best k passages; a search beyond this process is treated as a call of a model is."""
 
-        async def once() -> tuple[Passage, ...]:
-            return await retriever.search(query, k=k, where=where)
+        def once() -> Awaitable[tuple[Passage, ...]]:
+            return retriever.search(query, k=k, where=where)
 
         if not retriever.remote:
             began = time.perf_counter()
@@ -171,8 +171,8 @@ class Calls:
         if has_to_load(model):
             await model.load()
 
-        async def ask(request: Request) -> tuple[Reply, float]:
-            return await self._persist(limit, lambda: _ask(model, request, step), on_retry)
+        def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
+            return self._persist(limit, lambda: _ask(model, request, step), on_retry)
 
         if model.identity in self._thinkers and request.max_tokens:
             return await ask(_with_room(request))
@@ -283,11 +283,8 @@ def _period(source: object) -> list[str]:
 
 def _digest(parts: Iterable[str]) -> bytes:
     """One digest of many texts, each told from the next by its length."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(data) + data)
-    return digest.digest()
+    texts = (part.encode("utf-8", "surrogatepass") for part in parts)
+    return hashlib.sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).digest()
 
 
 def _with_room(request: Request) -> Request:

@@ -52,13 +52,17 @@ class Prompt:
         `shots` are worked examples: the last turn filled with their values, and the reply it should get.
         """
         *before, last = self.sections
-        examples = (turn for given, reply in shots for turn in (self._turn(last, given), Message("assistant", reply)))
-        turns = (*(self._turn(part, values) for part in before), *examples, self._turn(last, values))
-        return Filled(turns, f"{self.name}@{self.digest}")
+        turns = [self._turn(part, values) for part in before]
+        for given, reply in shots:
+            turns += (self._turn(last, given), Message("assistant", reply))
+        turns.append(self._turn(last, values))
+        return Filled(tuple(turns), f"{self.name}@{self.digest}")
 
     def _turn(self, part: Message, values: Mapping[str, str]) -> Message:
         if not self.variables <= values.keys():
             raise ConfigError(f"Prompt {self.name} takes {sorted(self.variables)}, not {sorted(values)}.")
+        if "{" not in part.content:
+            return part
         return Message(part.role, _VARIABLE.sub(lambda match: plain(values[match[1]]), part.content))
 
 

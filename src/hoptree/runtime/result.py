@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -138,11 +139,13 @@ def read_result(events: Sequence[Event], failure: HoptreeError | None = None) ->
 
 
 def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Result:
-    start = next((e for e in events if e["event"] == "start"), {})
-    final = next((e for e in reversed(events) if e["event"] == "final"), {})
+    by_kind: defaultdict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_kind[event["event"]].append(event)
+    start, final = next(iter(by_kind["start"]), {}), next(reversed(by_kind["final"]), {})
     tree, decided = _read_tree(events)
-    found = _read_found(events)
-    evidence = _read_evidence(events, tree, found)
+    found = _read_found(by_kind["retrieve"])
+    evidence = _read_evidence(by_kind["final"], tree, found)
     if stopped_by := final.get("stopped_by"):
         _stop(tree, decided, final, stopped_by)
     return Result(
@@ -154,17 +157,17 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         options=start.get("options", {}),
         abstained=final.get("abstained", False),
         tree=tree,
-        chains=tuple(e["text"] for e in events if e["event"] == "chain"),
+        chains=tuple(e["text"] for e in by_kind["chain"]),
         evidence=evidence,
-        usage=_read_usage(events, events[-1]["t"] if events else 0.0),
+        usage=_read_usage(events, by_kind["llm"]),
         stopped_by=final.get("stopped_by") or ("" if final else "killed"),
-        warnings=tuple(dict.fromkeys([*(e["message"] for e in events if e["event"] == "warning"), *losses(events)])),
+        warnings=tuple(dict.fromkeys([*(e["message"] for e in by_kind["warning"]), *losses(events)])),
         error=final.get("error", ""),
         error_message=final.get("error_message", ""),
         failure=failure,
         writing=read_writing(events),
         cited=tuple(found[name] for name in _cited(tree) if name in found and found[name] not in evidence),
-        why=why_at_last([e for e in events if e["event"] == "decision" and "node" not in e]) if final else "",
+        why=why_at_last([e for e in by_kind["decision"] if "node" not in e]) if final else "",
     )
 
 
@@ -192,7 +195,8 @@ def _read_tree(events: Sequence[Event]) -> tuple[tuple[TreeNode, ...], dict[int,
         elif event["event"] == "node" and event["id"] in nodes:
             node = nodes[event["id"]]
             for name in ("resolved", "answer", "source", "state", "know", "hypothesis", "verdict"):
-                setattr(node, name, event.get(name, getattr(node, name)))
+                if name in event:
+                    setattr(node, name, event[name])
             node.why, node.module = told_why(event, decided) or node.why, module_of(event) or node.module
             node.evidence = tuple(event.get("evidence", node.evidence))
             node.struck = tuple(event.get("struck", node.struck))
@@ -232,31 +236,29 @@ def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
     return dict.fromkeys(name for node in _all(tree) for name in node.evidence)
 
 
-def _read_found(events: Sequence[Event]) -> dict[str, Passage]:
+def _read_found(searches: Sequence[Event]) -> dict[str, Passage]:
     """All passages that were found, each once, with its best score."""
     found: dict[str, Passage] = {}
-    for event in events:
-        if event["event"] == "retrieve":
-            for p in event["passages"]:
-                if p["id"] not in found or found[p["id"]].score < p["score"]:
-                    found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
+    for search in searches:
+        for p in search["passages"]:
+            if p["id"] not in found or found[p["id"]].score < p["score"]:
+                found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
     return found
 
 
 def _read_evidence(
-    events: Sequence[Event], tree: Sequence[TreeNode], found: Mapping[str, Passage]
+    finals: Sequence[Event], tree: Sequence[TreeNode], found: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
     """The passages that the answer rests on.
 
     They are those the method says at the end, else those behind the answers in the tree, else all that was found.
     """
-    said = [name for event in events if event["event"] == "final" for name in event.get("support", ())]
+    said = [name for final in finals for name in final.get("support", ())]
     ids: Iterable[str] = dict.fromkeys(said) or _cited(tree) if said or tree else found
     return tuple(found[name] for name in ids if name in found)
 
 
-def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
-    llm = [e for e in events if e["event"] == "llm"]
+def _read_usage(events: Sequence[Event], llm: Sequence[Event]) -> Usage:
     timed = [e for e in events if e["event"] in ("llm", "retrieve", "titles", "facts", "entities")]
     return Usage(
         llm_calls=len(llm),
@@ -265,10 +267,10 @@ def _read_usage(events: Sequence[Event], seconds: float) -> Usage:
         cached_tokens=sum(e["cached_tokens"] for e in llm),
         completion_tokens=sum(e["completion_tokens"] for e in llm),
         reasoning_tokens=sum(e["reasoning_tokens"] for e in llm),
-        retrievals=sum(e["event"] in ("retrieve", "facts") for e in events),
+        retrievals=sum(e["event"] in ("retrieve", "facts") for e in timed),
         price=round(sum(e["price"] if "price" in e else e["cost"] for e in llm), 6),
         cost=round(sum(e["cost"] for e in llm), 6),
-        seconds=round(seconds, 3),
+        seconds=round(events[-1]["t"] if events else 0.0, 3),
         critical_path_seconds=round(_critical_path(timed), 3),
     )
 

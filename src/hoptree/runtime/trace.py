@@ -44,7 +44,7 @@ class Trace:
         return time.perf_counter() - self._start
 
     def add(self, event_kind: str, /, **fields: Any) -> None:
-        event = {"event": event_kind, "run": self.run, "t": round(self.now(), 4), **fields}
+        event = {"event": event_kind, "run": self.run, "t": round(time.perf_counter() - self._start, 4), **fields}
         self.events.append(event)
         for listener in self._listeners:
             listener(event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,8 @@ from hoptree.runtime.trace import Event
 
 __all__ = ["Name", "Part", "ReadFact", "SubQuery", "Writing", "read_writing"]
 
+_OF_WRITING = ("sentence", "step", "stop")
+"""Decisions that only methods take which write sentence by sentence."""
 _KEPT = ("added", "surer")
 """What becomes of a fact that is in memory from then on."""
 
@@ -153,11 +155,13 @@ class Writing:
         return sum(part.skipped is not None for part in self.parts)
 
 
-def read_writing(events: Iterable[Event]) -> Writing | None:
+def read_writing(events: Sequence[Event]) -> Writing | None:
     """The writing of a trace; None of methods that write without doubting.
 
     Events follow each other as the loop goes: a sentence, then what was done about it, then the sentence again.
     """
+    if not any(event["event"] == "decision" and event.get("kind") in _OF_WRITING for event in events):
+        return None
     reader = _Reader()
     for event in events:
         reader.take(event)
@@ -174,16 +178,6 @@ class _Reader:
         self._searches = 0
         self._held: dict[tuple[str, ...], ReadFact] = {}
         self._last: dict[str, Event] = {}
-        self._ways: dict[str, Callable[[Event], None]] = {
-            "sentence": self._on_sentence,
-            "step": self._begin,
-            "filtered": self._on_filtered,
-            "sub_query": self._on_sub_query,
-            "memory": self._on_memory,
-            "skipped": self._on_skipped,
-            "accepted": self._on_accepted,
-            "document": self._on_document,
-        }
 
     def take(self, event: Event) -> None:
         if event["event"] == "retrieve":
@@ -193,8 +187,8 @@ class _Reader:
         elif event["event"] == "decision":
             kind = str(event.get("kind"))
             self._last[kind] = event
-            if way := self._ways.get(kind):
-                way(event)
+            if way := _WAYS.get(kind):
+                way(self, event)
 
     @property
     def found(self) -> bool:
@@ -309,6 +303,20 @@ class _Reader:
             place = text.find(part.final, at)
             part.kept = bool(part.final) and place >= 0
             at = place + len(part.final) if part.kept else at
+
+
+_WAYS: dict[str, Callable[[_Reader, Event], None]] = {
+    "sentence": _Reader._on_sentence,
+    "step": _Reader._begin,
+    "filtered": _Reader._on_filtered,
+    "sub_query": _Reader._on_sub_query,
+    "memory": _Reader._on_memory,
+    "skipped": _Reader._on_skipped,
+    "accepted": _Reader._on_accepted,
+    "document": _Reader._on_document,
+}
+"""What is done about a decision of each kind. Here, and not in every reader: one that held its own methods would be a
+cycle, which only the collector of garbage could take away."""
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:

@@ -2,4 +2,13 @@
 
 `create_app` (in `app.py`) makes the application of `Settings`. Nothing is imported here: the process that indexes
 uploads needs none of it.
+
+    at the door         guard  keys  allowance  limits  settings  schemas  unreadable  names
+    a question          routes/asks  routes/chats  asking  live  journal  streaming  chat  models  sources
+    what is told        telling  words  option_words  replying  refusals  mistakes (the log)  metrics
+    the document        document  reply_schemas
+    corpora             routes/corpora  corpora  changing  unpacking  file_names  jobs  indexing  indexing_worker
+    runs                routes/runs  runs
+    the process         house (all that is open)  serving  open_files
+    the page            routes/page  page/
 """

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.routing import Match
 
 from hoptree import __version__
 from hoptree.errors import HoptreeError
+from hoptree.server.document import describe
 from hoptree.server.guard import Guard, speaks_openai
 from hoptree.server.house import House, open_house
 from hoptree.server.refusals import Refusal, refusal_of
@@ -24,12 +27,18 @@ from hoptree.server.routes.corpora import corpus_routes
 from hoptree.server.routes.page import add_page
 from hoptree.server.routes.runs import run_routes
 from hoptree.server.routes.searches import search_routes
-from hoptree.server.schemas import ErrorBody
 from hoptree.server.settings import Settings
+from hoptree.server.unreadable import unreadable
 
 __all__ = ["create_app", "house_of"]
 
 _KINDS = {404: "NotFound", 405: "NotAllowed"}
+_SAID = {
+    "Not Found": "There is nothing at this address.",
+    "Method Not Allowed": "This address does not take that method.",
+    "There was an error parsing the body": "The body is no JSON in UTF-8 that can be read.",
+}
+"""Words in the place of the framework's."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -52,7 +61,6 @@ def create_app(settings: Settings) -> FastAPI:
         # The usual pages of documentation load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
-        responses={code: {"model": ErrorBody} for code in (400, 401, 403, 408, 413, 421, 422, 429, 500, 503)},
     )
     app.state.house = house
     app.include_router(about_routes(house))
@@ -62,6 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(corpus_routes(house))
     app.include_router(run_routes(house))
     add_page(app)
+    describe(app, keys=bool(settings.keys))
     _tell_errors(app)
     if settings.origins:
         app.add_middleware(
@@ -70,8 +79,16 @@ def create_app(settings: Settings) -> FastAPI:
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
-    app.add_middleware(Guard, settings=settings, allowances=house.allowances, metrics=house.metrics)
+    app.add_middleware(Guard, settings=_guarded(settings), allowances=house.allowances, metrics=house.metrics)
     return app
+
+
+def _guarded(settings: Settings) -> Settings:
+    """As the guard sees them: where no uploads are taken, none are received."""
+    if settings.corpora_folder is not None:
+        return settings
+    limits = settings.limits
+    return replace(settings, limits=replace(limits, upload=limits.body, upload_seconds=limits.body_seconds))
 
 
 def house_of(app: FastAPI) -> House:
@@ -93,27 +110,24 @@ def _tell_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> Response:
-        return tell(request, _invalid(error))
+        return tell(request, unreadable(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
         kind = _KINDS.get(error.status_code, "BadRequest")
-        said = str(error.detail) if error.status_code < 500 else "Something went wrong."
+        said = _SAID.get(error.detail, error.detail) if error.status_code < 500 else "Something went wrong."
         reply = tell(request, Refusal(error.status_code, kind, said, "GET /openapi.json tells what there is."))
         reply.headers.update(error.headers or {})
+        if error.status_code == 405:  # the router names those of one route, and a path may have several
+            reply.headers["Allow"] = ", ".join(_methods(request))
         return reply
 
 
-def _invalid(error: RequestValidationError) -> Refusal:
-    """What is wrong with a body, in a sentence that repeats nothing of it."""
-    said = []
-    for one in error.errors()[:3]:
-        place = ".".join(str(part)[:40] for part in one["loc"] if part != "body")
-        said.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
-    bad_json = any(one["type"] == "json_invalid" for one in error.errors())
-    return Refusal(
-        400 if bad_json else 422,
-        "BadRequest",
-        f"The request cannot be read: {'; '.join(said)}.",
-        "GET /openapi.json tells what it looks like.",
-    )
+def _methods(request: Request) -> list[str]:
+    """The methods that the path of a request has."""
+    routes = request.app.routes
+    return [
+        method
+        for method in ("DELETE", "GET", "POST")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from hoptree.engine import MAX_QUESTION, Engine
@@ -39,6 +39,8 @@ _MOST = 100
 _MOST_TEXT = 10_000
 _OF_TEXT = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
 """Options that count tokens or words, or that are no count at all."""
+_DRAWN = frozenset({"samples", "voters", "sampled"})
+"""Options that count completions of one call, each of which costs what a call does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Wanted:
     """A question as a client asks it; None takes the server's default."""
 
     question: str
+    _: KW_ONLY
     method: str | None = None
     model: str | None = None
     corpus: str | None = None
@@ -96,7 +99,7 @@ class Asking:
             )
         budget = self._budget(wanted.budget, self.allowances.left(key))
         method = find_method(wanted.method or self.settings.method)
-        options = self._options(method, wanted.options)
+        options = self._options(method, wanted.options, budget)
         name, model = self.models.find(wanted.model)
         try:
             corpus, retriever = await self._retriever(method, wanted)
@@ -116,8 +119,8 @@ class Asking:
 
         def charge(event: Event) -> None:
             nonlocal longest
-            self.allowances.charge(prepared.key, event)
             if event["event"] == "llm":
+                self.allowances.charge(prepared.key, event)
                 longest = max(longest, event["prompt_tokens"])
 
         told = {
@@ -155,7 +158,7 @@ class Asking:
             seconds=_least(wanted.seconds, limits.seconds),
         )
 
-    def _options(self, method: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, method: Method, given: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
         """The options of a method; texts may name files or models, and are for an administrator to set."""
         fixed = {_key(name): value for name, value in self.settings.options.get(method.name, {}).items()}
         known = {option.name: option for option in method.options}
@@ -173,7 +176,7 @@ class Asking:
                     f"{method.name}: {key} is set by whoever runs the server.",
                     "Leave it out.",
                 )
-            _check_size(key, value)
+            _check_size(key, value, budget)
         return read_options(method, {**wanted, **fixed})
 
     async def _retriever(self, method: Method, wanted: Wanted) -> tuple[str | None, Retriever | None]:
@@ -220,14 +223,18 @@ def _least(*numbers: Any) -> Any:
     return min((number for number in numbers if number is not None), default=None)
 
 
-def _check_size(name: str, value: Any) -> None:
+def _check_size(name: str, value: Any, budget: Budget) -> None:
     """Refuse numbers that would make one question cost what thousands do."""
-    most = _MOST_TEXT if name in _OF_TEXT else _MOST
+    most, why = (_MOST_TEXT if name in _OF_TEXT else _MOST), ""
+    if name in _DRAWN and budget.calls is not None and budget.calls < most:
+        most, why = budget.calls, ", the calls of the budget"
     try:
         number = float(value)
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        number = math.inf
+    except (TypeError, ValueError):
         return
     if not math.isfinite(number) or abs(number) > most:
         raise Refusal(
-            400, "ConfigError", f"{name}={str(value)[:40]} is more than is allowed here.", f"Give at most {most}."
+            400, "ConfigError", f"{name}={str(value)[:40]} is more than is allowed here.", f"Give at most {most}{why}."
         )

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hoptree.runtime.result import Result
+from hoptree.server.names import guess
 from hoptree.server.refusals import Refusal
 from hoptree.server.schemas import ChatBody
 
@@ -26,6 +27,10 @@ _SAMPLING = (
 )
 
 
+_FEW = 10
+_LETTERS = 40
+
+
 def question_in(body: ChatBody) -> str:
     """The last message, which must be the user's; what the server cannot do is refused and not passed over."""
     _check_possible(body)
@@ -42,8 +47,9 @@ def question_in(body: ChatBody) -> str:
 def _check_possible(body: ChatBody) -> None:
     if body.n not in (None, 1):
         raise _refused("n", "A question has one answer.")
-    if body.tools or body.functions:
-        raise _refused("tools", "Methods call no tools of clients.")
+    for name in ("tools", "functions"):
+        if getattr(body, name):
+            raise _refused(name, "Methods call no tools of clients.")
     if body.logprobs:
         raise _refused("logprobs", "An answer has no log-probabilities.")
     if body.response_format and body.response_format.get("type", "text") != "text":
@@ -51,7 +57,8 @@ def _check_possible(body: ChatBody) -> None:
 
 
 def _refused(field: str, why: str) -> Refusal:
-    return Refusal(400, "Unsupported", f"{field}: {why}", "Leave it out." if field != "messages" else "")
+    remedy = "End with a message of the user's, the question as text." if field == "messages" else "Leave it out."
+    return Refusal(400, "Unsupported", f"{field}: {why}", remedy, param=field)
 
 
 def unread(body: ChatBody) -> list[str]:
@@ -59,9 +66,17 @@ def unread(body: ChatBody) -> list[str]:
     said = []
     if len(body.messages) > 1:
         said.append("Only the last message was read: every question stands for itself.")
-    if given := [name for name in _SAMPLING if (body.model_extra or {}).get(name) is not None]:
-        said.append(f"Methods decide for themselves about {', '.join(given)}.")
+    given = [name for name, value in (body.model_extra or {}).items() if value is not None]
+    if sampling := [name for name in _SAMPLING if name in given]:
+        said.append(f"Methods decide for themselves about {', '.join(sampling)}.")
+    if others := [_doubted(name) for name in given if name not in _SAMPLING]:
+        said.append(f"Not read: {', '.join(others[:_FEW])}{', …' * (len(others) > _FEW)}.")
     return said
+
+
+def _doubted(name: str) -> str:
+    close = guess(name, [*ChatBody.model_fields])
+    return f"{name[:_LETTERS]} (did you mean {close}?)" if close and close not in name else name[:_LETTERS]
 
 
 def content_of(result: Result) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hoptree.http.listening import bearer_key
 from hoptree.server.allowance import Allowances
 from hoptree.server.keys import ANYBODY, Key, find_key
 from hoptree.server.limits import Limits
@@ -139,10 +140,10 @@ class Guard:
     def _authenticate(self, headers: Headers) -> Key:
         if not self._settings.keys:
             return ANYBODY
-        scheme, _, secret = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not secret.strip():
+        secret = bearer_key(headers.get("authorization", ""))
+        if not secret:
             raise Refusal(401, "NoKey", "A key is needed.", "Send it as the header Authorization: Bearer KEY.")
-        key = find_key(self._settings.keys, secret.strip())
+        key = find_key(self._settings.keys, secret)
         if key is None:
             raise Refusal(401, "WrongKey", "That key is not known.", "Ask whoever runs the server for one.")
         return key

@@ -15,6 +15,7 @@ from hoptree.server.asking import Asking
 from hoptree.server.changing import Changing
 from hoptree.server.corpora import Corpora
 from hoptree.server.jobs import Jobs
+from hoptree.server.journal import Journal
 from hoptree.server.live import Live
 from hoptree.server.metrics import Metrics
 from hoptree.server.models import Models
@@ -45,6 +46,7 @@ class House:
     runs: Runs
 
     async def aclose(self) -> None:
+        """Jobs first: they write what the others have open."""
         await self.jobs.aclose()
         await self.retrievers.aclose()
         await self.graphs.aclose()
@@ -65,8 +67,8 @@ def open_house(settings: Settings) -> House:
     corpora = Corpora(settings.corpora, settings.corpora_folder)
     models = Models(settings)
     metrics, allowances = Metrics(), Allowances(limits.rate)
-    live = Live(limits.asking, settings.journal)
     cached = settings.cache is not None
+    live = Live(limits.asking, Journal(settings.journal), remembers=cached)
     retrievers = Retrievers(corpora.place, settings.rerankers, cached=cached, keep=limits.seconds + _AFTER_QUESTION)
     graphs = Graphs(settings.graphs)
     calls = open_calls(settings.cache, concurrency=settings.concurrency)

@@ -12,10 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hoptree.http.outside import hidden
 from hoptree.server.corpora import Managed
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
-from hoptree.server.refusals import Refusal, hidden
+from hoptree.server.refusals import Refusal
 
 __all__ = ["bring_up_to_date"]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
+import stat
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from hoptree.runtime.budget import Budget
 __all__ = ["ANYBODY", "Key", "find_key", "read_keys"]
 
 _SHORTEST = 16
+_MOST_RATE = 10**6
 _NAME = re.compile(r"[\w.@-]{1,64}")
 _FIELDS = {"name", "secret", "sha256", "rate", "budget", "corpora"}
 _HOW = '[[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, budget = "tokens=100000" '
@@ -56,9 +59,13 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     """The keys of a TOML file."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        rows = data["key"]
+        rows = data.get("key")
         if not isinstance(rows, list) or not rows or set(data) != {"key"}:
-            raise ValueError("it holds no [[key]]")
+            raise ValueError("it holds no [[key]], or something else")
+        if not all(isinstance(row, dict) for row in rows):
+            raise ValueError("a key is no [[key]]")
+        if os.name == "posix" and path.stat().st_mode & stat.S_IWOTH:
+            raise ValueError("anybody on this machine may write it")
         keys = tuple(_read_key(row) for row in rows)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
@@ -78,7 +85,7 @@ def _read_key(row: dict[str, Any]) -> Key:
     name, rate = row.get("name"), row.get("rate")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError("a key has no name, or one with other characters than letters, digits, . _ @ -")
-    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or rate < 1):
+    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= _MOST_RATE):
         raise ValueError(f"the rate of {name} is no number of requests a minute")
     if not isinstance(row.get("corpora", False), bool) or not isinstance(row.get("budget", ""), str):
         raise ValueError(f'the budget of {name} is no text such as "tokens=100000", or corpora neither true nor false')
@@ -96,6 +103,9 @@ def _digest(name: str, row: dict[str, Any]) -> bytes:
         if not isinstance(written, str) or not re.fullmatch("[0-9a-fA-F]{64}", written):
             raise ValueError(f"the sha256 of {name} is not 64 hexadecimal digits")
         return bytes.fromhex(written)
-    if not isinstance(secret, str) or len(secret) < _SHORTEST or not secret.isascii() or " " in secret:
-        raise ValueError(f"the secret of {name} is shorter than {_SHORTEST} characters, or not plain ASCII")
+    printable = isinstance(secret, str) and secret.isascii() and secret.isprintable() and " " not in secret
+    if not isinstance(secret, str) or len(secret) < _SHORTEST or not printable:
+        raise ValueError(
+            f"the secret of {name} is shorter than {_SHORTEST} characters, or not of ASCII letters, digits and signs"
+        )
     return hashlib.sha256(secret.encode()).digest()

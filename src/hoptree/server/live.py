@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
+from hoptree.server.journal import Journal
 from hoptree.server.refusals import Refusal
 
 __all__ = ["Live"]
@@ -32,9 +30,10 @@ class _Question:
 class Live:
     """Runs questions, as many at once as allowed; a stop waits for them, then writes down and ends what is left."""
 
-    def __init__(self, at_once: int, journal: Path | None) -> None:
+    def __init__(self, at_once: int, journal: Journal, *, remembers: bool) -> None:
         self._at_once = at_once
-        self._journal = journal
+        self._remedy = f"Ask again when it is back{': replies that came are remembered' if remembers else ''}."
+        self.journal = journal
         self._questions: set[_Question] = set()
         self.stopping = False
 
@@ -61,7 +60,9 @@ class Live:
         question = _Question(task, told)
         self._questions.add(question)
         try:
-            return await work
+            result = await work
+            self.journal.take_out(told)
+            return result
         except asyncio.CancelledError:
             if not question.stopped:
                 raise
@@ -70,7 +71,7 @@ class Live:
                 503,
                 _GONE,
                 "The server was stopped while it answered.",
-                "Ask again when it is back: replies that came are remembered.",
+                self._remedy,
                 retry_after=5,
             ) from None
         finally:
@@ -86,20 +87,7 @@ class Live:
         left = [question for question in self._questions if not question.stopped]
         if not left:
             return
-        self._write_down(left)
+        self.journal.write([question.told for question in left])
         for question in left:
             question.stopped = True
             question.task.cancel()
-
-    def _write_down(self, left: list[_Question]) -> None:
-        """Append the questions to the journal; what was paid for them is in the cache."""
-        if self._journal is None:
-            _LOG.warning("stopping: %d questions are given up", len(left))
-            return
-        try:
-            self._journal.parent.mkdir(parents=True, exist_ok=True)
-            with self._journal.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps({"stopped_at": time.time(), **question.told}) + "\n" for question in left)
-            _LOG.warning("stopping: %d questions are written to %s", len(left), self._journal)
-        except OSError as error:
-            _LOG.error("stopping: %d questions could not be written down: %s", len(left), error.strerror)

@@ -6,7 +6,7 @@ import logging
 import traceback
 
 from hoptree.errors import HoptreeError, InternalError
-from hoptree.server.refusals import without_keys
+from hoptree.http.outside import without_keys
 
 __all__ = ["log_failure", "log_mistake"]
 

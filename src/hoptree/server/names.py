@@ -8,11 +8,16 @@ from collections.abc import Collection
 
 from hoptree.server.refusals import Refusal
 
-__all__ = ["NAME", "check_name", "unknown"]
+__all__ = ["NAME", "check_name", "guess", "unknown"]
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 """Of a corpus: it becomes the name of a folder, so nothing that a file system reads in a way of its own."""
 _NAME = re.compile(NAME, re.ASCII)
+_LETTERS = 80
+_ELSEWHERE = {
+    "run": "GET /v1/runs lists those there are.",
+    "job": "GET /v1/corpora tells what there is; jobs are forgotten when the server is stopped.",
+}
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 
 
@@ -28,9 +33,21 @@ def check_name(name: str) -> str:
     return name
 
 
-def unknown(what: str, name: str, known: Collection[str], *, status: int = 400) -> Refusal:
+def guess(name: str, known: Collection[str]) -> str:
+    """The name that was probably meant, if one is near."""
+    return next(iter(difflib.get_close_matches(name[:_LETTERS], known, 1)), "")
+
+
+def unknown(what: str, name: str, known: Collection[str], *, status: int = 400, param: str | None = None) -> Refusal:
     """The refusal of a name that was not configured."""
-    close = difflib.get_close_matches(name, known, 1)
-    listed = ", ".join(sorted(known)[:50])
-    hint = f"Did you mean '{close[0]}'?" if close else f"There are: {listed}." if known else f"There is no {what} here."
-    return Refusal(status, "NotFound" if status == 404 else "ConfigError", f"There is no {what} '{name[:80]}'.", hint)
+    close = guess(name, known)
+    listed = (
+        f"There are: {', '.join(sorted(known)[:50])}." if known else _ELSEWHERE.get(what, f"This server has no {what}.")
+    )
+    return Refusal(
+        status,
+        "NotFound" if status == 404 else "ConfigError",
+        f"There is no {what} '{name[:_LETTERS]}'.",
+        f"Did you mean '{close}'?" if close else listed,
+        param=param,
+    )

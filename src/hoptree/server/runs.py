@@ -12,9 +12,10 @@ from hoptree.errors import HoptreeError
 from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
 from hoptree.evaluation.statistics import compare_runs
 from hoptree.evaluation.summary import summarise
+from hoptree.http.outside import hidden
 from hoptree.runtime.result import read_result
 from hoptree.server.names import unknown
-from hoptree.server.refusals import Refusal, hidden
+from hoptree.server.refusals import Refusal
 from hoptree.server.telling import told_options, told_result
 
 __all__ = ["Runs"]
@@ -23,7 +24,7 @@ _METRICS = ("em", "f1")
 _DEEPEST = 4
 _MOST = 2_000
 _SUMMED = ("questions", "finished", "failed", "abstained", "stopped", "errors", "metrics", "by_type", "by_hops")
-_SUMMED_TOO = ("sources", "usage", "judges")
+_SUMMED_TOO = ("sources", "usage")
 
 
 class Runs:
@@ -57,6 +58,9 @@ class Runs:
             "options": told_options(str(run["rests_on"].get("method", "")), run["rests_on"].get("options", {})),
             "budget": run["rests_on"].get("budget", {}),
             **{part: whole[part] for part in (*_SUMMED, *_SUMMED_TOO)},
+            "judges": {
+                _model_name(name): {**one, "model": _model_name(one["model"])} for name, one in whole["judges"].items()
+            },
         }
 
     def questions(self, name: str, kind: str | None, verdict: str | None, offset: int, limit: int) -> dict[str, Any]:

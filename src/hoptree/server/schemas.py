@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
 from hoptree.engine import MAX_QUESTION
 from hoptree.runtime.budget import Budget
 from hoptree.server.refusals import Refusal
+from hoptree.server.unreadable import UNKNOWN
 
-__all__ = ["AskBody", "BudgetBody", "ChatBody", "ErrorBody", "SearchBody", "said_to_be_json"]
+__all__ = ["AskBody", "BudgetBody", "ChatBody", "Choices", "SearchBody", "said_to_be_json"]
 
 _MOST = 10**9
 _NAME_LENGTH = 128
@@ -31,6 +33,16 @@ async def said_to_be_json(request: Request) -> None:
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _know(cls, data: Any) -> Any:
+        """Refuse a field that there is not, with the names of those that there are."""
+        for name in data if isinstance(data, dict) else ():
+            if name not in cls.model_fields:
+                shown = name.encode(errors="replace").decode()  # halves of characters are no text to pydantic
+                raise PydanticCustomError(UNKNOWN, "no such field", {"name": shown, "known": list(cls.model_fields)})
+        return data
+
 
 class BudgetBody(_Strict):
     """Limits of one question; those of the server and of the key hold as well."""
@@ -44,7 +56,9 @@ class BudgetBody(_Strict):
         return Budget(calls=self.calls, tokens=self.tokens, cost=self.cost, seconds=self.seconds)
 
 
-class _Choices(_Strict):
+class Choices(_Strict):
+    """With what to answer, and how much that may cost."""
+
     corpus: _Name | None = None
     graph: _Name | None = None
     retriever: _Name | None = None
@@ -53,7 +67,7 @@ class _Choices(_Strict):
     budget: BudgetBody = Field(default_factory=BudgetBody)
 
 
-class AskBody(_Choices):
+class AskBody(Choices):
     """A question, and with what to answer it; every name is one that the server lists."""
 
     # A longer one is refused in a sentence of its own.
@@ -74,19 +88,19 @@ class SearchBody(_Strict):
     rerank: _Name | None = None
 
 
-class _Part(BaseModel):
+class ChatPart(BaseModel):
     """A part of a message: only text can be read."""
 
     type: str
     text: str = ""
 
 
-class _Message(BaseModel):
+class ChatMessage(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[_Part] | None = None
+    content: str | list[ChatPart] | None = None
 
 
-class _StreamOptions(BaseModel):
+class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
@@ -96,23 +110,12 @@ class ChatBody(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     model: _Name
-    messages: Annotated[list[_Message], Field(min_length=1, max_length=1_000)]
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=1_000)]
     stream: bool | None = False
-    stream_options: _StreamOptions | None = None
+    stream_options: StreamOptions | None = None
     n: int | None = 1
     tools: list[Any] | None = None
     functions: list[Any] | None = None
     logprobs: bool | None = False
     response_format: dict[str, Any] | None = None
-    hoptree: _Choices | None = None
-
-
-class _Error(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    message: str
-
-
-class ErrorBody(BaseModel):
-    """Why a request was refused or failed: class, message and remedy."""
-
-    error: _Error
+    hoptree: Choices | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hoptree.errors import ConfigError
+from hoptree.http.listening import is_loopback
 from hoptree.models.model import Model
 from hoptree.runtime.cache import Store
 from hoptree.runtime.context import Prices
@@ -70,16 +70,6 @@ class Settings:
             raise ConfigError("A key has a budget of money, which needs prices.", "Give them: --prices IN/OUT")
         if not self.models:
             raise ConfigError("The server has no model.", "Name one or more: --model openai/NAME")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _host(origin: str) -> str:

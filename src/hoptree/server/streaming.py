@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,8 +87,7 @@ async def happenings(
         else:
             yield task.result()
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await _end(task)
 
 
 def server_sent(kind: str, data: Any) -> bytes:
@@ -141,9 +141,22 @@ async def unless_gone(
             raise Refusal(499, "ClientGone", "The client went away.")
         return answering.result()
     finally:
-        for task in (answering, leaving):
-            task.cancel()
-        await asyncio.gather(answering, leaving, return_exceptions=True)
+        await _end(answering, leaving)
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    """End tasks, and let go of all that those which were broken off held.
+
+    The frames of a traceback refer to each other: without this they would stay until garbage is looked for.
+    """
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        try:
+            task.exception()  # looked at, whether or not anybody waits for it
+        except asyncio.CancelledError as error:
+            traceback.clear_frames(error.__traceback__)
 
 
 async def _gone(receive: Receive) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hoptree.errors import ConfigError
+from hoptree.http.outside import hidden, told_failure
 from hoptree.methods.registry import Option, find_method
 from hoptree.runtime.result import Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
-from hoptree.server.refusals import hidden, refusal_of, told_failure
+from hoptree.server.refusals import refusal_of
 
 __all__ = ["is_free_text", "told_event", "told_options", "told_result", "told_snapshot"]
 

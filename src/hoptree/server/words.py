@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hoptree.http.outside import hidden
 from hoptree.runtime.trace import Event
-from hoptree.server.refusals import hidden
 
 __all__ = ["Words"]
 
 _LETTERS = 160
 _TITLES = 3
+_ROOM = 100
+"""Numbers that a node has for what is rebuilt below it."""
 _SOURCES = {
     "internal": "own knowledge",
     "external": "documents",
@@ -27,43 +29,59 @@ class Words:
 
     def __init__(self) -> None:
         self._said: set[str] = set()
+        self._numbers: dict[int, str] = {}
 
     def of(self, event: Event) -> dict[str, Any] | None:
         """A step: its text, the node it is about, when it happened, and the kind of event."""
-        text = _text(event)
+        if event["event"] == "plan":
+            self._count(event)
+        text = self._text(event)
         node = event.get("id") if event["event"] == "node" else event.get("node")
         if not text or (event["event"] == "node" and text in self._said):
             return None
         self._said.add(text)
         return {"text": text, "node": node, "t": event["t"], "kind": event["event"]}
 
+    def _text(self, event: Event) -> str:
+        if event["event"] == "plan":
+            return self._plan(event)
+        if event["event"] == "node":
+            return self._node(event)
+        tell = _TELLERS.get(event["event"])
+        return tell(event) if tell else ""
 
-def _text(event: Event) -> str:
-    tell = _TELLERS.get(event["event"])
-    return tell(event) if tell else ""
+    def _count(self, event: Event) -> None:
+        """Number nodes as they are shown: what was rebuilt below 1 has numbers from 101 on, and is 1.1, 1.2, …"""
+        total = len(self._numbers) + len(event["nodes"])
+        for node in event["nodes"]:
+            above, place = divmod(node["id"], _ROOM)
+            below = self._numbers.get(above) if event.get("under") is not None and node["id"] > total else None
+            self._numbers[node["id"]] = f"{below}.{place}" if below else str(node["id"])
 
+    def _plan(self, event: Event) -> str:
+        count = sum(node["id"] > 0 for node in event["nodes"])
+        if not count:
+            return ""
+        many = f"{count} sub-question{'s' if count > 1 else ''}"
+        under = event.get("under")
+        if under is None:
+            return f"Planned {many}"
+        return f"{'Rebuilt' if event.get('rebuilt') else 'Split'} {self._name(under)}: {many}"
 
-def _plan(event: Event) -> str:
-    count = sum(node["id"] > 0 for node in event["nodes"])
-    if not count:
-        return ""
-    many = f"{count} sub-question{'s' if count > 1 else ''}"
-    under = event.get("under")
-    if under is None:
-        return f"Planned {many}"
-    return f"{'Rebuilt' if event.get('rebuilt') else 'Split'} {_number(under)}: {many}"
+    def _node(self, event: Event) -> str:
+        name = self._name(event["id"])
+        if event["state"] == "asking":
+            return f"{name}: {_short(event['resolved'])}"
+        answer = _short(event.get("answer", ""))
+        if not answer:
+            return f"{name}: no answer found"
+        verdict = _VERDICTS.get(event.get("verdict", ""), "")
+        source = _SOURCES.get(event.get("source", ""), "")
+        why = verdict or (f"from {source}" if source else "")
+        return f"{name}: {answer}" + (f" ({why})" if why else "")
 
-
-def _node(event: Event) -> str:
-    if event["state"] == "asking":
-        return f"{_number(event['id'])}: {_short(event['resolved'])}"
-    answer = _short(event.get("answer", ""))
-    if not answer:
-        return f"{_number(event['id'])}: no answer found"
-    verdict = _VERDICTS.get(event.get("verdict", ""), "")
-    source = _SOURCES.get(event.get("source", ""), "")
-    why = verdict or (f"from {source}" if source else "")
-    return f"{_number(event['id'])}: {answer}" + (f" ({why})" if why else "")
+    def _name(self, node: int) -> str:
+        return "The question" if node == 0 else f"Sub-question {self._numbers.get(node, node)}"
 
 
 def _llm(event: Event) -> str:
@@ -87,10 +105,6 @@ def _entities(event: Event) -> str:
     return f"Looked up “{_short(event['name'], 60)}” in the graph: {found or 'nothing found'}"
 
 
-def _number(node: int) -> str:
-    return "The question" if node == 0 else f"Sub-question {node}"
-
-
 def _short(text: Any, most: int = _LETTERS) -> str:
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
@@ -98,8 +112,6 @@ def _short(text: Any, most: int = _LETTERS) -> str:
 
 _TELLERS: dict[str, Callable[[Event], str]] = {
     "start": lambda event: f"Asking with {event['method']}",
-    "plan": _plan,
-    "node": _node,
     "llm": _llm,
     "retrieve": _retrieve,
     "titles": lambda event: f"Looked for pages called “{_short(event['name'], 60)}”",

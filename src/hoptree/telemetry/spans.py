@@ -15,6 +15,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from hoptree.runtime.trace import Event
 from hoptree.telemetry.attributes import attributes_of, name_of, note_of
+from hoptree.telemetry.sending import PATIENCE, Sending, within
 from hoptree.telemetry.work import Work, read_work
 
 __all__ = ["SpanListener"]
@@ -39,11 +40,14 @@ class SpanListener:
     Their times are those of the trace. The tree may be rebuilt until the end, so spans are made when the question is
     done, or when the task that asked it is: a question that is broken off leaves spans too. They go to the provider
     given, or to that of the process, below the span that was current when the question was asked. Without `content`
-    no question, answer, reply or passage leaves the process.
+    no question, answer, reply or passage leaves the process. `sending` is the exporter, where that is known.
     """
 
-    def __init__(self, provider: trace.TracerProvider | None = None, *, content: bool = True) -> None:
+    def __init__(
+        self, provider: trace.TracerProvider | None = None, *, content: bool = True, sending: Sending | None = None
+    ) -> None:
         self._provider = provider or trace.get_tracer_provider()
+        self._sending = sending
         self._tracer = self._provider.get_tracer("hoptree")
         self._content = content
         self._asked: dict[str, _Asked] = {}
@@ -60,11 +64,14 @@ class SpanListener:
         if event["event"] == "final":
             self._end(run)
 
-    async def flush(self, seconds: float = 5.0) -> None:
-        """Send what was not sent yet, for so long at most."""
+    async def flush(self, seconds: float = PATIENCE) -> None:
+        """Send what was not sent yet, for so long at most; a backend that took nothing just now is not waited for."""
         send = getattr(self._provider, "force_flush", None)
-        if send is not None:
-            await asyncio.to_thread(send, round(seconds * 1000))
+        if send is None or (self._sending and self._sending.lost):
+            return
+        in_time = await asyncio.to_thread(within, seconds, lambda: send(round(seconds * 1000)))
+        if not in_time and self._sending:
+            self._sending.tell()
 
     def _when_broken_off(self, run: str) -> Callable[[], None]:
         """See to it that a question ends with its task; what is returned undoes that."""

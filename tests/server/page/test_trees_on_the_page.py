@@ -92,6 +92,19 @@ def test_focus_and_folds_outlast_growth_and_what_is_rebuilt_goes(watched: Watche
     assert focused(page) == "4"
 
 
+def test_what_was_rebuilt_below_a_node_is_numbered_from_it(watched: Watched) -> None:
+    page = watched.open()
+    page.evaluate(DRAWN, [node(1, [node(101, [node(102), node(10101)])]), node(3)])
+    assert page.locator(".row .number").all_inner_texts() == ["1", "1.1", "1.2", "1.1.1", "3"]
+    page.focus('.row[data-node="3"]')
+    for key in "1.1.1":
+        page.keyboard.press(key)
+    assert focused(page) == "10101"
+    many = [node(1, [node(number) for number in range(2, 150)])]
+    page.evaluate(DRAWN, many)
+    assert page.locator('.row[data-node="101"] .number').last.inner_text() == "101"
+
+
 def test_keys_walk_the_tree(watched: Watched) -> None:
     page = watched.open()
     page.evaluate(DRAWN, [node(1, [node(2), node(3)]), node(4)])

@@ -46,6 +46,7 @@ that are asked for."""
 Word = tuple[str, str]
 """A field and a term in it."""
 Hit = tuple[float, tantivy.DocAddress]
+Stages = tuple[tuple[str, float], ...]
 
 
 class TextWriter:
@@ -178,7 +179,7 @@ class Texts:
     def _read(self, hits: Sequence[Hit]) -> Iterator[tuple[int, float, Passage]]:
         keys = self._searcher.fast_field_values("key", [address for _, address in hits])
         for key, (score, address) in zip(keys, hits, strict=True):
-            yield int(key or 0), score, self._passage(address, score)
+            yield int(key or 0), score, self._passage(address, score, (("bm25", score),))
 
     def _where(self, name: str, value: str) -> tantivy.Query:
         """The passages with a value of a field; a row that is its own document has its id for that.
@@ -323,23 +324,23 @@ class Texts:
                 return hits[:best]
             wanted *= 8
 
-    def _passage(self, address: tantivy.DocAddress, score: float) -> Passage:
+    def _passage(self, address: tantivy.DocAddress, score: float, stages: Stages = ()) -> Passage:
         """A stored passage; a ValueError, as tantivy's own are, where it is garbled in a way tantivy does not see."""
         try:
-            return self._stored(address, score)
+            return self._stored(address, score, stages)
         except (LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"a passage cannot be read ({error})") from error
 
-    def _stored(self, address: tantivy.DocAddress, score: float) -> Passage:
+    def _stored(self, address: tantivy.DocAddress, score: float, stages: Stages) -> Passage:
         stored = self._searcher.doc(address)
         body = stored.get_all("body")
         record = bytes(stored["record"][0])
         if record.startswith(_PLAIN):
             name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
-            return Passage(name, body[0], body[-1], score, name, 0, len(body[-1]))
+            return Passage(name, body[0], body[-1], score, name, 0, len(body[-1]), stages=stages)
         name, document, start, end, aliases, metadata = json.loads(record)
         fields = tuple((name, value) for name, value in metadata)
-        return Passage(name, body[0], body[-1], score, document, start, end, tuple(aliases), fields)
+        return Passage(name, body[0], body[-1], score, document, start, end, tuple(aliases), fields, stages)
 
 
 def _schema() -> tantivy.Schema:

@@ -313,7 +313,7 @@ export class AnswerView extends EventTarget {
     const itself = node.id === 0;
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
-        make("p", { class: "label", text: itself ? (this.result?.answer ? "What the answer rests on" : "The question itself") : `Sub-question ${node.id}` }),
+        make("p", { class: "label", text: itself ? (this.result?.answer ? "What the answer rests on" : "The question itself") : `Sub-question ${this.tree.numberOf(node.id)}` }),
         button("×", () => this.#close(), { class: "quiet close", "aria-label": "Close the evidence" })),
       itself ? "" : make("h3", { dir: "auto" }, withReferences(node.resolved || node.question)),
       ...this.#reasons(node),

@@ -35,7 +35,7 @@ export class Contender {
     this.about.replaceChildren(make("strong", { text: method?.name ?? "" }), ` ${[method?.title, method?.about].filter(Boolean).join(". ")}`);
     if (method?.available === false) this.about.append(" ", make("span", { class: "warm", text: works(method) ? NO_GRAPH : method.why ?? "" }));
     this.controls = new Map(this.#offered.map((option) => [option.name, control(option, values[option.name])]));
-    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), option.fixed ? FIXED : ""));
+    const fields = this.#offered.map((option) => field(option.name, this.controls.get(option.name), [option.about, option.fixed ? FIXED : ""].filter(Boolean).join(" ")));
     this.options.replaceChildren(make("p", { class: "label", text: `Options of ${method?.name ?? ""}` }),
       fields.length ? make("div", { class: "grid" }, fields) : make("p", { class: "note", text: "It has none." }));
   }

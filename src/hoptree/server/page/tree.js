@@ -5,6 +5,8 @@ import { fresh, make } from "./dom.js";
 import { origin, shade, stateOf, verdict } from "./words.js";
 
 const FOLD_FROM = 40;
+/** Numbers that a node has for what is rebuilt below it. */
+const ROOM = 100;
 const OPEN_LEVELS = 2;
 const REFERENCE = /(#query\d+)/;
 
@@ -94,7 +96,8 @@ export class TreeView {
   #draw(item, place, of) {
     const { children, ...own } = item.node;
     const below = children?.length ? size(item.node) - 1 : 0;
-    const drawn = JSON.stringify([own, item.level, place, of, below, this.#options.evidence]);
+    const number = this.#number(item);
+    const drawn = JSON.stringify([own, number, item.level, place, of, below, this.#options.evidence]);
     if (item.drawn === drawn) return;
     item.drawn = drawn;
     const { row, node } = item;
@@ -107,11 +110,24 @@ export class TreeView {
     const outcome = outcomeOf(node, this.#options);
     row.replaceChildren(
       make("span", { class: "twisty", "aria-hidden": "true" }),
-      node.isRoot ? "" : make("span", { class: "number", text: `${node.id}` }),
+      node.isRoot ? "" : make("span", { class: "number", text: number }),
       make("span", { class: "words" },
         make("span", { class: "asked", dir: "auto" }, withReferences(node.resolved || node.question)), " ",
         make("span", { class: "outcome", dir: "auto" }, outcome.flatMap((part) => [part, " "]),
           below ? make("span", { class: "below", text: `${below} below` }) : null)));
+  }
+
+  /** The number that is shown: 101 and 102 are what was rebuilt below 1, and so 1.1 and 1.2. */
+  #number(item) {
+    const above = Math.floor(item.id / ROOM);
+    if (above && item.id > this.#total)
+      for (let one = item.parent; one; one = one.parent) if (one.id === above) return `${this.#number(one)}.${item.id % ROOM}`;
+    return `${item.id}`;
+  }
+
+  numberOf(id) {
+    const item = this.#items.get(id);
+    return item ? this.#number(item) : `${id}`;
   }
 
   // Folding
@@ -226,7 +242,7 @@ export class TreeView {
       Escape: () => this.open(null),
     };
     if (moves[event.key]) moves[event.key]();
-    else if (event.key.length === 1 && /[\p{L}\p{N}]/u.test(event.key)) this.#find(event.key, shown, at, event.timeStamp);
+    else if (event.key.length === 1 && /[\p{L}\p{N}.]/u.test(event.key)) this.#find(event.key, shown, at, event.timeStamp);
     else return;
     event.preventDefault();
   }
@@ -236,7 +252,7 @@ export class TreeView {
     const text = when - this.#typed.at < 700 ? this.#typed.text + letter : letter;
     this.#typed = { text, at: when };
     const order = [...shown.slice(at + (text.length === 1 ? 1 : 0)), ...shown.slice(0, at)];
-    const begins = (item) => `${item.id}`.startsWith(text) || (item.node.resolved || item.node.question).toLowerCase().startsWith(text.toLowerCase());
+    const begins = (item) => this.#number(item).startsWith(text) || (item.node.resolved || item.node.question).toLowerCase().startsWith(text.toLowerCase());
     this.#select(order.find(begins), true);
   }
 }

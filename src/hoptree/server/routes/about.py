@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from hoptree import __version__
 from hoptree.engine import MAX_QUESTION
 from hoptree.methods.registry import Method, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
+from hoptree.server.document import replies
 from hoptree.server.house import House
 from hoptree.server.names import unknown
+from hoptree.server.option_words import about_option
+from hoptree.server.reply_schemas import Health, Methods, ModelReply
+from hoptree.server.reply_schemas import Models as ModelList
 from hoptree.server.replying import Json
 from hoptree.server.telling import told_options
 
 __all__ = ["about_routes"]
 
+_Only = Annotated[str | None, Query(max_length=128, description="Only those with this one.")]
+_ALWAYS = (401, 403, 421, 429, 500)
+_HEALTH = replies(Health, (403, 421, 500)) | {503: {"model": Health, "description": "It is stopping."}}
+_METRICS = replies(None, _ALWAYS) | {
+    200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -27,16 +38,20 @@ def about_routes(house: House) -> APIRouter:
     routes = APIRouter(tags=["about"])
     began = int(time.time())
 
-    @routes.get("/health", summary="Whether the server answers")
+    @routes.get("/health", summary="Whether the server answers", responses=_HEALTH)
     async def health() -> Response:
         state = "stopping" if house.live.stopping else "ok"
         return Json({"status": state, "version": __version__, "asking": len(house.live)}, 200 if state == "ok" else 503)
 
-    @routes.get("/metrics", summary="Counters for Prometheus")
+    @routes.get("/metrics", summary="Counters for Prometheus", response_class=Response, responses=_METRICS)
     async def metrics() -> Response:
         return Response(house.metrics.text(), media_type=_PROMETHEUS)
 
-    @routes.get("/v1/methods", summary="Methods, models, corpora and graphs to choose among")
+    @routes.get(
+        "/v1/methods",
+        summary="Methods, models, corpora and graphs to choose among",
+        responses=replies(Methods, _ALWAYS),
+    )
     async def methods() -> Response:
         return Json(
             {
@@ -60,37 +75,73 @@ def about_routes(house: House) -> APIRouter:
             }
         )
 
-    @routes.get("/v1/models", summary="Methods as OpenAI's clients list models")
-    async def models() -> Response:
-        return Json({"object": "list", "data": [_as_model(name, method, began) for name, method in _ids(house)]})
+    @routes.get(
+        "/v1/models",
+        summary="Methods as OpenAI's clients list models",
+        responses=replies(ModelList, (*_ALWAYS, 400, 422), openai=True),
+    )
+    async def models(method: _Only = None, model: _Only = None) -> Response:
+        for what, name, known in (
+            ("method", method, [one.name for one in list_methods()]),
+            ("model", model, house.models.names),
+        ):
+            if name is not None and name not in known:
+                raise unknown(what, name, known, param=what)
+        found = [one for one in _offers(house) if method in (None, one.method.name) and model in (None, one.model)]
+        return Json({"object": "list", "data": [one.told(began) for one in found]})
 
-    @routes.get("/v1/models/{name}", summary="One of them")
+    @routes.get("/v1/models/{name}", summary="One of them", responses=replies(ModelReply, (*_ALWAYS, 404), openai=True))
     async def model(name: str) -> Response:
-        known = dict(_ids(house))
+        known = {one.id: one for one in _offers(house)}
         if name not in known:
-            raise unknown("model", name, known, status=404)
-        return Json(_as_model(name, known[name], began))
+            raise unknown("model", name, known, status=404, param="model")
+        return Json(known[name].told(began))
 
     return routes
 
 
-def _ids(house: House) -> list[tuple[str, Method]]:
-    """METHOD for the default model, METHOD@MODEL for the others."""
-    methods, further = list_methods(), house.models.names[1:]
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """A method with a model, as OpenAI's clients choose it."""
+
+    id: str
+    method: Method
+    model: str
+    available: bool
+
+    def told(self, created: int) -> dict[str, Any]:
+        method = self.method
+        about = {
+            "title": method.title,
+            "method": method.name,
+            "model": self.model,
+            "needs": list(method.needs),
+            "fidelity": method.fidelity({}, set(method.signals)),
+            "available": self.available,
+        }
+        return {"id": self.id, "object": "model", "created": created, "owned_by": "hoptree", "hoptree": about}
+
+
+def _offers(house: House) -> list[_Offer]:
+    """METHOD for the default model, then METHOD@MODEL; of each the default first, and what cannot work here last."""
+    default = house.settings.method
+    able = {method.name: not _lacking(method, house, _fixed(method, house)) for method in list_methods()}
+    methods = sorted(list_methods(), key=lambda method: (not able[method.name], method.name != default))
     return [
-        *((method.name, method) for method in methods),
-        *((f"{method.name}@{model}", method) for model in further for method in methods),
+        _Offer(method.name if not place else f"{method.name}@{model}", method, model, able[method.name])
+        for place, model in enumerate(house.models.names)
+        for method in methods
     ]
 
 
-def _as_model(name: str, method: Method, created: int) -> dict[str, Any]:
-    about = {"title": method.title, "needs": list(method.needs), "fidelity": method.fidelity({}, set(method.signals))}
-    return {"id": name, "object": "model", "created": created, "owned_by": "hoptree", "hoptree": about}
+def _fixed(method: Method, house: House) -> dict[str, Any]:
+    """The options that are set for every question of a method, as clients may see them."""
+    given = {name.replace("-", "_"): value for name, value in house.settings.options.get(method.name, {}).items()}
+    return told_options(method.name, read_options(method, given))
 
 
 def _told(method: Method, house: House) -> dict[str, Any]:
-    given = {name.replace("-", "_"): value for name, value in house.settings.options.get(method.name, {}).items()}
-    fixed = told_options(method.name, read_options(method, given))
+    fixed = _fixed(method, house)
     why = _lacking(method, house, fixed)
     return {
         "name": method.name,
@@ -105,6 +156,7 @@ def _told(method: Method, house: House) -> dict[str, Any]:
             {
                 "name": option.name,
                 "type": option.describe(),
+                "about": about_option(method, option),
                 "default": fixed.get(option.name, option.default),
                 **({"fixed": True} if option.name in fixed else {}),
                 **({"choices": list(option.choices)} if option.choices else {}),

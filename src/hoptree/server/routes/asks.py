@@ -9,8 +9,10 @@ from starlette.responses import Response
 
 from hoptree.runtime.result import Result
 from hoptree.server.asking import Prepared, Wanted
+from hoptree.server.document import JSON_BODY, replies
 from hoptree.server.house import House
 from hoptree.server.refusals import Refusal, refusal_of, told_error
+from hoptree.server.reply_schemas import AskFailure, AskReply
 from hoptree.server.replying import Json
 from hoptree.server.schemas import AskBody, said_to_be_json
 from hoptree.server.streaming import EventStream, Grown, Happened, Idle, happenings, server_sent, unless_gone
@@ -23,6 +25,9 @@ _WHAT_COMES = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
     "result or error."
 )
+_REPLIES = replies(None, JSON_BODY, failure=AskFailure) | {
+    200: {"model": AskReply, "description": _WHAT_COMES, "content": {"text/event-stream": {}}}
+}
 
 
 def ask_routes(house: House) -> APIRouter:
@@ -33,7 +38,7 @@ def ask_routes(house: House) -> APIRouter:
         "/v1/ask",
         summary="Answer a question, and show the tree behind the answer",
         dependencies=[Depends(said_to_be_json)],
-        responses={200: {"description": _WHAT_COMES, "content": {"application/json": {}, "text/event-stream": {}}}},
+        responses=_REPLIES,
     )
     async def ask(body: AskBody, request: Request) -> Response:
         prepared = await house.asking.prepare(_wanted(body), request.state.key)
@@ -52,14 +57,14 @@ def ask_routes(house: House) -> APIRouter:
 def _wanted(body: AskBody) -> Wanted:
     return Wanted(
         body.question,
-        body.method,
-        body.model,
-        body.corpus,
-        body.graph,
-        body.retriever,
-        body.rerank,
-        body.options,
-        body.budget.as_budget(),
+        method=body.method,
+        model=body.model,
+        corpus=body.corpus,
+        graph=body.graph,
+        retriever=body.retriever,
+        rerank=body.rerank,
+        options=body.options,
+        budget=body.budget.as_budget(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,26 @@ from hoptree.runtime.result import Result
 from hoptree.runtime.trace import Event
 from hoptree.server.asking import Prepared, Wanted
 from hoptree.server.chat import citations, content_of, finish_of, question_in, unread, usage_of
+from hoptree.server.document import QUESTION, replies
 from hoptree.server.house import House
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
+from hoptree.server.reply_schemas import Completion
 from hoptree.server.replying import Json, to_json
-from hoptree.server.schemas import ChatBody, said_to_be_json
+from hoptree.server.schemas import ChatBody, Choices, said_to_be_json
 from hoptree.server.streaming import EventStream, Happened, Idle, happenings, unless_gone
 from hoptree.server.telling import told_result
 from hoptree.server.words import Words
 
 __all__ = ["chat_routes"]
+
+_REPLIES = replies(None, QUESTION, openai=True) | {
+    200: {
+        "model": Completion,
+        "description": "A completion, or with stream its chunks.",
+        "content": {"text/event-stream": {}},
+    }
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +67,10 @@ def chat_routes(house: House) -> APIRouter:
         "/v1/chat/completions",
         summary="OpenAI's chat completions",
         dependencies=[Depends(said_to_be_json)],
-        responses={
-            200: {
-                "description": "A completion, or with stream its chunks.",
-                "content": {"application/json": {}, "text/event-stream": {}},
-            }
-        },
+        responses=_REPLIES,
     )
     async def complete(body: ChatBody, request: Request) -> Response:
-        wanted = _wanted(body)
+        wanted = _wanted(body, house.models.names)
         prepared = await house.asking.prepare(wanted, request.state.key)
         name = f"chatcmpl-{uuid.uuid4().hex}"
         completion = _Completion(name, int(time.time()), body.model, prepared, unread(body))
@@ -77,24 +82,24 @@ def chat_routes(house: House) -> APIRouter:
     return routes
 
 
-def _wanted(body: ChatBody) -> Wanted:
+def _wanted(body: ChatBody, models: Collection[str]) -> Wanted:
     question = question_in(body)
     method, sign, model = body.model.partition("@")
     if method not in (known := [one.name for one in list_methods()]):
-        raise unknown("model", body.model, known, status=404)
-    said = body.hoptree
-    if said is None:
-        return Wanted(question, method, model if sign else None)
+        raise unknown("model", body.model, known, status=404, param="model")
+    if sign and model not in models:
+        raise unknown("model", model, models, status=404, param="model")
+    said = body.hoptree or Choices()
     return Wanted(
         question,
-        method,
-        model if sign else None,
-        said.corpus,
-        said.graph,
-        said.retriever,
-        said.rerank,
-        said.options,
-        said.budget.as_budget(),
+        method=method,
+        model=model if sign else None,
+        corpus=said.corpus,
+        graph=said.graph,
+        retriever=said.retriever,
+        rerank=said.rerank,
+        options=said.options,
+        budget=said.budget.as_budget(),
     )
 
 

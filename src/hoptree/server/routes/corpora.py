@@ -8,14 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from starlette.responses import Response
 
+from hoptree.server.document import CHANGE, READ, UPLOAD, replies
 from hoptree.server.house import House
 from hoptree.server.names import NAME
+from hoptree.server.reply_schemas import Corpora, Documents, JobReply, Started
 from hoptree.server.replying import Json
 
 __all__ = ["corpus_routes"]
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
-_Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.")]
+_UPLOADED = replies(Started, UPLOAD, status=202)
+_Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.", min_length=1)]
 
 
 def corpus_routes(house: House) -> APIRouter:
@@ -23,7 +26,7 @@ def corpus_routes(house: House) -> APIRouter:
     routes = APIRouter(tags=["corpora"])
     corpora, changing, jobs = house.corpora, house.changing, house.jobs
 
-    @routes.get("/v1/corpora", summary="All corpora")
+    @routes.get("/v1/corpora", summary="All corpora", responses=replies(Corpora, (401, 403, 421, 429, 500)))
     async def listed() -> Response:
         found = []
         for one in await asyncio.to_thread(corpora.told):
@@ -31,19 +34,23 @@ def corpus_routes(house: House) -> APIRouter:
             found.append({**one, "job": job.as_dict() if job else None})
         return Json({"corpora": found, "uploads": corpora.folder is not None})
 
-    @routes.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files")
+    @routes.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
     async def create(
         name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
     ) -> Response:
         job = await changing.create(name, files)
         return Json({"job": job.id}, 202)
 
-    @routes.delete("/v1/corpora/{name}", status_code=204, summary="Remove a corpus")
+    @routes.delete("/v1/corpora/{name}", status_code=204, summary="Remove a corpus", responses=replies(None, CHANGE))
     async def remove(name: _Name) -> Response:
         await changing.remove(name)
         return Response(status_code=204)
 
-    @routes.get("/v1/corpora/{name}/documents", summary="The uploaded files of a corpus")
+    @routes.get(
+        "/v1/corpora/{name}/documents",
+        summary="The uploaded files of a corpus",
+        responses=replies(Documents, READ),
+    )
     async def documents(
         name: _Name,
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
@@ -57,16 +64,26 @@ def corpus_routes(house: House) -> APIRouter:
         ]
         return Json({"documents": shown, "total": len(files), "offset": offset})
 
-    @routes.post("/v1/corpora/{name}/documents", status_code=202, summary="Add files, or new versions of some")
+    @routes.post(
+        "/v1/corpora/{name}/documents",
+        status_code=202,
+        summary="Add files, or new versions of some",
+        responses=_UPLOADED,
+    )
     async def add(name: _Name, files: _Files) -> Response:
         job = await changing.add(name, files)
         return Json({"job": job.id}, 202)
 
-    @routes.delete("/v1/corpora/{name}/documents/{document:path}", status_code=202, summary="Take a file out")
+    @routes.delete(
+        "/v1/corpora/{name}/documents/{document:path}",
+        status_code=202,
+        summary="Take a file out",
+        responses=replies(Started, CHANGE, status=202),
+    )
     async def remove_document(name: _Name, document: str) -> Response:
         return Json({"job": changing.remove_document(name, document).id}, 202)
 
-    @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is")
+    @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ))
     async def told(job: str) -> Response:
         return Json(jobs.find(job).as_dict())
 

@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
+from hoptree.server.document import READ, replies
 from hoptree.server.house import House
+from hoptree.server.reply_schemas import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
 from hoptree.server.replying import Json
 
 __all__ = ["run_routes"]
@@ -21,15 +23,19 @@ def run_routes(house: House) -> APIRouter:
     routes = APIRouter(tags=["runs"])
     runs = house.runs
 
-    @routes.get("/v1/runs", summary="All runs")
+    @routes.get("/v1/runs", summary="All runs", responses=replies(Runs, (401, 403, 421, 429, 500)))
     async def listed() -> Response:
         return Json({"runs": await asyncio.to_thread(runs.listed)})
 
-    @routes.get("/v1/runs/{run}", summary="One run as a whole")
+    @routes.get("/v1/runs/{run}", summary="One run as a whole", responses=replies(RunSummary, READ))
     async def summary(run: str) -> Response:
         return Json(await asyncio.to_thread(runs.summary, run))
 
-    @routes.get("/v1/runs/{run}/questions", summary="Its questions, by type and outcome")
+    @routes.get(
+        "/v1/runs/{run}/questions",
+        summary="Its questions, by type and outcome",
+        responses=replies(RunQuestions, READ),
+    )
     async def questions(
         run: str,
         type: Annotated[str | None, Query(max_length=100)] = None,  # noqa: A002 - the name in the address
@@ -39,11 +45,17 @@ def run_routes(house: House) -> APIRouter:
     ) -> Response:
         return Json(await asyncio.to_thread(runs.questions, run, type, verdict, offset, limit))
 
-    @routes.get("/v1/runs/{run}/questions/{question:path}", summary="One question with its tree")
+    @routes.get(
+        "/v1/runs/{run}/questions/{question:path}",
+        summary="One question with its tree",
+        responses=replies(RunQuestion, READ),
+    )
     async def question(run: str, question: str) -> Response:
         return Json(await asyncio.to_thread(runs.question, run, question))
 
-    @routes.get("/v1/compare", summary="Two runs over the same questions")
+    @routes.get(
+        "/v1/compare", summary="Two runs over the same questions", responses=replies(RunComparison, (*READ, 409))
+    )
     async def compare(a: _Id, b: _Id) -> Response:
         return Json(await asyncio.to_thread(runs.compare, a, b))
 

@@ -9,10 +9,12 @@ from starlette.responses import Response
 
 from hoptree.errors import HoptreeError
 from hoptree.retrieval.opening import KINDS
+from hoptree.server.document import JSON_BODY, replies
 from hoptree.server.house import House
 from hoptree.server.mistakes import log_failure
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal
+from hoptree.server.reply_schemas import Found
 from hoptree.server.replying import Json
 from hoptree.server.schemas import SearchBody, said_to_be_json
 from hoptree.values import Passage
@@ -24,7 +26,12 @@ def search_routes(house: House) -> APIRouter:
     """The route of searches."""
     routes = APIRouter(tags=["search"])
 
-    @routes.post("/v1/search", summary="The best passages for a query", dependencies=[Depends(said_to_be_json)])
+    @routes.post(
+        "/v1/search",
+        summary="The best passages for a query",
+        dependencies=[Depends(said_to_be_json)],
+        responses=replies(Found, JSON_BODY),
+    )
     async def search(body: SearchBody, request: Request) -> Response:
         house.live.check()
         if not body.query.strip() or not _is_text(body.query):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from hoptree.models.model import Reply, Token
@@ -15,7 +14,7 @@ from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.reading.noting import note_answer
 from hoptree.steps.reading.parse import clean_answer, concluded, retrieval_trigger, why_unanswered
 from hoptree.tree import Node
-from hoptree.values import Answer, Passage
+from hoptree.values import Answer, Passage, Source
 
 __all__ = [
     "answer_from",
@@ -83,8 +82,9 @@ async def answer_from(
         ctx.decide("answered", False, node=node, step="read", continuation_hit="no passages", raw="")
         return Answer("", "", "unknown", "external")
     documents = show_passages(ctx, passages, titles=titles)
-    answer = await _read(ctx, "read", prompt, question, documents, node, logprobs=logprobs)
-    return replace(answer, source="external", support=holding(answer.text, passages) if answer.known else ())
+    return await _read(
+        ctx, "read", prompt, question, documents, node, source="external", passages=passages, logprobs=logprobs
+    )
 
 
 async def synthesise(
@@ -101,8 +101,9 @@ async def synthesise(
     `reasoned` says that the prompt asks for a reason before "Answer:".
     """
     documents = "\n".join(statements)
-    answer = await _read(ctx, "final", prompt, question, documents, None, reasoned=reasoned, logprobs=logprobs)
-    return replace(answer, source="synthesis")
+    return await _read(
+        ctx, "final", prompt, question, documents, None, source="synthesis", reasoned=reasoned, logprobs=logprobs
+    )
 
 
 async def _read(
@@ -113,6 +114,8 @@ async def _read(
     documents: str,
     node: Node | None,
     *,
+    source: Source,
+    passages: Sequence[Passage] = (),
     reasoned: bool = False,
     logprobs: bool = False,
 ) -> Answer:
@@ -125,7 +128,8 @@ async def _read(
     words = why_unanswered(concluded(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
     confidence = least_probability(reply) if logprobs else None
-    return Answer(text, raw, "unknown" if words else "answered", confidence=confidence)
+    support = holding(text, passages) if passages and text and not words else ()
+    return Answer(text, raw, "unknown" if words else "answered", source, support, confidence)
 
 
 def least_probability(reply: Reply) -> float | None:

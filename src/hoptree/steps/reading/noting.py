@@ -20,7 +20,7 @@ def note_answer(ctx: Context, step: str, raw: str, answer: str) -> None:
 
     A reply that says that it has no answer is one that could be read.
     """
-    spared = answer and question_key(answer) != question_key(raw)
+    spared = answer and answer != raw and question_key(answer) != question_key(raw)
     note_reply(ctx, step, "" if answer else "no answer", ["other words left out"] if spared else [])
 
 

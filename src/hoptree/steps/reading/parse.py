@@ -159,8 +159,7 @@ def why_unanswered(text: str) -> str:
         return ""
     for sentence in _SENTENCE.split(text):
         negation = _NEGATION.search(sentence)
-        missing = _MISSING.search(sentence) or _STATED.search(sentence)
-        if negation and missing:
+        if negation and (missing := _MISSING.search(sentence) or _STATED.search(sentence)):
             return f"{negation[0]} … {missing[0]}"
     return ""
 

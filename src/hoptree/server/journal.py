@@ -1,0 +1,84 @@
+"""The questions that a stop cut off, kept in a file until they are asked again; only its owner may read it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Journal"]
+
+_LOG = logging.getLogger("hoptree.server")
+_SAME = ("question", "method", "model", "corpus", "options")
+"""By what a question is known again, whoever asks it."""
+_OWNER = 0o600
+
+
+class Journal:
+    """One JSON line a question; without a `path` nothing is kept. A file in which nothing is left goes."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._open = {_identity(told) for told in self._read()}
+
+    def __len__(self) -> int:
+        """How many questions an earlier stop cut off, and nobody has asked again."""
+        return len(self._open)
+
+    def write(self, questions: Sequence[Mapping[str, Any]]) -> None:
+        """Add questions; what was paid for them is in the cache."""
+        if self._path is None:
+            _LOG.warning("stopping: %d questions are given up", len(questions))
+            return
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._put([{"stopped_at": time.time(), **told} for told in questions], os.O_APPEND)
+            _LOG.warning("stopping: %d questions are written to %s", len(questions), self._path)
+        except OSError as error:
+            _LOG.error("stopping: %d questions could not be written down: %s", len(questions), error.strerror)
+
+    def take_out(self, told: Mapping[str, Any]) -> None:
+        """A question was answered: if it was cut off once, that is made up for."""
+        if not self._open or self._path is None or (found := _identity(told)) not in self._open:
+            return
+        self._open.discard(found)
+        try:
+            left = [one for one in self._read() if _identity(one) != found]
+            if left:
+                self._put(left, os.O_TRUNC)
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            _LOG.error("the journal %s cannot be changed: %s", self._path, error.strerror)
+
+    def _put(self, questions: Sequence[Mapping[str, Any]], how: int) -> None:
+        assert self._path is not None
+        lines = "".join(json.dumps(told) + "\n" for told in questions)
+        with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | how, _OWNER), "rb+") as file:
+            self._path.chmod(_OWNER)  # where it was there before
+            whole = not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END) >= 0 and file.read(1) == b"\n")
+            file.write(("" if whole else "\n").encode() + lines.encode())
+
+    def _read(self) -> list[dict[str, Any]]:
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines() if self._path else []
+        except OSError:
+            return []
+        return [told for line in lines if (told := _load(line)) is not None]
+
+
+def _load(line: str) -> dict[str, Any] | None:
+    """A line that was written as a whole; a stop that was cut off itself may have left half of one."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) else None
+
+
+def _identity(told: Mapping[str, Any]) -> str:
+    return json.dumps([told.get(name) for name in _SAME], sort_keys=True)

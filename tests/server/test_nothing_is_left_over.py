@@ -1,0 +1,89 @@
+"""Questions leave nothing behind that only a search for garbage would find: the server seldom makes one."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from tests.server.running import QUESTION, script, settings
+
+from hoptree.server.app import create_app
+from hoptree.server.serving import Server
+
+_CALLS = 0.05
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """The collector of garbage is afterwards as it was."""
+    before = gc.get_threshold()
+    yield
+    gc.set_debug(0)
+    gc.garbage.clear()
+    gc.set_threshold(*before)
+    gc.unfreeze()
+    gc.enable()
+
+
+async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]]:
+    """Ask, and go away after so many seconds; what the server sent until then."""
+    body = json.dumps({"question": QUESTION, "stream": stream}).encode()
+    headers = {b"host": b"127.0.0.1", b"content-type": b"application/json", b"content-length": b"%d" % len(body)}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "root_path": "",
+    }
+    scope |= {"method": "POST", "path": "/v1/ask", "raw_path": b"/v1/ask", "query_string": b"", "state": {}}
+    scope |= {"server": ("127.0.0.1", 80), "client": ("127.0.0.1", 1), "headers": list(headers.items())}
+    arriving, sent = [{"type": "http.request", "body": body}], list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        if arriving:
+            return arriving.pop()
+        await asyncio.sleep(stays)
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("calls", [0.5, 2.5, 100], ids=["while-planning", "in-the-tree", "to-the-end"])
+@pytest.mark.usefixtures("collector")
+def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, calls: float) -> None:
+    async def visits() -> Counter[str]:
+        app = create_app(settings(tmp_path, models={"demo": script(latency=_CALLS)}))
+        await _visit(app, stream=stream, stays=60)  # whatever is made once is there
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        for _ in range(2):  # the last one may still be on its way out
+            sent = await _visit(app, stream=stream, stays=calls * _CALLS)
+            assert any(b"1948" in message.get("body", b"") for message in sent) == (calls == 100)
+        gc.collect()
+        return Counter(type(left).__qualname__ for left in gc.garbage if type(left).__module__.startswith("hoptree"))
+
+    assert asyncio.run(visits()) == Counter()
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_process_that_serves_seldom_looks_for_garbage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *given, **named: seen.append(gc.get_threshold()[0]))
+    before = gc.get_threshold()[0]
+    Server(create_app(settings(tmp_path))).run()
+    assert seen[0] > 10 * before and gc.get_freeze_count() > 0

@@ -1,0 +1,34 @@
+"""Every option of every method is explained in a line."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running
+
+from hoptree.methods.registry import find_method, list_methods
+from hoptree.server.option_words import about_option
+
+
+def test_every_option_has_a_line_of_its_own() -> None:
+    told = {
+        f"{method.name}.{option.name}": about_option(method, option)
+        for method in list_methods()
+        for option in method.options
+        if not method.run.__module__.startswith("tests.")
+    }
+    assert len(told) > 100
+    assert [name for name, words in told.items() if "documentation tells" in words] == []
+    assert [name for name, words in told.items() if "`" in words or not 10 < len(words) <= 222] == []
+
+
+def test_it_is_what_the_method_says_of_it(server: Running) -> None:
+    taikc = find_method("taikc")
+    options = {option.name: option for option in taikc.options}
+    assert about_option(taikc, options["strict"]) == "strict takes only RAG_REQUIRED for a refusal."
+    assert about_option(taikc, options["titles"]) == "Shows passages with their titles."
+    assert about_option(taikc, options["k"]) == "How many passages a search gives."
+    listed = {one["name"]: one for one in server.client.get("/v1/methods").json()["methods"]}
+    assert listed["taikc"]["options"][5]["about"] == about_option(taikc, options["strict"])

@@ -1,0 +1,23 @@
+"""The benchmark of the server: what its questions cost is not shared among them."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from benchmarks.server import asked_about, make_index, model
+
+from hoptree.engine import Engine
+
+
+def test_questions_that_are_asked_at_once_share_no_call(tmp_path: Path) -> None:
+    make_index(tmp_path / "index")
+
+    async def both() -> None:
+        async with Engine(model=model(0.01), corpus=tmp_path / "index", cache=None) as engine:
+            found = await asyncio.gather(*(engine.ask(asked_about(film)) for film in ("1-1", "2-1")))
+        for result in found:
+            assert result.answer == "1948"
+            assert result.usage.llm_calls == 11 and result.usage.cached_calls == 0
+
+    asyncio.run(both())
