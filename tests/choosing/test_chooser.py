@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -39,6 +40,12 @@ def test_what_a_move_is_worth() -> None:
     assert plain and compared and SMALL.outlook("own", "lookup") is None
     assert plain.gain(0.5) == pytest.approx(1000 * 0.5 * 0.5 / 2000)
     assert compared.gain(0.5) > plain.gain(0.5) > plain.gain(0.9) > plain.gain(1.0) == 0
+
+
+def test_the_digest_is_of_the_numbers() -> None:
+    told = replace(SMALL, made_from={"by": "somebody"})
+    assert told.digest == SMALL.digest != replace(SMALL, bias=-2.0).digest
+    assert replace(SMALL, outlooks={}).digest != SMALL.digest
 
 
 def test_a_file_comes_back_as_it_was() -> None:

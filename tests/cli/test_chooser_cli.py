@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from tests.command_line import call
 
+from hoptree.evaluation.run_folder import read_run
+
 FILMS = {"Alpha": "Oslo", "Beta": "Bergen", "Gamma": "Turku", "Delta": "Malmo"}
 QUESTIONS = 12
 
@@ -66,6 +68,7 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
     assert made_from["questions"] == QUESTIONS and made_from["results"]
     assert json.loads((home / "made/chooser.json").read_text()) == told["chooser"]
 
+    assert read_run(home / "runs/all")["rests_on"]["chooser"], "a run with other weights is another run"
     shown = hoptree(home, "chooser", "show", "made/chooser.json").stdout
     assert "the model was sure of its words" in shown and "again: settles" in shown
     asked = ("ask", "Where is Film 0a set?", "--method", "hop", "--corpus", "idx", "--model", "scripted/model.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -57,6 +58,12 @@ class Chooser:
     def outlook(self, move: str, kind: str) -> Outlook | None:
         """What a move is worth for a kind of question; None where nothing is known of it."""
         return self.outlooks.get(f"{move}/{kind}") or self.outlooks.get(move)
+
+    @property
+    def digest(self) -> str:
+        """What tells choosers with other numbers apart."""
+        numbers = {name: value for name, value in self.as_dict().items() if name != "made_from"}
+        return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
     def as_dict(self) -> dict[str, Any]:
         return {

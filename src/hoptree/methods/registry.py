@@ -70,7 +70,8 @@ class Method:
     which value of which option uses that; with another one any model is asked in words. `reworded` says that what was
     trained is asked in other sentences here than in its training. `differs` says what else is done than in the paper,
     whatever is given, which makes every run `approx`. `bounds` are the least and the most that an option
-    takes; others that are numbers take 0 or more, and any number where the default is below that.
+    takes; others that are numbers take 0 or more, and any number where the default is below that. `uses` tells what a
+    run with certain options rests on beside model, corpus and graph, by its name, as something that changes with it.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Method:
     reworded: bool = False
     differs: str = ""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
         """How close to its paper a run is, where model and corpus give these signals.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hoptree.choosing import Chooser, frozen_chooser, read_chooser
 from hoptree.errors import ConfigError
@@ -34,6 +35,20 @@ _WHOLE = 1000
 """The order of an answer to the question itself, which counts more than one to any part of it."""
 
 
+def _weighs_by(options: Mapping[str, Any]) -> dict[str, str]:
+    """What a run rests on beside its options: the numbers of its chooser."""
+    return {"chooser": _opened(str(options.get("chooser") or "")).digest}
+
+
+def _opened(path: str) -> Chooser:
+    if not path:
+        return frozen_chooser()
+    try:
+        return read_chooser(Path(path).read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.", "Give chooser a file of hoptree chooser fit.") from error
+
+
 @method(
     "hop",
     title="One engine of the four: read, and go on where it pays",
@@ -43,6 +58,7 @@ _WHOLE = 1000
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
     roles=("answer", "decompose", "know", "verify"),
+    uses=_weighs_by,
     bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
 )
 async def hop(
@@ -78,15 +94,6 @@ async def hop(
         await moves.pop(name)()
         chosen.note(name)
     return chosen.conclude(abstain)
-
-
-def _opened(path: str) -> Chooser:
-    if not path:
-        return frozen_chooser()
-    try:
-        return read_chooser(Path(path).read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", "Give chooser a file of hoptree chooser fit.") from error
 
 
 Move = Callable[[], Awaitable[None]]
