@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from hoptree.choosing.features import FEATURES, Features
 from hoptree.errors import ConfigError
 
-__all__ = ["Chooser", "Outlook", "frozen_chooser", "read_chooser"]
+__all__ = ["Chooser", "Outlook", "Policy", "frozen_chooser", "read_chooser"]
 
 FORMAT = 1
 _FARTHEST = 30.0
@@ -34,16 +34,29 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """When to go on: not from the probability `sure` on, and not for a gain in probability under `worth`.
+
+    The gain is that for a thousand tokens. Answers whose probabilities are less than `close` apart are close.
+    """
+
+    sure: float = 0.75
+    worth: float = 0.02
+    close: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
 class Chooser:
     """The probability that an answer is right, as the logistic function of a weighted sum of its features.
 
-    `outlooks` are by move and kind of question ("split/compare"), or by move alone. `made_from` tells where the numbers
-    come from.
+    `outlooks` are by move and kind of question ("split/compare"), or by move alone; `policy` is when it pays to go on.
+    `made_from` tells where the numbers come from.
     """
 
     weights: Mapping[str, float]
     bias: float
     outlooks: Mapping[str, Outlook] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
     made_from: Mapping[str, Any] = field(default_factory=dict)
 
     def probability(self, features: Features) -> float:
@@ -71,6 +84,7 @@ class Chooser:
             "weights": dict(self.weights),
             "bias": self.bias,
             "outlooks": {name: [one.settles, one.tokens] for name, one in self.outlooks.items()},
+            "policy": asdict(self.policy),
             "made_from": dict(self.made_from),
         }
 
@@ -96,7 +110,8 @@ def read_chooser(text: str, name: str) -> Chooser:
     try:
         weights = {feature: _number(weight) for feature, weight in value["weights"].items()}
         outlooks = {move: Outlook(*map(_number, one)) for move, one in value.get("outlooks", {}).items()}
-        return Chooser(weights, _number(value.get("bias")), outlooks, dict(value.get("made_from") or {}))
+        policy = Policy(**{part: _number(said) for part, said in value.get("policy", {}).items()})
+        return Chooser(weights, _number(value.get("bias")), outlooks, policy, dict(value.get("made_from") or {}))
     except (TypeError, ValueError, AttributeError):
         raise wrong from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from hoptree.errors import InputError
 
 if TYPE_CHECKING:
     from hoptree.choosing import Chooser
-    from hoptree.evaluation.choosing import Fitted
+    from hoptree.evaluation.choosing import Fitted, Replayed
 
 __all__ = ["app"]
 
@@ -34,13 +35,14 @@ app = typer.Typer(
 def fit(
     runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (sure=1, worth=0).")],
     out: Annotated[Path, typer.Option(help="The file to write.")],
+    calls: Annotated[float, typer.Option(min=1.0, help="Calls a question that the policy may take on average.")] = 4.0,
     penalty: Annotated[float, typer.Option(min=0.0, help="What weights cost: more for fewer questions.")] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Fit the weights to what was right in these runs, and tell how well they choose where they were not fitted.
 
     The questions must be others than those that are measured later. Each fifth of them is told by weights that were
-    fitted to the other four.
+    fitted to the other four. When to go on is chosen by replaying the runs: the best F1 for so many calls.
     """
     from hoptree.evaluation.choosing import courses_of, fit_chooser
     from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
@@ -61,8 +63,9 @@ def fit(
             for run in runs
         ],
         "penalty": penalty,
+        "calls": calls,
     }
-    fitted = fit_chooser(courses, penalty=penalty, made_from=made_from)
+    fitted = fit_chooser(courses, calls=calls, penalty=penalty, made_from=made_from)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         write_json(out, fitted.chooser.as_dict())
@@ -105,7 +108,20 @@ def _tell(fitted: Fitted) -> None:
         f"{100 * fitted.oracle:.1f} by an oracle: {captured}"
     )
     typer.echo(f"calibration error {error:.3f}" if error is not None else "no calibration error")
+    typer.echo("when to go on    F1  calls  tokens")
+    for one in (fitted.policies[0], *_frontier(fitted.policies)):
+        told = f"sure {one.policy.sure:g}, worth {one.policy.worth:g}"
+        typer.echo(f"  {told:24s} {100 * one.f1:5.1f} {one.calls:5.2f} {one.tokens:7,.0f}")
     _weights(fitted.chooser)
+
+
+def _frontier(tried: Sequence[Replayed]) -> list[Replayed]:
+    """The policies that none beats in both F1 and tokens, the cheapest first."""
+    found: list[Replayed] = []
+    for one in sorted(tried, key=lambda one: (one.tokens, -one.f1)):
+        if not found or one.f1 > found[-1].f1:
+            found.append(one)
+    return found
 
 
 def _weights(chooser: Chooser) -> None:
@@ -116,4 +132,5 @@ def _weights(chooser: Chooser) -> None:
     typer.echo(f"  {chooser.bias:+7.3f}  to begin with")
     for move, one in sorted(chooser.outlooks.items()):
         typer.echo(f"  {move}: settles {one.settles:.1%} of the doubt for {one.tokens:,.0f} tokens")
+    typer.echo(f"when to go on: under {chooser.policy.sure:g}, for {chooser.policy.worth:g} or more a thousand tokens")
     typer.echo(f"made from: {chooser.made_from}")

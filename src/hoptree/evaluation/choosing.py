@@ -1,47 +1,95 @@
-"""What runs of `hop` teach about choosing: which answers were right, and what each move was worth."""
+"""What runs of `hop` teach about choosing: which answers were right, what each move was worth, and when to go on."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hoptree.choosing import Chooser, Outlook
+from hoptree.choosing import Chooser, Outlook, Policy
 from hoptree.choosing.fitting import PENALTY, Example, fit
 from hoptree.errors import InputError
 from hoptree.evaluation.calibration import Calibration, Decision, calibrate
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import TRACES, read_rows, read_run
+from hoptree.methods.hop.candidates import OPERATED, Candidate, Pool, Standing
+from hoptree.methods.hop.spending import SETTLING, next_move
 from hoptree.runtime.trace import Event, read_events
 
-__all__ = ["Course", "Fitted", "Moment", "courses_of", "fit_chooser"]
+__all__ = ["Course", "Fitted", "Moment", "Replayed", "courses_of", "fit_chooser", "replay"]
 
 FOLDS = 5
 _RIGHT = 0.5
 """F1 from which an answer counts as right where only right and wrong are told apart."""
+_SURE = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_WORTH = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 100.0)
+"""What is tried for when to go on; no move is worth the last."""
+_BLANK = Chooser({}, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """How the answers to a question stood after a move: the features and the F1 of each, and the tokens it took."""
+    """A move: the answers that it brought, what a check said, and what it cost."""
 
     move: str
-    answers: tuple[str, ...]
-    features: tuple[Mapping[str, float], ...]
-    f1: tuple[float, ...]
+    added: tuple[Candidate, ...]
+    checked: Mapping[str, float]
+    calls: int
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Course:
-    """One question of a run, from move to move."""
+    """One question of a run that made every move, from move to move."""
 
     id: str
+    question: str
+    golds: tuple[str, ...]
     operator: str
     moments: tuple[Moment, ...]
+
+    @cached_property
+    def f1(self) -> Mapping[str, float]:
+        """Of every answer that there was."""
+        said = {one.answer.text for moment in self.moments for one in moment.added}
+        return {answer: score_answer(answer, self.golds)["f1"] or 0.0 for answer in said}
+
+    @cached_property
+    def _counted(self) -> dict[frozenset[str], list[Standing]]:
+        """What was counted already, by the moves that had been made: features do not depend on weights."""
+        return {}
+
+    def standings(self, chooser: Chooser, moves: Iterable[str]) -> list[Standing]:
+        """How the answers stand after some of the moves, in the order in which the run made these."""
+        made = frozenset(moves)
+        if made not in self._counted:
+            pool = Pool(self.question, _BLANK, operated=self.operator in OPERATED)
+            for moment in self.moments:
+                if moment.move in made:
+                    pool.candidates += moment.added
+                    pool.checked |= moment.checked if moment.move == SETTLING else {}
+            self._counted[made] = pool.standings()
+        weighed = [replace(one, probability=chooser.probability(one.features)) for one in self._counted[made]]
+        return sorted(weighed, key=lambda one: -one.probability)
+
+    def best(self, chooser: Chooser, moves: Iterable[str]) -> tuple[float, float]:
+        """F1 and probability of the answer that would be given after some moves; nothing of either where none is."""
+        standings = self.standings(chooser, moves)
+        return (self.f1[standings[0].answer.text], standings[0].probability) if standings else (0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What a policy comes to: means of a question."""
+
+    policy: Policy
+    f1: float
+    calls: float
+    tokens: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +98,7 @@ class Fitted:
 
     `first`, `chosen` and `oracle` are the mean F1 of the first reading, of the choice after all moves, and of the best
     answer that was there; `captured` is the share of the gap between the first and the last that the choice has.
+    `policies` are what was tried for when to go on, the one that was taken first.
     """
 
     chooser: Chooser
@@ -59,6 +108,7 @@ class Fitted:
     chosen: float
     oracle: float
     calibration: Calibration
+    policies: tuple[Replayed, ...]
 
     @property
     def captured(self) -> float | None:
@@ -66,109 +116,141 @@ class Fitted:
         return (self.chosen - self.first) / gap if gap > 0 else None
 
     def as_dict(self) -> dict[str, Any]:
-        told = {name: value for name, value in asdict(self).items() if name not in ("chooser", "calibration")}
+        told = {
+            name: getattr(self, name) for name in ("questions", "examples", "first", "chosen", "oracle", "captured")
+        }
         return {
             **told,
-            "captured": self.captured,
             "calibration_error": self.calibration.ece,
+            "policies": [asdict(one) for one in self.policies],
             "chooser": self.chooser.as_dict(),
         }
 
 
 def courses_of(folder: Path) -> list[Course]:
-    """The questions of a run of `hop` with how their answers stood after each move."""
+    """The questions of a run of `hop` with what every move brought."""
     run = read_run(folder)
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
         events[event["run"]].append(event)
-    found = []
-    for row in read_rows(folder):
-        course = _course(row.id, row.answers, events.get(row.trace, ()))
-        if course.moments and row.answers:
-            found.append(course)
-    if not found:
+    courses = [
+        _course(row.id, row.question, row.answers, events.get(row.trace, ()))
+        for row in read_rows(folder)
+        if row.answers
+    ]
+    if not (found := [course for course in courses if course.moments]):
         raise InputError(f"No question of {folder} tells how its answers stood.", "Run it with this version of hop.")
     return found
 
 
-def _course(name: str, golds: Sequence[str], events: Iterable[Event]) -> Course:
+def _course(name: str, question: str, golds: Sequence[str], events: Iterable[Event]) -> Course:
     moments: list[Moment] = []
-    tokens, operator = 0, ""
+    calls, tokens, operator = 0, 0, ""
     for event in events:
         if event["event"] == "llm":
-            tokens += event["prompt_tokens"] + event["completion_tokens"]
+            calls, tokens = calls + 1, tokens + event["prompt_tokens"] + event["completion_tokens"]
         elif event["event"] == "decision" and event["kind"] == "standings":
-            said, operator = event["value"], event["operator"]
-            answers = tuple(one["answer"] for one in said)
-            f1 = tuple(score_answer(answer, golds)["f1"] or 0.0 for answer in answers)
-            moments.append(Moment(event["after"], answers, tuple(one["features"] for one in said), f1, tokens))
-            tokens = 0
-    return Course(name, operator, tuple(moments))
+            operator = event["operator"]
+            added = tuple(Candidate.read(one) for one in event["added"])
+            moments.append(Moment(event["after"], added, event["checked"], calls, tokens))
+            calls, tokens = 0, 0
+    return Course(name, question, tuple(golds), operator, tuple(moments))
 
 
-def fit_chooser(courses: Sequence[Course], *, penalty: float = PENALTY, made_from: Mapping[str, Any]) -> Fitted:
-    """Fit weights and outlooks to all questions; how good they are is told by questions left out in turn."""
+def fit_chooser(
+    courses: Sequence[Course], *, calls: float, penalty: float = PENALTY, made_from: Mapping[str, Any]
+) -> Fitted:
+    """Fit weights, outlooks and a policy of so many `calls` a question at most to all questions.
+
+    How good they are is told by questions that were left out in turn.
+    """
     if len(courses) < 2 * FOLDS:
         raise InputError(f"{len(courses)} questions are too few to fit a chooser to.", f"Give {2 * FOLDS} or more.")
     held_out: list[tuple[Course, Chooser]] = []
     for fold in range(FOLDS):
         rest = [course for place, course in enumerate(courses) if place % FOLDS != fold]
-        weights, bias = fit(_examples(rest), penalty=penalty)
-        chooser = Chooser(weights, bias)
+        chooser = _weighed(rest, penalty)
         held_out += ((course, chooser) for course in courses[fold::FOLDS])
-    weights, bias = fit(_examples(courses), penalty=penalty)
-    # What moves were worth is told by choosers that did not see the question; all of it is about choosing well.
+    # What moves were worth is told by weights that did not see the question.
     outlooks = _outlooks(held_out)
-    chosen = [_best(course.moments[-1], chooser) for course, chooser in held_out]
-    decisions = [Decision(True, f1 >= _RIGHT, probability) for f1, probability in chosen]
+    policies = _policies([(course, replace(chooser, outlooks=outlooks)) for course, chooser in held_out], calls)
+    whole = replace(_weighed(courses, penalty), outlooks=outlooks, policy=policies[0].policy, made_from=made_from)
+    chosen = [course.best(chooser, _moves(course)) for course, chooser in held_out]
     return Fitted(
-        Chooser(weights, bias, outlooks, made_from),
+        whole,
         len(courses),
-        sum(len(moment.f1) for course in courses for moment in course.moments),
-        _mean([_best(course.moments[0], chooser)[0] for course, chooser in held_out]),
+        sum(len(moment.added) for course in courses for moment in course.moments),
+        _mean([course.best(chooser, _moves(course)[:1])[0] for course, chooser in held_out]),
         _mean([f1 for f1, _ in chosen]),
-        _mean([max(course.moments[-1].f1, default=0.0) for course in courses]),
-        calibrate(decisions),
+        _mean([max(course.f1.values(), default=0.0) for course in courses]),
+        calibrate([Decision(True, f1 >= _RIGHT, probability) for f1, probability in chosen]),
+        policies,
     )
 
 
-def _examples(courses: Iterable[Course]) -> list[Example]:
-    """Every answer at every moment; a question counts as much as another, however many answers it has."""
-    found = []
+def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[str] = ()) -> tuple[float, int, int]:
+    """F1, calls and tokens of a question under a policy, and without some moves, from what every move had brought.
+
+    A check of two close answers is told of only where the run made it; what another order of moves would have changed
+    within a move is not seen.
+    """
+    left = {moment.move: moment for moment in course.moments if moment.move not in without}
+    made: list[str] = []
+    calls = tokens = 0
+    while name := next_move(left, course.standings(chooser, made), chooser, course.operator, policy):
+        moment = left.pop(name)
+        made.append(name)
+        calls, tokens = calls + moment.calls, tokens + moment.tokens
+    return course.best(chooser, made)[0], calls, tokens
+
+
+def _weighed(courses: Sequence[Course], penalty: float) -> Chooser:
+    """Weights alone: every answer at every moment; a question counts as much as another, however many it has."""
+    examples = []
     for course in courses:
-        all_of_it = sum(len(moment.f1) for moment in course.moments) or 1
-        for moment in course.moments:
-            found += [
-                Example(features, f1, len(course.moments) / all_of_it)
-                for features, f1 in zip(moment.features, moment.f1, strict=True)
-            ]
-    return found
+        moves = _moves(course)
+        stood = [course.standings(_BLANK, moves[: last + 1]) for last in range(len(moves))]
+        share = len(stood) / (sum(map(len, stood)) or 1)
+        examples += [Example(one.features, course.f1[one.answer.text], share) for some in stood for one in some]
+    return Chooser(*fit(examples, penalty=penalty))
 
 
-def _best(moment: Moment, chooser: Chooser) -> tuple[float, float]:
-    """F1 and probability of the answer that would be chosen; nothing of either where there is none."""
-    stood = [(chooser.probability(one), f1) for one, f1 in zip(moment.features, moment.f1, strict=True)]
-    probability, f1 = max(stood, key=lambda one: one[0], default=(0.0, 0.0))
-    return f1, probability
+def _moves(course: Course) -> list[str]:
+    return [moment.move for moment in course.moments]
 
 
 def _outlooks(judged: Sequence[tuple[Course, Chooser]]) -> dict[str, Outlook]:
     """For each move, by kind of question and over all: what it gained of the doubt that there was, and its tokens."""
     gained: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for course, chooser in judged:
-        for before, after in zip(course.moments, course.moments[1:], strict=False):
-            was, likely = _best(before, chooser)
-            now, _ = _best(after, chooser)
-            for name in (after.move, f"{after.move}/{course.operator}"):
-                gained[name].append((now - was, 1 - likely, after.tokens))
+        moves = _moves(course)
+        for last, moment in enumerate(course.moments[1:], 1):
+            was, likely = course.best(chooser, moves[:last])
+            now, _ = course.best(chooser, moves[: last + 1])
+            for name in (moment.move, f"{moment.move}/{course.operator}"):
+                gained[name].append((now - was, 1 - likely, moment.tokens))
     found = {}
-    for name, moves in sorted(gained.items()):
-        doubt = math.fsum(one for _, one, _ in moves)
-        settles = math.fsum(one for one, _, _ in moves) / doubt if doubt else 0.0
-        found[name] = Outlook(round(max(settles, 0.0), 4), round(_mean([float(one) for _, _, one in moves]), 1))
+    for name, moments in sorted(gained.items()):
+        doubt = math.fsum(one for _, one, _ in moments)
+        settles = math.fsum(one for one, _, _ in moments) / doubt if doubt else 0.0
+        found[name] = Outlook(round(max(settles, 0.0), 4), round(_mean([float(one) for _, _, one in moments]), 1))
     return found
+
+
+def _policies(judged: Sequence[tuple[Course, Chooser]], calls: float) -> tuple[Replayed, ...]:
+    """What each policy comes to; the one with the best F1 among those within so many calls, then the others."""
+    tried = []
+    for sure in _SURE:
+        for worth in _WORTH:
+            policy = Policy(sure, worth)
+            each = [replay(course, chooser, policy) for course, chooser in judged]
+            f1, asked, tokens = (_mean([float(one[place]) for one in each]) for place in range(3))
+            tried.append(Replayed(policy, f1, asked, tokens))
+    within = [one for one in tried if one.calls <= calls] or [min(tried, key=lambda one: one.calls)]
+    best = max(within, key=lambda one: (one.f1, -one.tokens))
+    return (best, *(one for one in tried if one is not best))
 
 
 def _mean(values: Sequence[float]) -> float:

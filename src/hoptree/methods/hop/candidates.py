@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,10 +13,12 @@ from hoptree.steps.hypotheses.agreement import same
 from hoptree.steps.reading.answer_kinds import fits_kind
 from hoptree.values import Answer, Passage
 
-__all__ = ["Candidate", "Pool", "Standing", "Way"]
+__all__ = ["OPERATED", "Candidate", "Pool", "Standing", "Way"]
 
 Way = Literal["read", "again", "split", "own"]
 """How an answer was come to: a reading, another one, parts of the question, or the model's own knowledge."""
+OPERATED = ("compare", "both")
+"""Operators that code carries out better than a reader."""
 _MOST = 3
 """Ways, or other answers, beyond which more of them say no more."""
 _UNTOLD = 0.5
@@ -33,6 +35,25 @@ class Candidate:
     covered: bool = False
     computed: bool = False
     supported: float = 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a trace tells of it: enough to weigh it again, with other weights or beside fewer others."""
+        return {
+            "answer": self.answer.text,
+            "way": self.way,
+            "confidence": self.answer.confidence,
+            "quoted": {"passage": self.span.passage, "text": self.span.text} if self.span else None,
+            "covered": self.covered,
+            "computed": self.computed,
+            "supported": round(self.supported, 4),
+        }
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> Candidate:
+        """A candidate as a trace tells of it."""
+        answer = Answer(told["answer"], confidence=told["confidence"])
+        span = Span(told["quoted"]["passage"], told["quoted"]["text"]) if told["quoted"] else None
+        return cls(answer, told["way"], span, told["covered"], told["computed"], told["supported"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +82,8 @@ class Pool:
     def __init__(self, question: str, chooser: Chooser, *, operated: bool) -> None:
         """`operated` says that the question compares, which code does better than a reader."""
         self._question, self._chooser, self._operated = question, chooser, operated
-        self._candidates: list[Candidate] = []
-        self._checked: dict[str, float] = {}
+        self.candidates: list[Candidate] = []
+        self.checked: dict[str, float] = {}
 
     def add(
         self,
@@ -78,11 +99,11 @@ class Pool:
             return
         span = quoted(answer.text, self._question, passages)
         covered = covers(self._question, passages)
-        self._candidates.append(Candidate(answer, way, span, covered, computed, supported))
+        self.candidates.append(Candidate(answer, way, span, covered, computed, supported))
 
     def note_check(self, answer: str, verdict: float) -> None:
         """What a check said of an answer: 1 for it, -1 against it."""
-        self._checked[answer] = verdict
+        self.checked[answer] = verdict
 
     def standings(self) -> list[Standing]:
         """The different answers, the likeliest first; of equals the one that came first."""
@@ -91,7 +112,7 @@ class Pool:
         return sorted(found, key=lambda one: -one.probability)
 
     def _groups(self) -> Iterator[list[Candidate]]:
-        left = list(self._candidates)
+        left = list(self.candidates)
         while left:
             first, *left = left
             group = [first, *(one for one in left if same(one.answer.text, first.answer.text))]
@@ -114,9 +135,7 @@ class Pool:
             "supported": max(one.supported for one in group),
             "split": float("split" in ways),
             "own": float(ways == ("own",)),
-            "verified": next(
-                (self._checked[one.answer.text] for one in group if one.answer.text in self._checked), 0.0
-            ),
+            "verified": next((self.checked[one.answer.text] for one in group if one.answer.text in self.checked), 0.0),
         }
         support = dict.fromkeys(name for one in group for name in one.answer.support)
         answer = replace(surest.answer, support=tuple(support))

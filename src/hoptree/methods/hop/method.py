@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.choosing import Chooser, frozen_chooser, read_chooser
+from hoptree.choosing import Chooser, Policy, frozen_chooser, read_chooser
 from hoptree.errors import ConfigError
-from hoptree.methods.hop.candidates import Pool, Standing
+from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.nodes import Parts, Solved
+from hoptree.methods.hop.spending import next_move
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import in_order
@@ -66,9 +68,9 @@ async def hop(
     ctx: Context,
     *,
     k: int = 5,
-    sure: float = 0.75,
-    worth: float = 0.02,
-    close: float = 0.1,
+    sure: float | None = None,
+    worth: float | None = None,
+    close: float | None = None,
     abstain: float = 0.0,
     again: bool = True,
     split: bool = True,
@@ -84,13 +86,16 @@ async def hop(
     others rest on is checked where `check` is on), the model's own knowledge (`own`), and where two answers are
     `close`, a check of the two. Before each, a small frozen model tells from countable things how likely each
     answer is right: what reaches `sure` is given, and no move is made whose gain in probability for a thousand
-    tokens is under `worth`. Below `abstain` there is no answer. `chooser` is a file of such a model in place of the
-    one that comes with Hoptree.
+    tokens is under `worth`; what is not set is as the model was fitted. Below `abstain` there is no answer.
+    `chooser` is a file of such a model in place of the one that comes with Hoptree.
     """
     ctx.require_corpus()
-    chosen = _Hop(question.text, ctx, _opened(chooser), k=k, own=own, check=check, titles=titles)
+    weighing = _opened(chooser)
+    wanted = {"sure": sure, "worth": worth, "close": close}
+    policy = replace(weighing.policy, **{part: value for part, value in wanted.items() if value is not None})
+    chosen = _Hop(question.text, ctx, weighing, k=k, own=own, check=check, titles=titles)
     moves = chosen.moves(again=again, split=split, own=own, check=check)
-    while name := chosen.next_move(moves, sure=sure, worth=worth, close=close):
+    while name := chosen.next_move(moves, policy):
         await moves.pop(name)()
         chosen.note(name)
     return chosen.conclude(abstain)
@@ -109,7 +114,8 @@ class _Hop:
         self._k, self._own, self._check, self._titles = k, own, check, titles
         self._operator = operator_of(question)
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
-        self._pool = Pool(question, chooser, operated=self._operator in ("compare", "both"))
+        self._pool = Pool(question, chooser, operated=self._operator in OPERATED)
+        self._told = 0
         self._found: tuple[Passage, ...] = ()
         ctx.decide("operator", self._operator)
 
@@ -124,28 +130,21 @@ class _Hop:
         }
         return {name: move for name, (wanted, move) in named.items() if wanted}
 
-    def next_move(self, moves: dict[str, Move], *, sure: float, worth: float, close: float) -> str:
-        """The move that promises most for its tokens; "" where an answer is likely enough, or no move is worth it."""
-        if "read" in moves:
-            return "read"
-        standings = self._pool.standings()
-        likely = standings[0].probability if standings else 0.0
-        if likely >= sure and sure < 1:
-            return ""
-        near = len(standings) > 1 and standings[0].probability - standings[1].probability <= close
-        open_moves = [name for name in moves if name != "which" or near]
-        gains = {name: self._gain(name, likely) for name in open_moves}
-        best = max(gains, key=lambda name: gains[name], default="")
-        return best if best and gains[best] >= worth else ""
-
-    def _gain(self, move: str, likely: float) -> float:
-        outlook = self._chooser.outlook(move, self._operator)
-        return outlook.gain(likely) if outlook else 0.0
+    def next_move(self, moves: Mapping[str, Move], policy: Policy) -> str:
+        return next_move(moves, self._pool.standings(), self._chooser, self._operator, policy)
 
     def note(self, move: str) -> None:
         """Tell the trace how every answer stands after a move, and have the best one ready."""
-        standings = self._pool.standings()
-        self._ctx.decide("standings", [one.as_dict() for one in standings], after=move, operator=self._operator)
+        standings, told = self._pool.standings(), self._pool.candidates[self._told :]
+        self._told += len(told)
+        self._ctx.decide(
+            "standings",
+            [one.as_dict() for one in standings],
+            after=move,
+            operator=self._operator,
+            added=[one.as_dict() for one in told],
+            checked=dict(self._pool.checked),
+        )
         if standings:
             self._ctx.propose(standings[0].answer, order=_WHOLE)
 
