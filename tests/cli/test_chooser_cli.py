@@ -78,6 +78,15 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
     assert "Oslo" in words and "likely right by" in words
 
 
+def test_a_run_is_replayed_without_each_move(home: Path) -> None:
+    rows = json.loads(hoptree(home, "chooser", "replay", "runs/all", "--json").stdout)
+    assert {"hop", "without again", "without split", "the first move alone"} <= set(rows)
+    alone = rows["the first move alone"]
+    assert (alone["f1"], alone["calls"]) == (0.5, 1.0) and 0 < alone["tokens"] <= rows["hop"]["tokens"]
+    assert rows["hop"]["calls"] >= rows["without again"]["calls"] >= 1
+    assert "F1 for 1,000 tokens" in hoptree(home, "chooser", "replay", "runs/all").stdout
+
+
 def test_the_packaged_one_is_shown(home: Path) -> None:
     assert "made from" in hoptree(home, "chooser", "show").stdout
     assert set(json.loads(hoptree(home, "chooser", "show", "--json").stdout)) >= {"weights", "bias", "outlooks"}
@@ -90,6 +99,8 @@ def test_what_cannot_be_fitted_to_is_named(home: Path) -> None:
         (("fit", "runs/none", "--out", "x.json"), "holds no run"),
         (("fit", "runs/all", "runs/all", "--out", "x.json"), "are in two of these runs"),
         (("fit", "runs/all", "--out", "idx"), "cannot be written"),
+        (("replay", "runs/oner"), "is not of hop"),
+        (("replay", "runs/all", "--chooser", "no.json"), "is no chooser"),
         (("show", "no.json"), "is no chooser"),
         (("show", "none.json"), "cannot be read"),
     ):

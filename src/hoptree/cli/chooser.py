@@ -27,6 +27,7 @@ app = typer.Typer(
     hoptree run --method hop --set sure=1 --set worth=0 --data train.jsonl --corpus docs.idx --out runs/all-moves
     hoptree chooser fit runs/all-moves --out my-chooser.json
     hoptree ask "…" --method hop --set chooser=my-chooser.json --corpus docs.idx
+    hoptree chooser replay runs/dev-all-moves              what it would come to there, and without each move
     hoptree chooser show                                   the one that comes with Hoptree""",
 )
 
@@ -79,24 +80,56 @@ def fit(
 
 
 @app.command()
+def replay(
+    runs: Annotated[list[Path], typer.Argument(help="Runs of hop that made every move (sure=1, worth=0).")],
+    chooser: Annotated[
+        Path | None, typer.Option(help="A file of chooser fit; else the packaged one.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What hop comes to on these questions by its policy, and with one move taken out at a time.
+
+    Nothing is asked: the answers are those that the runs had. Without a move, the others go on by the same policy.
+    """
+    from hoptree.evaluation.choosing import courses_of, replayed
+
+    weighing = _opened(chooser)
+    courses = [course for run in runs for course in courses_of(run)]
+    moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
+    rows = {"hop": replayed(courses, weighing)}
+    rows |= {f"without {move}": replayed(courses, weighing, without=[move]) for move in moves}
+    rows["the first move alone"] = replayed(courses, weighing, without=list(moves))
+    if as_json:
+        print_json({name: {"f1": one.f1, "calls": one.calls, "tokens": one.tokens} for name, one in rows.items()})
+        return
+    typer.echo(f"{len(courses):,} questions{'':16s}F1  calls  tokens  F1 for 1,000 tokens")
+    for name, one in rows.items():
+        each = 100_000 * one.f1 / one.tokens if one.tokens else 0.0
+        typer.echo(f"  {name:26s} {100 * one.f1:5.1f} {one.calls:6.2f} {one.tokens:7,.0f} {each:8.1f}")
+
+
+@app.command()
 def show(
     file: Annotated[Path | None, typer.Argument(help="A file of chooser fit.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the weights of a chooser in words, what each move is worth to it, and what it was fitted to."""
-    from hoptree.choosing import frozen_chooser, read_chooser
-
-    if file is None:
-        chooser = frozen_chooser()
-    else:
-        try:
-            chooser = read_chooser(file.read_text(encoding="utf-8"), str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree chooser fit.") from error
+    chooser = _opened(file)
     if as_json:
         print_json(chooser.as_dict())
     else:
         _weights(chooser)
+
+
+def _opened(file: Path | None) -> Chooser:
+    from hoptree.choosing import frozen_chooser, read_chooser
+
+    if file is None:
+        return frozen_chooser()
+    try:
+        return read_chooser(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree chooser fit.") from error
 
 
 def _tell(fitted: Fitted) -> None:

@@ -20,7 +20,7 @@ from hoptree.methods.hop.candidates import OPERATED, Candidate, Pool, Standing
 from hoptree.methods.hop.spending import SETTLING, next_move
 from hoptree.runtime.trace import Event, read_events
 
-__all__ = ["Course", "Fitted", "Moment", "Replayed", "courses_of", "fit_chooser", "replay"]
+__all__ = ["Course", "Fitted", "Moment", "Replayed", "courses_of", "fit_chooser", "replay", "replayed"]
 
 FOLDS = 5
 _RIGHT = 0.5
@@ -206,6 +206,15 @@ def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[s
     return course.best(chooser, made)[0], calls, tokens
 
 
+def replayed(courses: Sequence[Course], chooser: Chooser, *, without: Sequence[str] = ()) -> Replayed:
+    """What a chooser comes to by its own policy, and without some moves: means of a question."""
+    return _means(chooser.policy, [replay(course, chooser, chooser.policy, without) for course in courses])
+
+
+def _means(policy: Policy, each: Sequence[tuple[float, int, int]]) -> Replayed:
+    return Replayed(policy, *(_mean([float(one[place]) for one in each]) for place in range(3)))
+
+
 def _weighed(courses: Sequence[Course], penalty: float) -> Chooser:
     """Weights alone: every answer at every moment; a question counts as much as another, however many it has."""
     examples = []
@@ -245,9 +254,7 @@ def _policies(judged: Sequence[tuple[Course, Chooser]], calls: float) -> tuple[R
     for sure in _SURE:
         for worth in _WORTH:
             policy = Policy(sure, worth)
-            each = [replay(course, chooser, policy) for course, chooser in judged]
-            f1, asked, tokens = (_mean([float(one[place]) for one in each]) for place in range(3))
-            tried.append(Replayed(policy, f1, asked, tokens))
+            tried.append(_means(policy, [replay(course, chooser, policy) for course, chooser in judged]))
     within = [one for one in tried if one.calls <= calls] or [min(tried, key=lambda one: one.calls)]
     best = max(within, key=lambda one: (one.f1, -one.tokens))
     return (best, *(one for one in tried if one is not best))
