@@ -119,14 +119,14 @@ def test_json_is_one_object_with_the_promised_fields(home: Path) -> None:
 
 
 def test_the_same_command_again_pays_for_nothing(home: Path) -> None:
-    first, second = (json.loads(process(home, *ASK, "--json").stdout) for _ in range(2))
+    first, second = (json.loads(done.stdout) for done in (ask(home, "--json"), process(home, *ASK, "--json")))
     assert second["usage"]["cached_calls"] == second["usage"]["llm_calls"] == 7
     assert second["tree"] == first["tree"]
     assert json.loads(ask(home, "--json", "--no-cache").stdout)["usage"]["cached_calls"] == 0
 
 
 def test_a_person_sees_tree_evidence_answer_and_cost(home: Path) -> None:
-    done = process(home, *ASK)
+    done = ask(home)
     assert done.returncode == 0, done.stderr
     for piece in (
         "1. Who directed the film Red Kite?",

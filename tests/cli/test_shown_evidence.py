@@ -104,3 +104,14 @@ def test_lines_tell_each_question_once_and_none_that_is_not_in_the_tree() -> Non
         "  1. → Sandra Bullock [external]",
         "  0. → Sandra Bullock [external]",
     ]
+
+
+def test_what_took_the_place_of_a_refuted_guess_is_called_corrected_only_where_evidence_has_it() -> None:
+    """The golden tree calls it unknown, and has no reference for it."""
+    refuted = ended(
+        verdict="refuted", struck=["Tom Cruise"], hypothesis="Sandra Bullock", evidence=["p1"], facts=[FACT]
+    )
+    assert "Tom Cruise ⇒ Sandra Bullock  [refuted, and corrected: p1" in drawn(RETRIEVED, refuted)
+    guessed = drawn(RETRIEVED, refuted | {"source": "internal"})
+    assert "Tom Cruise ⇒ Sandra Bullock  [refuted; what took its place is not verified]" in guessed
+    assert "Bird Box-cast member" not in guessed and "fact" not in guessed

@@ -52,6 +52,16 @@ def test_a_graph_through_its_life(home: Path) -> None:
     assert json.loads(unknown.stdout)["entities"] == [] and unknown.returncode == 1
 
 
+def test_a_name_that_nearly_fits_is_offered(home: Path) -> None:
+    assert hoptree(home, "graph", "load", "truthy.nt", "--out", "kg").returncode == 0
+    misspelt = hoptree(home, "graph", "entity", "neil armstrang", "--graph", "kg")
+    assert (
+        misspelt.stdout == "No entity has this name or id. Did you mean Neil Armstrong?\n" and misspelt.returncode == 1
+    )
+    nobody = hoptree(home, "graph", "entity", "zzyzx qwrt", "--graph", "kg")
+    assert nobody.stdout == "No entity has this name or id.\n" and nobody.returncode == 1
+
+
 def test_queries_are_shown_with_names_and_bounded(home: Path) -> None:
     assert hoptree(home, "graph", "load", "truthy.nt", "--out", "kg", "--json").returncode == 0
     query = "SELECT ?who ?what WHERE { ?who wdt:P166 ?what }"

@@ -26,6 +26,8 @@ from hoptree.errors import ConfigError, CorpusError
 from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Entity
 from hoptree.graph.linking import Mention, reading
+from hoptree.methods.registry import find_method
+from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.steps.linking import relations
 from hoptree.values import Passage
@@ -295,3 +297,25 @@ def test_a_tree_that_grows_for_ever_is_cut() -> None:
 
 def test_no_validation_at_all_is_no_setting() -> None:
     assert isinstance(Run(rules(), max_attempts=0).result.failure, ConfigError)
+
+
+@pytest.mark.parametrize(
+    ("options", "used"),
+    [
+        ({}, {}),
+        ({"relations": "dense"}, {"encoder": "weights 1"}),
+        ({"relations": "dense", "evidence": "text"}, {}),
+        ({"relations": "dense", "correct": False}, {}),
+    ],
+)
+def test_a_run_rests_on_the_encoder_that_ranks_its_relations(
+    options: dict[str, Any], used: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Encoder:
+        def __init__(self, spec: str) -> None:
+            self.identity = "weights 1"
+
+    monkeypatch.setattr(method, "BySharedEncoder", Encoder)
+    chosen = find_method("treeqa")
+    given = {option.name: option.default for option in chosen.options} | options
+    assert chosen.uses(given) == used

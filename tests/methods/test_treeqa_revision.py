@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,14 +43,17 @@ class Knowing:
         if allowed < 1 or not wanted():
             return Outcome()
         self.asked.append(claim.question)
-        right = self._right.get(claim.question, claim.hypothesis)
-        if right == claim.hypothesis:
-            return Outcome((Attempt(claim.question, Verdict("supported"), EvidenceBox()),))
-        attempts = (Attempt(claim.question, Verdict("refuted", correction=right), EvidenceBox()),)
-        if not may_rebuild:
-            return Outcome(attempts)
-        new = self._rebuilt.get(claim.question) or Claim(claim.question, right, carried(claim, right) or ())
-        return Outcome(attempts, Rebuilt(new))
+        thought = claim.hypothesis or claim.dropped
+        right = self._right.get(claim.question, thought)
+        verdict = Verdict("supported") if right == thought else Verdict("refuted", correction=right)
+        if not claim.hypothesis:  # answered from evidence
+            verdict = Verdict("supported", stated=right)
+        outcome = Outcome((Attempt(claim.question, verdict, EvidenceBox()),), stated=verdict.stated)
+        if right == thought or not may_rebuild:
+            return outcome
+        below = carried(replace(claim, hypothesis=thought), right, guesses=False) or ()
+        new = self._rebuilt.get(claim.question) or Claim(claim.question, right, below)
+        return replace(outcome, rebuilt=Rebuilt(new))
 
 
 class Revised:

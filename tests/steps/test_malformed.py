@@ -64,6 +64,9 @@ EVENTS = "\n".join(
         {"event": "final", "run": "r", "t": 0.3, "answer": "x", "stopped_by": ""},
     )
 )
+DEEP = ("read_json and make_plan", "read_knowing", "read_numbers")
+"""Readers that reach new lines even with the last thousands; the others have reached all of theirs after 156."""
+
 SEEDS = (
     PLAN,
     f"```json\n{PLAN}\n```",
@@ -152,7 +155,7 @@ def check(read: Callable[[str], object], texts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("reader", READERS)
 def test_no_reply_is_too_broken(reader: str) -> None:
-    check(READERS[reader], malformed(*SEEDS))
+    check(READERS[reader], malformed(*SEEDS)[: COUNT if reader in DEEP else COUNT // 5])
 
 
 @pytest.mark.timeout(10)

@@ -33,6 +33,8 @@ from hoptree.steps.hypotheses.substitution import carried, names_it, substituted
         ("Which university in Paris did Ann Low attend?", "Ann Low, Paris", "Bob High", None),
         ("Who married Prince Charles?", "Prince", "Madonna", None),
         ("Who ruled in May 1966?", "1966", "1970", None),
+        ("Where did he die, Rome or Milan?", "Rome", "Milan", None),
+        ("Where was Ada Moor born?", "Ada Moor", "Moor", "Where was Moor born?"),
     ],
 )
 def test_what_is_named_is_replaced_by_its_like(text: str, wrong: str, right: str, becomes: str | None) -> None:
@@ -45,6 +47,14 @@ def test_what_is_below_carries_the_right_answer_however_deep() -> None:
     assert below == (
         Claim("Where does Cora Lind live?", "Ghent", (Claim("Who is Cora Lind's friend?", "Cora Lind"),)),
         Claim("When is it?", "now"),
+    )
+
+
+def test_a_question_that_changed_keeps_no_guess_where_that_is_asked_for() -> None:
+    deep = Claim("Where does Ada Moor live?", "Ghent", (Claim("Who lives there?", "Ada Moor"),))
+    below = carried(Claim("Who?", "Ada Moor", (deep,)), "Cora Lind", guesses=False)
+    assert below == (
+        Claim("Where does Cora Lind live?", "", (Claim("Who lives there?", "Cora Lind"),), dropped="Ghent"),
     )
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["app"]
 
 T = TypeVar("T")
+_NEARLY = 3
+"""Names that are offered where nothing has the one that was asked for."""
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -184,10 +186,10 @@ def entity(
     if direction not in ("both", "out", "in"):
         raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
-    async def look(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None]:
+    async def look(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | list[str]]:
         found = await _meant(opened, name)
         if not found:
-            return (), None
+            return (), [] if as_json else await _nearly(opened, name)
         around = await opened.facts(
             found[0].id,
             direction=direction,  # type: ignore[arg-type]
@@ -199,12 +201,13 @@ def entity(
 
     found, around = _with(graph, language, no_cache, look, seconds)
     if as_json:
-        facts = [fact.as_dict() for fact in around.facts] if around else []
-        complete = around.complete if around else True
+        facts = [] if isinstance(around, list) else [fact.as_dict() for fact in around.facts]
+        complete = isinstance(around, list) or around.complete
         print_json({"entities": [asdict(one) for one in found], "facts": facts, "complete": complete})
         raise typer.Exit(0 if found else 1)
-    if not found or around is None:
-        typer.echo("No entity has this name or id.")
+    if isinstance(around, list):
+        meant = f" Did you mean {' or '.join(around)}?" if around else ""
+        typer.echo(clean(f"No entity has this name or id.{meant}"))
         raise typer.Exit(1)
     _show(found, around)
 
@@ -218,6 +221,16 @@ async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
     except GraphError:  # it is no id
         known = None
     return (known,) if known else await graph.entities(name)
+
+
+async def _nearly(graph: KnowledgeGraph, name: str) -> list[str]:
+    """The names that are nearly this one, if the graph has an index of its names."""
+    from hoptree.graph.candidates import NamesIndexed
+
+    if not isinstance(graph, NamesIndexed):
+        return []
+    candidates = await graph.candidates().of_mention(name, limit=_NEARLY)
+    return list(dict.fromkeys(one.entity.label for one in candidates))
 
 
 def _show(found: tuple[Entity, ...], around: Neighbourhood) -> None:

@@ -31,6 +31,11 @@ from the model or has in its corpus, with an option that goes beyond the paper, 
 than in the paper (its section says what), or where a trained model is asked in other words than it was trained with;
 `prompted` where the paper trained a model for the method and another one is asked
 in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`.
+
+`exact` is said of what a method does: which calls follow which, and what becomes of their replies. It does not cover
+the words of prompts, which are our own, and may ask for a field more than the paper's (TreeQA's verdict also asks for
+the right answer), nor the model, the retriever, the encoder and the linker, which are those given to the run: TreeQA's
+paper has ReLiK and NV-Embed. Scores are compared with a paper's only where these are its own too.
 """
 
 

@@ -17,6 +17,7 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean
 from hoptree.cli.doubts import doubt_line, draw_writing, show_writing
+from hoptree.runtime.golden import unverified
 from hoptree.runtime.reasons import GUESS, Decisions, told_why
 from hoptree.runtime.result import STOPPED, Result, TreeNode, read_result
 from hoptree.runtime.trace import Event
@@ -38,7 +39,12 @@ _SOURCE_WORDS = {
     "none": "no answer found",
 }
 _VERDICT_STYLE = {"supported": "green", "refuted": "magenta", "unknown": "yellow"}
-_VERDICT_WORDS = {"supported": "supported", "refuted": "refuted, and corrected", "unknown": "not verified"}
+_VERDICT_WORDS = {
+    "supported": "supported",
+    "refuted": "refuted, and corrected",
+    "replaced": "refuted; what took its place is not verified",
+    "unknown": "not verified",
+}
 _SNIPPET = 160
 _LOOKED_IN = {"graph": "from the graph", "hybrid": "from documents or the graph"}
 """Where an answer comes from that names no evidence, by the sources that the method was told to ask."""
@@ -114,8 +120,9 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
     answers = {name: node.answer for node in _nodes(result.tree) for name in node.evidence}
-    facts = tuple(dict.fromkeys(fact for node in _nodes(result.tree) for fact in node.facts))
-    drawn = {name for node in _nodes(result.tree) for name in node.evidence[:_CITED]}
+    told = [node for node in _nodes(result.tree) if unverified(node) != "unknown"]
+    facts = tuple(dict.fromkeys(fact for node in told for fact in node.facts))
+    drawn = {name for node in told for name in node.evidence[:_CITED]}
     evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in drawn))
     if evidence or facts:
         console.print(Text("\nEvidence", style="bold"))
@@ -267,8 +274,9 @@ def _guessed(node: TreeNode) -> Text:
 
 def _validated(node: TreeNode) -> Text:
     """What became of a hypothesis: those that were struck out, the one that stands, the verdict, and its grounds."""
-    style = _VERDICT_STYLE.get(node.verdict, "")
-    words = _VERDICT_WORDS.get(node.verdict, node.verdict)
+    guessed = unverified(node) == "unknown"
+    style = _VERDICT_STYLE.get("unknown" if guessed else node.verdict, "")
+    words = _VERDICT_WORDS.get("replaced" if guessed and node.verdict == "refuted" else node.verdict, node.verdict)
     if node.verdict == "refuted" and not node.struck:
         words = "refuted"
     said = Text("  → ", "not bold dim")
@@ -277,7 +285,8 @@ def _validated(node: TreeNode) -> Text:
         said.append(" ⇒ ", "not bold dim")
     said.append(clean(node.answer) or "?", f"bold {style}")
     why = f"; {node.why}" if node.why else ""
-    return said.append(f"  [{words}{clean(_grounds(node) + why)}]", f"not bold dim {style}")
+    grounds = "" if guessed else _grounds(node)  # they are those of another answer
+    return said.append(f"  [{words}{clean(grounds + why)}]", f"not bold dim {style}")
 
 
 def _knowing(node: TreeNode) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from hoptree.runtime.result import Result, TreeNode
 from hoptree.values import Passage
 
-__all__ = ["golden_tree"]
+__all__ = ["golden_tree", "unverified"]
 
 
 def golden_tree(result: Result) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
     The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
     `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not told as its `ref`.
     """
-    texts = {passage.id: passage for passage in result.evidence}
+    texts = {passage.id: passage for passage in (*result.evidence, *result.cited)}
     tops = [child for node in result.tree for child in (node.children if node.id == 0 else [node])]
     return {
         "input_question": result.question,
@@ -27,7 +27,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
 
 
 def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
-    verdict = _unverified(node)
+    verdict = unverified(node)
     told: dict[str, Any] = {
         "sub_question": node.resolved or node.question,
         "hypothesis_answer": _held(node),
@@ -49,8 +49,11 @@ def _held(node: TreeNode) -> str:
     return node.answer or node.hypothesis
 
 
-def _unverified(node: TreeNode) -> str:
-    """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing."""
+def unverified(node: TreeNode) -> str:
+    """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing.
+
+    All that draw a tree go by it, so that none of them calls verified what another does not.
+    """
     if not node.verdict:
         return "unknown" if node.hypothesis and not node.answer else ""
     replaced = bool(node.struck) or node.answer != node.hypothesis

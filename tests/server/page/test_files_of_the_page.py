@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from importlib.resources import files
 from pathlib import Path
 
+import pytest
+
 import hoptree
 from hoptree.cli import render
+from hoptree.runtime.result import TreeNode
 from hoptree.runtime.said import LEVELS
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
@@ -59,3 +64,19 @@ def test_sources_and_verdicts_are_told_as_in_the_terminal() -> None:
     told = SCRIPTS["words.js"].replace("’", "'")
     for words in (*render._SOURCE_WORDS.values(), *render._LOOKED_IN.values(), *render._VERDICT_WORDS.values()):
         assert f'"{words}"' in told
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+@pytest.mark.parametrize("verdict", ["supported", "refuted", "unknown"])
+@pytest.mark.parametrize("struck", [(), ("wrong",)])
+@pytest.mark.parametrize("source", ["internal", "external", "synthesis"])
+def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal(
+    verdict: str, struck: tuple[str, ...], source: str
+) -> None:
+    node = TreeNode(
+        1, "q?", answer="a", hypothesis="a", source=source, state="answered", verdict=verdict, struck=struck
+    )
+    words, told = (json.dumps(one) for one in (str(PAGE / "words.js"), node.as_dict()))
+    script = f"import({words}).then((words) => console.log(words.verdict({told})))"
+    said = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    assert said and render._validated(node).plain.endswith(f"[{said}]")

@@ -215,7 +215,8 @@
 
   function judged(node) {
     const kind = Object.hasOwn(VERDICTS, node.verdict) ? node.verdict : "none";
-    const ends = node.verdict === "refuted" && node.struck ? ", corrected" : "";
+    const became = node.source === "internal" ? "; what took its place is not verified" : ", corrected";
+    const ends = node.verdict === "refuted" && node.struck ? became : "";
     return make("span", { kind: `badge verdict ${kind}`, text: signed(node.verdict) + ends });
   }
 

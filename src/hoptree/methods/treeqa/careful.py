@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.treeqa.evidence import SEARCHED, Kinds, Sources, Wanted
-from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
+from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome, last_stated
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
@@ -64,8 +64,6 @@ class Careful:
             box = newest.over(_fused(channels)) if newest else _fused(channels)
             verdict = await self._judge(claim, box, number, node)
             attempts += (Attempt(query, verdict, box),)
-            if not claim.hypothesis and verdict.label == "supported":
-                return Outcome(attempts, stated=verdict.stated)
             if verdict.label == "refuted":
                 return await self._correct(claim, attempts, node, may_rebuild=may_rebuild, wanted=wanted)
             if verdict.label == "supported" or number == allowed or not wanted():
@@ -80,7 +78,7 @@ class Careful:
             if not newest:
                 break
             channels = [newest, *channels]
-        return Outcome(attempts)
+        return Outcome(attempts) if claim.hypothesis else _answered(claim, attempts, may_rebuild=may_rebuild)
 
     async def look(self, query: str, node: Node) -> EvidenceBox:
         """What there is for a query, in the whole corpus and about the entities it names."""
@@ -110,7 +108,8 @@ class Careful:
             self._heard(claim, EvidenceBox((), box.facts), number, node),
         )
         if "unknown" in (by_texts.label, by_facts.label):
-            return by_facts if by_texts.label == "unknown" else by_texts
+            silent = by_texts.label == "unknown" and not (by_facts.label == "unknown" and by_texts.stated)
+            return by_facts if silent else by_texts
         if by_texts.label == by_facts.label and _same(by_texts, by_facts):
             return _joined(by_texts, by_facts)
         self._ctx.decide("sources_disagree", [by_texts.reason, by_facts.reason], node=node)
@@ -133,17 +132,15 @@ class Careful:
         right = last.verdict.correction
         if not may_rebuild or not wanted():
             return Outcome(attempts)
-        below = carried(claim, right) if right and claim.children else ()
+        below = carried(claim, right, guesses=False) if right and claim.children else ()
         if right and below is not None:
             self._ctx.decide("replaced", right, node=node, wrong=claim.hypothesis, below=len(below))
-            return Outcome(attempts, Rebuilt(Claim(claim.question, right, below)))
+            return Outcome(attempts, _borne_out(Rebuilt(Claim(claim.question, right, below)), last.box))
         rebuilt = await rebuild(self._ctx, self._whole, claim, last.verdict, last.box, node=node)
-        if rebuilt and rebuilt.borne_out and not _stands(rebuilt.claim, right, last.box):
-            rebuilt = replace(rebuilt, borne_out=False)
-        if rebuilt and right and not rebuilt.borne_out and _same_question(rebuilt.claim, claim):
+        if rebuilt and right and _same_question(rebuilt.claim, claim) and not agree(rebuilt.claim.hypothesis, right):
             self._ctx.decide("replaced", right, node=node, wrong=rebuilt.claim.hypothesis, below=claim.size - 1)
-            rebuilt = replace(rebuilt, claim=_put_right(rebuilt.claim, right), borne_out=True)
-        return Outcome(attempts, rebuilt, stays=rebuilt is None)
+            rebuilt = replace(rebuilt, claim=_put_right(rebuilt.claim, right))
+        return Outcome(attempts, _borne_out(rebuilt, last.box) if rebuilt else None, stays=rebuilt is None)
 
     async def _follow(self, claim: Claim, box: EvidenceBox, node: Node) -> EvidenceBox:
         """What the pages and facts say that the evidence mentions, as far as it is new."""
@@ -187,24 +184,44 @@ def _word_of_another(name: str, names: Collection[str]) -> bool:
 
 
 def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
-    """The verdict that code agrees with; without a hypothesis, an answer that the evidence holds is supported by it."""
+    """The verdict that code agrees with; without a hypothesis, an answer that the evidence holds is supported by it.
+
+    An answer that stands there, but beside no name from the question, is stated and nothing more.
+    """
     if claim.hypothesis:
         return held(said, claim.question, claim.hypothesis, box)
     grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
     if not grounds:
-        return Verdict(reason=said.reason)
+        stated = said.stated if said.stated and box.supporting(said.stated) else ""
+        return Verdict(reason=said.reason, stated=stated)
     cited = Cited(
         tuple(one for one in box.passages if one.id in grounds), tuple(one for one in box.facts if one.text in grounds)
     )
     return replace(said, label="supported", cited=cited)
 
 
-def _stands(claim: Claim, right: str, box: EvidenceBox) -> bool:
-    """Whether a new hypothesis is what was held against the evidence as right, or stands there itself.
+def _answered(claim: Claim, attempts: tuple[Attempt, ...], *, may_rebuild: bool) -> Outcome:
+    """What became of a node without a hypothesis: what evidence says, if anything, and what is below put in line."""
+    outcome = Outcome(attempts, stated=last_stated(attempts))
+    if not (may_rebuild and outcome.checked and _rests(claim)) or agree(claim.dropped, outcome.stated):
+        return outcome
+    return replace(outcome, rebuilt=Rebuilt(_put_right(replace(claim, hypothesis=claim.dropped), outcome.stated)))
 
-    That a model's own reason names it is nothing: nobody has held that against anything.
+
+def _rests(claim: Claim) -> bool:
+    """Whether anything below a claim names what was thought to be its answer."""
+    thought = claim.hypothesis or claim.dropped
+    return any(names_it(one.question, thought) for one in claim.all() if one is not claim)
+
+
+def _borne_out(rebuilt: Rebuilt, box: EvidenceBox) -> Rebuilt:
+    """What takes the place of a claim, with whether evidence holds it beside a name from its question.
+
+    That a model says so in its reason, or gives it as the right answer, is nothing: a name may stand there for
+    something else.
     """
-    return bool(right and agree(claim.hypothesis, right)) or bool(box.supporting(claim.hypothesis, claim.question))
+    claim = rebuilt.claim
+    return replace(rebuilt, borne_out=bool(box.supporting(claim.hypothesis, claim.question)))
 
 
 def _same_question(one: Claim, other: Claim) -> bool:
@@ -213,10 +230,9 @@ def _same_question(one: Claim, other: Claim) -> bool:
 
 def _put_right(claim: Claim, right: str) -> Claim:
     """The claim with what evidence says in the place of its hypothesis; without what rests on that below it."""
-    below = carried(claim, right)
+    below = carried(claim, right, guesses=False)
     if below is None:
-        rests = any(names_it(one.question, claim.hypothesis) for one in claim.all() if one is not claim)
-        below = () if rests else claim.children
+        below = () if _rests(claim) else claim.children
     return Claim(claim.question, right, below)
 
 

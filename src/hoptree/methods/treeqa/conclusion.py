@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
-from hoptree.methods.treeqa.told import told
+from hoptree.methods.treeqa.nodes import Branch
+from hoptree.methods.treeqa.revision import resting
+from hoptree.methods.treeqa.told import MODEL_SAYS, told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import synthesise
@@ -13,7 +16,9 @@ from hoptree.steps.answering.choose import surest
 from hoptree.steps.answering.compare import compare_pairs
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
+from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.substitution import parts_of
 from hoptree.values import Answer, Passage
 
 __all__ = ["conclude", "read_own"]
@@ -30,28 +35,68 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
-    """What a comparison comes to in code, or else the surest of the readings.
+    """What a comparison comes to in code, or else the surest of the readings, with what it rests on.
 
-    The tree is read only if evidence bears out all of it, or nothing else is known: a model is as sure of its own
-    guesses as of what it has read, so that their reading would be the surest for no good reason.
+    The tree is read only if evidence bears out all of it and the passages' readings differ, or nothing else is known: a
+    model is as sure of its own guesses as of what it has read, so that their reading would be the surest for no good
+    reason. What its nodes cite is cited for the answer only where that comes from the tree.
     """
-    # What evidence says alone is compared: a guess is nothing to compare by.
     branches = [one for top in walk.tops for one in (top, *top.below())]
-    pairs = [(one.node.question, Answer(one.hypothesis)) for one in branches if walk.outcomes[one.node.id].checked]
-    if compared := compare_pairs(ctx, question, pairs):
+    moot = resting(walk, question)
+    kept = [one for one in branches if one.node.id not in moot]
+    # What evidence says alone is compared: a guess is nothing to compare by.
+    verified = [one for one in kept if walk.outcomes[one.node.id].checked]
+    said = [Answer(one.hypothesis, support=tuple(passage.id for passage in _cited(walk, one))) for one in verified]
+    if compared := compare_pairs(
+        ctx, question, [(one.node.question, answer) for one, answer in zip(verified, said, strict=True)]
+    ):
         return compared
-    outcomes = [walk.outcomes[one.node.id] for one in branches]
-    if any(answer.known for answer in own) and not all(outcome.checked for outcome in outcomes):
+    known = [answer for answer in own if answer.known]
+    if known and (len(verified) < len(branches) or _agreed(known)):
         return surest(ctx, own, when="final", named=GLANCES)
-    cited = [passage for outcome in outcomes for passage in outcome.verdict.cited.passages]
-    seen = [passage for outcome in outcomes for attempt in outcome.attempts for passage in attempt.box.passages]
-    shown: list[Passage] = list({passage.id: passage for passage in reversed([*cited, *seen])}.values())[::-1][:_SHOWN]
-    statements = list(told(ctx, walk.tops, walk.outcomes, texts=False))
+    cited = [passage for one in verified for passage in _cited(walk, one)]
+    seen = [
+        passage for one in kept for attempt in walk.outcomes[one.node.id].attempts for passage in attempt.box.passages
+    ]
+    shown = tuple({passage.id: passage for passage in (*cited, *seen)}.values())[:_SHOWN]
+    statements = list(told(ctx, walk.tops, walk.outcomes, texts=False, says=MODEL_SAYS, resting=moot))
     documents = [show_passages(ctx, shown, titles=True)] if shown else []
     sure = "logprobs" in ctx.model_for("answer").capabilities
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
-    last = replace(last, support=EvidenceBox(tuple(shown)).supporting(last.text) if last.known else ())
-    if last.known and not any(answer.known for answer in own) and not any(outcome.checked for outcome in outcomes):
-        ctx.warn("unsupported", "The answer is put together from guesses that nothing found confirms.")
-        last = replace(last, source="fallback")
+    if last.known:
+        grounds = _grounds(last.text, question, walk, kept, shown)
+        verified_says = any(agree(last.text, answer.text) for answer in said)
+        if known or (verified and (grounds or verified_says)):
+            ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)
+            last = replace(last, support=tuple(ids))
+        else:
+            last = _guess(ctx, last, partly=bool(verified))
     return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
+
+
+def _guess(ctx: Context, answer: Answer, *, partly: bool) -> Answer:
+    """The answer, called a guess; `partly` where some of what it is put together from is verified."""
+    why = "The answer is put together from guesses that nothing found confirms."
+    if partly:
+        why = "The answer is a guess: it stands in nothing that was found, and in no answer that was verified."
+    ctx.warn("unsupported", why)
+    return replace(answer, source="fallback")
+
+
+def _cited(walk: Walk, branch: Branch) -> tuple[Passage, ...]:
+    return walk.outcomes[branch.node.id].verdict.cited.passages
+
+
+def _agreed(answers: Sequence[Answer]) -> bool:
+    """Whether there are several answers that say the same."""
+    return len(answers) > 1 and all(agree(one.text, other.text) for one in answers for other in answers)
+
+
+def _grounds(
+    answer: str, question: str, walk: Walk, kept: Sequence[Branch], shown: tuple[Passage, ...]
+) -> frozenset[str]:
+    """What holds an answer beside a name from the question or one below it: texts of facts, and ids of passages."""
+    facts = [fact for one in kept for attempt in walk.outcomes[one.node.id].attempts for fact in attempt.box.facts]
+    box = EvidenceBox(shown, tuple(dict.fromkeys(facts)))
+    below = [one.node.question for one in kept if parts_of(one.node.question.partition(" ")[2])]
+    return frozenset(ground for asked in (question, *below) for ground in box.supporting(answer, asked))

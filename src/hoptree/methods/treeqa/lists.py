@@ -32,10 +32,11 @@ _CHECKS = 1
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
-    """A condition, the evidence that was looked at for it, and the names this gave."""
+    """A condition, the names it is about, the evidence that was looked at for it, and the names this gave."""
 
     branch: Branch
     text: str
+    about: str
     box: EvidenceBox
     names: tuple[str, ...]
 
@@ -53,7 +54,7 @@ class _Condition:
         return [list(fact.triple) for fact in self.box.facts if fact.text in grounds]
 
     def grounds(self, name: str, box: EvidenceBox) -> tuple[str, ...]:
-        return box.supporting(name, f"It {self.text}")
+        return box.supporting(name, f"It {self.about}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,11 @@ async def intersect(ctx: Context, question: str, careful: Careful, *, most: int)
         return Listed()
     root = Node(0, question, depth=0)
     tops = [
-        Branch(Node(number, f"Which {listing.asked} fulfil this: {condition}?", 0), "")
+        Branch(Node(number, f"Of which {listing.asked} is this true: {condition}?", 0), "")
         for number, condition in enumerate(listing.conditions, 1)
     ]
     ctx.trace.add("plan", nodes=[written(one) for one in (Branch(root, ""), *tops)], issues=[])
-    conditions = await together(
-        _gather(ctx, listing, condition, branch, careful)
-        for condition, branch in zip(listing.conditions, tops, strict=True)
-    )
+    conditions = await together(_gather(ctx, listing, number, branch, careful) for number, branch in enumerate(tops))
     names = _ranked(conditions, most)
     ctx.decide("candidates", names, asked=listing.asked)
     if not names:
@@ -107,11 +105,13 @@ async def intersect(ctx: Context, question: str, careful: Careful, *, most: int)
     return Listed(answer, validations)
 
 
-async def _gather(ctx: Context, listing: Listing, text: str, branch: Branch, careful: Careful) -> _Condition:
+async def _gather(ctx: Context, listing: Listing, number: int, branch: Branch, careful: Careful) -> _Condition:
     """What evidence names for one condition."""
     ctx.begin_node(branch.node, branch.node.question)
+    text = listing.conditions[number]
     box = await careful.look(f"{listing.asked} {text}", branch.node)
-    return _Condition(branch, text, box, await find_candidates(ctx, listing, text, box, node=branch.node))
+    names = await find_candidates(ctx, listing, number, box, node=branch.node)
+    return _Condition(branch, text, listing.about[number], box, names)
 
 
 def _ranked(conditions: Sequence[_Condition], most: int) -> list[str]:

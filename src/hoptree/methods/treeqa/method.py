@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from hoptree.errors import ConfigError
 from hoptree.graph.linking import shared_reader
@@ -30,6 +31,15 @@ __all__ = ["treeqa"]
 _ENCODER = "minilm"
 
 
+def _dense(options: Mapping[str, Any]) -> bool:
+    """Whether an encoder says which relations matter; where no graph is asked, none does."""
+    return bool(options["relations"] == "dense" and options["correct"] and options["evidence"] != "text")
+
+
+def _uses(options: Mapping[str, Any]) -> dict[str, str]:
+    return {"encoder": BySharedEncoder(_ENCODER).identity} if _dense(options) else {}
+
+
 @method(
     "treeqa",
     title="Logic tree of validated hypotheses",
@@ -41,6 +51,7 @@ _ENCODER = "minilm"
     query="Sub-questions with their hypotheses, then new clues",
     roles=("decompose", "link", "verify", "answer"),
     beyond=("robust",),
+    uses=_uses,
 )
 async def treeqa(
     question: Question,
@@ -72,15 +83,17 @@ async def treeqa(
 
     `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and
     facts are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and
-    what it mentions is followed, with one more validation, before a clue is asked for; a refuted name is replaced
-    in what is below before anything is rebuilt, in siblings that name it too, and unverified nodes above are
-    brought in line; comparisons are made in code; and the last word has the surest of four readings, three of
-    passages and one of the tree, if evidence bears it out. `reason` and `query` have no say in it, `relations` none
-    in what is followed.
+    what it mentions is followed, with one more validation, before a clue is asked for; a correction counts only where
+    evidence has it beside a name of its question; a refuted name is replaced in what is below before anything is
+    rebuilt, in siblings that name it too, and what is then asked anew is answered from evidence; unverified nodes
+    above are brought in line; comparisons are made in code; and the last word has the surest of four readings, three
+    of passages and one of the tree, which is read if evidence bears it out and those of passages differ. An answer
+    that nothing found confirms is called a guess. `reason` and `query` have no say in it, `relations` none in what is
+    followed.
     """
     if max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
-    dense = relations == "dense" and correct and evidence != "text"
+    dense = _dense({"relations": relations, "correct": correct, "evidence": evidence})
     ranking = BySharedEncoder(_ENCODER) if dense else None
     reader = shared_reader(linker) if linker and correct else None
     sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
@@ -111,12 +124,14 @@ async def treeqa(
     await walk.go(traversal)
     if careful:
         await revise_siblings(ctx, walk, question.text)
-        await align_ancestors(ctx, walk)
+        await align_ancestors(ctx, walk, question.text)
         answer = await conclude(ctx, question.text, walk, own)
     else:
         answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
-    support = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
-    answer = replace(answer, support=tuple(dict.fromkeys([*support, *answer.support])))
+        cited = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
+        answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
+        if answer.known and not any(outcome.checked for outcome in walk.outcomes.values()):
+            ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
     ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer if answer.known else replace(answer, text="")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
@@ -14,20 +15,21 @@ from hoptree.steps.hypotheses.rebuild import Rebuilt, rebuild
 from hoptree.steps.hypotheses.verify import Label, Verdict, find_conflict, validate
 from hoptree.tree import Node
 
-__all__ = ["Attempt", "Branch", "NodeProcess", "Outcome", "Processing"]
+__all__ = ["Attempt", "Branch", "NodeProcess", "Outcome", "Processing", "last_stated"]
 
 
 @dataclass(slots=True)
 class Branch:
-    """A node of the tree with its hypothesis as it is now, and what hangs below it."""
+    """A node of the tree with its hypothesis as it is now, and what hangs below it; `dropped` as in a `Claim`."""
 
     node: Node
     hypothesis: str
     children: list[Branch] = field(default_factory=list)
+    dropped: str = ""
 
     @property
     def claim(self) -> Claim:
-        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children))
+        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children), self.dropped)
 
     def below(self) -> list[Branch]:
         """All branches below this one."""
@@ -54,16 +56,18 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a node: its validations, and for a refuted one the tree that takes its place.
+    """What became of a node: its validations, and the tree that takes its place.
 
-    `stated` is an answer that the node has without having been refuted: read from evidence where it had none, or
-    brought in line with what was corrected below it. `stays` is set where a refutation came to nothing but the same
-    hypothesis: the node, and what is below it, stays as it is.
+    There is one for what was refuted, and beyond the paper where what hangs below a node without a hypothesis names
+    what was once guessed there. `stated` is an answer that the node has without having been refuted: read from evidence
+    where it had none, or brought in line with what was corrected below it, which is then `aligned`. `stays` is set
+    where a refutation came to nothing but the same hypothesis: the node, and what is below it, stays as it is.
     """
 
     attempts: tuple[Attempt, ...] = ()
     rebuilt: Rebuilt | None = None
     stated: str = ""
+    aligned: bool = False
     stays: bool = False
 
     @property
@@ -80,13 +84,21 @@ class Outcome:
         return self.verdict.label
 
     @property
-    def aligned(self) -> bool:
-        """Whether the answer is that of what was corrected below, and evidence of its own says nothing of it."""
-        return bool(self.stated) and self.label == "unknown"
+    def replants(self) -> bool:
+        """Whether what hung below the node does not stay there."""
+        return self.rebuilt is not None or (self.label == "refuted" and not self.stays)
 
     def within(self, validations: int) -> Outcome:
         """The outcome if only so many validations had been allowed."""
-        return self if len(self.attempts) <= validations else Outcome(self.attempts[:validations])
+        if len(self.attempts) <= validations:
+            return self
+        left = self.attempts[:validations]
+        return Outcome(left, stated=last_stated(left) if self.stated else "")
+
+
+def last_stated(attempts: Sequence[Attempt]) -> str:
+    """The answer that the last validation gives that gives any."""
+    return next((one.verdict.stated for one in reversed(attempts) if one.verdict.stated), "")
 
 
 class NodeProcess(Protocol):

@@ -5,18 +5,18 @@ Children of one node should not rest on each other, and a node sums up what is b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.methods.treeqa.nodes import Branch
-from hoptree.methods.treeqa.told import told
+from hoptree.methods.treeqa.told import MODEL_SAYS, told
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import synthesise
 from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.substitution import names_it, substituted
 
-__all__ = ["align_ancestors", "revise_siblings"]
+__all__ = ["align_ancestors", "resting", "revise_siblings"]
 
 Path = tuple[int, ...]
 _Looked = tuple[int, str, int, str]
@@ -30,7 +30,7 @@ async def revise_siblings(ctx: Context, walk: Walk, whole: str) -> None:
     is looked at from its top again; what was looked at once for the same reason is left as it is.
     """
     seen: set[_Looked] = set()
-    while case := next((one for one in _cases(walk, whole) if not seen.issuperset(one.targets)), None):
+    while case := next((one for one in _known(walk, whole) if not seen.issuperset(one.targets)), None):
         seen.update(case.targets)
         changed = _rewritten(ctx, case)
         seen.update(case.targets)  # with the questions that they have now
@@ -46,22 +46,34 @@ async def revise_siblings(ctx: Context, walk: Walk, whole: str) -> None:
             await walk.again(branch, change.path)
 
 
-async def align_ancestors(ctx: Context, walk: Walk) -> None:
+def resting(walk: Walk, whole: str) -> frozenset[int]:
+    """The nodes that name what a sibling, or the node above, was wrongly thought to be, and what hangs below these.
+
+    What evidence says of them it says of the wrong thing, however true that is.
+    """
+    found = [branch for case in _cases(walk, whole) for branch, _ in case.named]
+    for above in (one for top in walk.tops for one in (top, *top.below())):
+        if above.dropped and not agree(above.dropped, above.hypothesis) and not names_it(whole, above.dropped):
+            found += [one for one in above.below() if names_it(one.node.question, above.dropped)]
+    return frozenset(one.node.id for branch in found for one in (branch, *branch.below()))
+
+
+async def align_ancestors(ctx: Context, walk: Walk, whole: str) -> None:
     """Bring nodes in line with what was corrected below them, the deepest first.
 
     Evidence of their own counts more: only those that none supports or refutes are asked again.
     """
-    await _align(ctx, walk, walk.tops, (0,))
+    await _align(ctx, walk, walk.tops, (0,), resting(walk, whole))
 
 
-async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path) -> bool:
+async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path, wrongly: Collection[int]) -> bool:
     """Whether anything in these branches was corrected."""
     touched = False
     for branch in branches:
         number = branch.node.id
-        below = await _align(ctx, walk, branch.children, (*path, number))
+        below = await _align(ctx, walk, branch.children, (*path, number), wrongly)
         if below and walk.outcomes[number].label == "unknown":
-            said = list(told(ctx, branch.children, walk.outcomes))
+            said = list(told(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, resting=wrongly))
             answer = await synthesise(ctx, branch.node.question, said, prompt="final")
             if answer.known and not agree(answer.text, branch.hypothesis):
                 ctx.decide("aligned", answer.text, node=branch.node, before=branch.hypothesis)
@@ -98,24 +110,27 @@ class _Change:
     path: Path
     question: str
     hypothesis: str
+    dropped: str
 
     def undo(self) -> None:
         self.branch.node = replace(self.branch.node, question=self.question)
-        self.branch.hypothesis = self.hypothesis
+        self.branch.hypothesis, self.branch.dropped = self.hypothesis, self.dropped
 
 
 def _cases(walk: Walk, whole: str) -> Iterator[_Case]:
     """Siblings of which one may rest on what was wrong with another, those above before those below."""
     for branches, path in _groups(walk.tops, (0,)):
         for corrected in branches:
-            rebuilt = walk.outcomes[corrected.node.id].rebuilt
-            if rebuilt is not None and not rebuilt.borne_out:
-                continue  # what is wrong is known, and nothing that is right
             for wrong in walk.struck.get(corrected.node.id, ()):
                 if wrong == corrected.hypothesis or names_it(whole, wrong):
                     continue
                 cases = (_Case(corrected, wrong, other, path) for other in branches if other is not corrected)
                 yield from (case for case in cases if case.named)
+
+
+def _known(walk: Walk, whole: str) -> Iterator[_Case]:
+    """The cases of which evidence says what is right."""
+    return (case for case in _cases(walk, whole) if walk.outcomes[case.corrected.node.id].checked)
 
 
 def _groups(branches: Sequence[Branch], path: Path) -> Iterator[tuple[Sequence[Branch], Path]]:
@@ -139,9 +154,10 @@ def _rewritten(ctx: Context, case: _Case) -> list[_Change]:
         if question is None or question == branch.node.question:
             _leave(ctx, case, branch, "cannot be rewritten")
             continue
-        changed.append(_Change(branch, path, branch.node.question, branch.hypothesis))
+        changed.append(_Change(branch, path, branch.node.question, branch.hypothesis, branch.dropped))
         branch.node = replace(branch.node, question=question)
-        branch.hypothesis = substituted(branch.hypothesis, wrong, right) or branch.hypothesis
+        # What was thought to be the answer is one to another question.
+        branch.hypothesis, branch.dropped = "", branch.hypothesis or branch.dropped
     return changed
 
 

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from hoptree.methods.treeqa.nodes import Branch, Outcome
 from hoptree.runtime.context import Context
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.hypotheses.agreement import agree
+from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox
 
-__all__ = ["told"]
+__all__ = ["MODEL_SAYS", "told"]
+
+MODEL_SAYS = "the model says"
+"""Beyond the paper, what evidence says is what code finds there."""
 
 
 def told(
-    ctx: Context, branches: Sequence[Branch], outcomes: Mapping[int, Outcome], *, texts: bool = True, indent: str = ""
+    ctx: Context,
+    branches: Sequence[Branch],
+    outcomes: Mapping[int, Outcome],
+    *,
+    texts: bool = True,
+    says: str = "evidence says",
+    resting: Collection[int] = (),
+    indent: str = "",
 ) -> Iterator[str]:
     """The golden tree: what was asked, what is the answer, how sure that is, and what it rests on.
 
-    Without `texts`, passages are left out; the facts stay.
+    Without `texts`, passages are left out; the facts stay. `says` introduces what a verdict gives for right where that
+    was not borne out. Of the nodes `resting` on what is wrong, nothing is told that they cite.
     """
     for branch in branches:
-        outcome = outcomes[branch.node.id]
-        cited = outcome.verdict.cited
+        number = branch.node.id
+        outcome, moot = outcomes[number], number in resting
+        cited = Cited() if moot else outcome.verdict.cited
+        sure = "it is asked about what turned out wrong" if moot else _sure(outcome, branch.hypothesis, says)
         yield f"{indent}- {branch.node.question}"
-        yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({_sure(outcome)})"
+        yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({sure})"
         passages, facts = EvidenceBox(cited.passages if texts else (), cited.facts).shown(ctx)
         for there, shown in ((cited.passages if texts else (), passages), (cited.facts, facts)):
             yield from (f"{indent}  {line}" for line in shown.splitlines() if there)
-        yield from told(ctx, branch.children, outcomes, texts=texts, indent=indent + "  ")
+        below = branch.children
+        yield from told(ctx, below, outcomes, texts=texts, says=says, resting=resting, indent=indent + "  ")
 
 
-def _sure(outcome: Outcome) -> str:
+def _sure(outcome: Outcome, answer: str, says: str) -> str:
     said = outcome.verdict.correction or outcome.verdict.reason
-    if outcome.rebuilt:
+    if outcome.rebuilt and outcome.label == "refuted":
         if outcome.rebuilt.borne_out:
             return "corrected by evidence"
-        return f"not verified; evidence says: {said}" if said else "not verified"
+        return f"not verified; {says}: {said}" if said and not agree(said, answer) else "not verified"
     if outcome.stays:
         return "not verified: it was called wrong, and nothing else was given"
     if outcome.label == "refuted":

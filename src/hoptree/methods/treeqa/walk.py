@@ -21,6 +21,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.once import Once
 from hoptree.runtime.schedule import both, together
 from hoptree.runtime.trace import events_of
+from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.logic_tree import MAX_NODES, Claim
 from hoptree.steps.hypotheses.substitution import carried
 from hoptree.steps.hypotheses.verify import Verdict
@@ -83,14 +84,13 @@ class Walk:
     async def again(self, branch: Branch, path: tuple[int, ...]) -> None:
         """Validate a node that was changed from outside, and what comes to hang below it; what stays there stands."""
         self._settle(branch, await self._reach(branch), path)
-        outcome = self.outcomes[branch.node.id]
-        if outcome.label == "refuted" and not outcome.stays:
+        if self.outcomes[branch.node.id].replants:
             await self._in_turn(branch.children, (*path, branch.node.id))
 
     def restate(self, branch: Branch, path: tuple[int, ...], answer: str) -> None:
         """Give a node another answer, for what was found below it."""
         before = branch.hypothesis
-        outcome = replace(self.outcomes[branch.node.id], stated=answer)
+        outcome = replace(self.outcomes[branch.node.id], stated=answer, aligned=True)
         branch.hypothesis = answer
         self.outcomes[branch.node.id] = outcome
         self._record(branch, outcome, path, before, branch.claim.size)
@@ -121,7 +121,7 @@ class Walk:
 
         async def onward(branch: Branch) -> None:
             key, found = _key(branch), await self._find_ahead(branch)
-            if found and found.outcome.label == "refuted" and not found.outcome.stays:
+            if found and found.outcome.replants:
                 self._rebuilt.add(key)
                 new = _thinned(found.below, self._room(key))
                 self._give_up(branch, but=new)
@@ -241,9 +241,9 @@ class Walk:
         outcome = self._counted(_key(branch), found.outcome)
         if outcome.stated:
             branch.hypothesis = outcome.stated
-        if outcome.rebuilt and before:
-            self.struck[branch.node.id] = (*self.struck.get(branch.node.id, ()), before)
-        if outcome.label == "refuted" and not outcome.stays:  # what was below rests on what is wrong
+        if gone := _gone(branch, outcome, before):
+            self.struck[branch.node.id] = (*self.struck.get(branch.node.id, ()), gone)
+        if outcome.replants:  # what was below rests on what is wrong
             self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, found.below)
         self.outcomes[branch.node.id] = outcome
         self._record(branch, outcome, path, before, size)
@@ -320,7 +320,7 @@ def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
     """Claims as branches under a node, numbered from `first` on, each before those below it."""
     branches = []
     for claim in claims:
-        branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis)
+        branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis, [], claim.dropped)
         branch.children = hang(claim.children, branch.node, first=first + 1)
         branches.append(branch)
         first += claim.size
@@ -344,9 +344,16 @@ def _thinned(branches: Iterable[Branch], most: int) -> list[Branch]:
     for branch in branches:
         if most < 1:
             break
-        kept.append(Branch(branch.node, branch.hypothesis, _thinned(branch.children, most - 1)))
+        kept.append(replace(branch, children=_thinned(branch.children, most - 1)))
         most -= 1 + len(kept[-1].below())
     return kept
+
+
+def _gone(branch: Branch, outcome: Outcome, before: str) -> str:
+    """What was thought to be the answer of a node, and is not: others may name it still."""
+    if outcome.rebuilt and before:
+        return before
+    return branch.dropped if not agree(branch.dropped, outcome.stated) else ""
 
 
 def _source(outcome: Outcome) -> Source:

@@ -10,7 +10,12 @@ const SOURCES = {
   none: "no answer found",
 };
 const LOOKED_IN = { graph: "from the graph", hybrid: "from documents or the graph" };
-const VERDICTS = { supported: "supported", refuted: "refuted, and corrected", unknown: "not verified" };
+const VERDICTS = {
+  supported: "supported",
+  refuted: "refuted, and corrected",
+  replaced: "refuted; what took its place is not verified",
+  unknown: "not verified",
+};
 
 /** Where an answer comes from: what it cites tells, else what it says of itself and where was looked. */
 export function origin(node, options = {}) {
@@ -27,6 +32,7 @@ export function shade(node) {
 
 export function verdict(node) {
   if (node.verdict === "refuted" && !node.struck?.length) return "refuted";
+  if (node.verdict === "refuted" && node.source === "internal") return VERDICTS.replaced;
   return VERDICTS[node.verdict] ?? node.verdict;
 }
 

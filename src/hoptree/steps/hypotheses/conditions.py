@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hoptree.comparing import detect
 from hoptree.comparing.dates import date_spans
-from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.logic_tree import text_of
+from hoptree.steps.hypotheses.names_asked import ASKS, asked_of, attributed, bare, named, named_spans, without_names
 from hoptree.steps.linking.mentions import read_mentions
 from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import question_key, read_json
@@ -24,21 +25,28 @@ _TOKENS, _LIST_TOKENS = 160, 256
 _MOST_CONDITIONS = 4
 _MOST_NAMES = 20
 _OTHERWISE = re.compile(
-    r"\b(?:not|never|no|none|neither|nor|or|except|without|unless|instead|how many|how much|same|other than"
-    r"|most|least|more|less|first|last|only|[a-z]{3,}est"
+    r"\b(?:not|never|no|none|neither|nor|or|except|without|unless|instead|how many|how much|other than"
+    r"|most|least|more|less|only|[a-z]{3,}est"
     r"|(?:what|which|who)(?:\s+is|\s+was|\s+are|\s+were|['’]s)\s+the)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_FIRST = re.compile(r"\W*\w+")
-_ASKS = re.compile(r"\b(?:which|who|what|whom|list|name)\b", re.IGNORECASE)
+# "his first … film" says which film; what is told before it is asked, as in "… in the same year. Who was in both?",
+# chooses nothing.
+_CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
+_TOLD = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
+_OF = re.compile(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What is asked for, and the conditions that each of it fulfils."""
+    """What is asked for, the conditions that each of it fulfils, the names that each of these is about, and all names
+    of the question, none of which is asked for.
+    """
 
     asked: str
     conditions: tuple[str, ...]
+    about: tuple[str, ...]
+    named: frozenset[str] = frozenset()
 
 
 def may_list(question: str) -> bool:
@@ -47,30 +55,18 @@ def may_list(question: str) -> bool:
     One that compares asks for neither's conditions; one that says not, or, most, how many, or "what is the … of" asks
     for something else than the things that fulfil them.
     """
-    plain = _without_names(question)
-    if not _ASKS.search(plain) or _OTHERWISE.search(plain):
+    plain = without_names(question)
+    if not ASKS.search(plain) or _OTHERWISE.search(plain) or _CHOOSES.search(_TOLD.sub("", plain)):
         return False
-    return len(_named(question)) > 1 and detect(question) is None
-
-
-def _without_names(text: str) -> str:
-    first = _FIRST.match(text)
-    for start, end in reversed(name_spans(text, first.end() if first else 0)):
-        text = text[:start] + "…" + text[end:]
-    return text
-
-
-def _named(text: str) -> frozenset[str]:
-    """The names and dates in a text that begins with no name, folded."""
-    first = _FIRST.match(text)
-    spans = [*name_spans(text, first.end() if first else 0), *date_spans(text)]
-    return frozenset(filter(None, (question_key(text[start:end]) for start, end in spans)))
+    return len(named(question)) > 1 and detect(question) is None
 
 
 def read_conditions(reply: str, question: str) -> Listing | None:
     """The conditions in a reply; None where they are not two that each name something else of the question.
 
-    Together they have all of its names: one that none of them has is asked about in some other way.
+    A bare name gets the words that the question has for it, and what is asked for is a condition itself where it names
+    something: members of a band. Together they have all names of the question: one that none of them has is asked about
+    in some other way, unless it only says which thing another is.
     """
     value = read_json(reply).value
     if not isinstance(value, Mapping):
@@ -81,12 +77,72 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     said = f" {question_key(question)} "
     kept: dict[frozenset[str], str] = {}
     for text in (_in_words_of(said, one) for one in texts):
-        names = _named(f"It {text}")
+        names = named(f"It {text}")
         if not names or not all(f" {name} " in said for name in names):
             return None
         kept.setdefault(names, text)
-    left = [name for name in _named(question) if not any(name in one for names in kept for one in names)]
-    return Listing(asked, tuple(kept.values())) if 2 <= len(kept) <= _MOST_CONDITIONS and not left else None
+    counted = _counted(question)
+    kept = {names: text for names, text in kept.items() if not names <= counted}
+    asked, kept = _with_asked(_whole(question, asked, kept), kept)
+    about = tuple(kept.values())
+    worded = tuple(_worded(question, text, about, asked) for text in about)
+    known = counted.union(named(f"It {asked}"), *(named(f"It {text}") for text in worded))
+    if any(not any(name in one for one in known) for name in named(question)):
+        return None
+    return Listing(asked, worded, about, named(question)) if 2 <= len(kept) <= _MOST_CONDITIONS else None
+
+
+def _whole(question: str, asked: str, kept: Mapping[frozenset[str], str]) -> str:
+    """What is asked for with a name right beside it that no condition has: Canadian provinces, towns in Aland."""
+    names = [name for text in kept.values() for name in _spelled(text)]
+    dates = date_spans(question)
+    for name in (question[start:end] for start, end in named_spans(question) if (start, end) not in dates):
+        key = question_key(name)
+        said = any(key in one for about in kept for one in about)
+        if said or any(attributed(question, one, [key]) != one for one in names):
+            continue
+        before, behind = re.escape(name), rf"(?:of|in|from)\s+(?:the\s+)?{re.escape(name)}"
+        if found := re.search(rf"{before}\s+{re.escape(asked)}\b|\b{re.escape(asked)}\s+{behind}", question):
+            return found[0]
+    return asked
+
+
+def _with_asked(asked: str, kept: dict[frozenset[str], str]) -> tuple[str, dict[frozenset[str], str]]:
+    """What is asked for without its names, and these as a condition: members of a band are members, and of the band."""
+    of = _OF.search(asked)
+    names = named(f"It {asked[of.start() :]}") if of else frozenset()
+    if not of or not names:
+        return asked, kept
+    said = " ".join(names)
+    others = {about: text for about, text in kept.items() if not all(one in said for one in about)}
+    return asked[: of.start()], {names: asked, **others}
+
+
+def _counted(question: str) -> frozenset[str]:
+    """The dates that only say which names follow them: "two films of 1932, A and B"."""
+    dates = set(date_spans(question))
+    return frozenset(
+        question_key(question[one[0] : one[1]])
+        for one, other in pairwise(named_spans(question))
+        if one in dates and question[one[1] : other[0]].strip() in (",", ":")
+    )
+
+
+def _spelled(text: str) -> list[str]:
+    """The names of a condition as they are written."""
+    whole = f"It {text}"
+    return [whole[start:end] for start, end in named_spans(whole)]
+
+
+def _worded(question: str, text: str, others: Sequence[str], asked: str) -> str:
+    """A condition in the words of the question, where it is but a name, and with what says which thing that is."""
+    names = [name for one in others for name in ([one] if bare(one) else _spelled(one))]
+    if bare(text):
+        return asked_of(question, text, names, asked)
+    left = named(question).difference(*(map(question_key, _spelled(one)) for one in others))
+    for name in _spelled(text):
+        text = text.replace(name, attributed(question, name, left))
+    return text
 
 
 def _in_words_of(question: str, condition: str) -> str:
@@ -110,16 +166,20 @@ async def split_conditions(ctx: Context, question: str) -> Listing | None:
 
 
 async def find_candidates(
-    ctx: Context, listing: Listing, condition: str, box: EvidenceBox, *, node: Node
+    ctx: Context, listing: Listing, number: int, box: EvidenceBox, *, node: Node
 ) -> tuple[str, ...]:
-    """The names that evidence gives for one condition, each of which stands there together with a name of it."""
+    """The names that evidence gives for one condition, each of which stands there together with a name of it.
+
+    What the question names is what the conditions are about, and fulfils none.
+    """
     if not box:
         return ()
     texts, facts = box.shown(ctx)
     prompt = prompt_for(ctx.method, "candidates").fill(
-        asked=listing.asked, condition=condition, texts=texts, facts=facts
+        asked=listing.asked, condition=listing.conditions[number], texts=texts, facts=facts
     )
     reply = await ctx.generate("candidates", prompt, role="verify", max_tokens=_LIST_TOKENS, node=node)
     names = read_mentions(reply.text, most=_MOST_NAMES)
     note_reply(ctx, "candidates", "" if names or read_json(reply.text).ok else "no name")
-    return tuple(name for name in names if box.supporting(name, f"It {condition}"))
+    others = (name for name in names if question_key(name) not in listing.named)
+    return tuple(name for name in others if box.supporting(name, f"It {listing.about[number]}"))

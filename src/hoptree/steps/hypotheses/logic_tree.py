@@ -43,11 +43,15 @@ _NO_NODES = {*_HYPOTHESIS, *_WHOLE, "final_answer", "correct_answer", "ref", "re
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A sub-question, what the model thinks is its answer ("" where it gave none), and what that rests on."""
+    """A sub-question, what the model thinks is its answer ("" where it gave none), and what that rests on.
+
+    `dropped` is what it thought while the question named something else: what hangs below may name that still.
+    """
 
     question: str
     hypothesis: str
     children: tuple[Claim, ...] = ()
+    dropped: str = ""
 
     def all(self) -> Iterator[Claim]:
         """The claim and all below it, each before those it rests on."""

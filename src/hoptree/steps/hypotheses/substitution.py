@@ -26,13 +26,16 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
 
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
     either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
-    put anywhere: a question whether something is so names no yes.
+    put anywhere: a question whether something is so names no yes. Nor is what the text has already: it may ask to
+    choose between the two.
     """
     named = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
     put: dict[str, str] = {}
     for kind, part in named:
         counterpart = _counterpart(kind, right)
         if not counterpart or counterpart in put.values() or _inside_longer(part, text):
+            return None
+        if _as_words(counterpart).search(_put(_as_words(part), "", text)):
             return None
         put[part] = counterpart
     for part, counterpart in put.items():
@@ -65,25 +68,28 @@ def names_it(text: str, hypothesis: str) -> bool:
     return any(_as_words(part).search(text) for _, part in _parts(hypothesis))
 
 
-def carried(refuted: Claim, right: str) -> tuple[Claim, ...] | None:
+def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
     """What hangs below a refuted claim, with the right answer put in; None where that takes a new tree.
 
     It does where nothing below names the wrong answer, so that it may be the relation or the shape that is wrong.
-    Hypotheses stay: they are guesses to be checked like any other.
+    With `guesses` hypotheses stay, as a model that writes the tree anew would likely have them; without, a question
+    that changed has none, for what was guessed is the answer to another one.
     """
     if not any(names_it(one.question, refuted.hypothesis) for one in refuted.all() if one is not refuted):
         return None
-    below = tuple(_carried(child, refuted.hypothesis, right) for child in refuted.children)
+    below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
     return None if None in below else tuple(one for one in below if one is not None)
 
 
-def _carried(claim: Claim, wrong: str, right: str) -> Claim | None:
+def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | None:
     question = substituted(claim.question, wrong, right)
-    below = [_carried(child, wrong, right) for child in claim.children]
+    below = [_carried(child, wrong, right, guesses) for child in claim.children]
     if question is None or None in below:
         return None
-    hypothesis = substituted(claim.hypothesis, wrong, right) or claim.hypothesis
-    return replace(claim, question=question, hypothesis=hypothesis, children=tuple(one for one in below if one))
+    put = replace(claim, question=question, children=tuple(one for one in below if one))
+    if question != claim.question and not guesses:
+        return replace(put, hypothesis="", dropped=claim.hypothesis or claim.dropped)
+    return replace(put, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
 
 
 def parts_of(text: str) -> tuple[str, ...]:

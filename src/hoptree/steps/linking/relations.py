@@ -145,6 +145,10 @@ class ByEncoder:
         self._encoder = encoder
         self._vectors: dict[str, NDArray[np.float32]] = {}
 
+    @property
+    def identity(self) -> str:
+        return self._encoder.identity
+
     async def rank(
         self,
         ctx: Context,
@@ -177,6 +181,11 @@ class BySharedEncoder:
 
     def __init__(self, spec: str) -> None:
         self._spec = spec
+
+    @property
+    def identity(self) -> str:
+        """What the order of relations depends on: the encoder's weights and settings."""
+        return _shared(self._spec).identity
 
     async def rank(
         self,

@@ -1,0 +1,200 @@
+"""What TreeQA beyond its paper takes for verified: what evidence says of what is asked about, as it is asked now."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.methods.small_knowledge import Pages, SmallGraph
+from tests.methods.treeqa_asked import Run, node, rules, tree, verdict
+
+from hoptree.models.scripted import Rule
+from hoptree.runtime.golden import golden_tree
+from hoptree.values import Passage
+
+MADE = "Who made Film Alpha?"
+BEHIND = "Who is behind Film Alpha?"
+FILM = Passage("A", "Film Alpha", "Film Alpha is a film by Zed Quux.")
+ZED = Passage("B", "Zed Quux", "Zed Quux was born in Rome.")
+BOB = Passage("C", "Bob Ray", "Bob Ray was born in Milan.")
+BAKER = Passage("E", "Bob Ray", "Bob Ray, who made bread, is a baker.")
+MILAN = Passage("M", "Milan", "Milan is a city in Italy.")
+GREECE = Passage("R", "Rome", "Rome is a city in Latium.")
+UNKNOWN = verdict("unknown")
+TRAVERSALS = pytest.mark.parametrize("traversal", ["serial", "level", "speculative"])
+
+
+def says(question: str, reply: str) -> Rule:
+    return Rule(reply, step="validate", contains=f"Question: {question}")
+
+
+def read(*replies: str, logprob: float = -0.2) -> Rule:
+    return Rule(list(replies), step="read", logprob=logprob)
+
+
+def ask(question: str, *script: Rule, pages: tuple[Passage, ...], nodes: list[Any], **given: Any) -> Run:
+    """A run over passages alone, in which nothing is known but what is told."""
+    final = Rule(given.pop("final", "unknown"), step="final", logprob=-0.001)
+    build = tree(*nodes, question=question, answer="")
+    rest = rules(build=build, validate=UNKNOWN, clue="{}", rebuild="{}")
+    further = [Rule("{}", step="conditions"), Rule("unknown", step="read")]
+    return Run(
+        [*script, final, *further, *rest],
+        question=question,
+        graph=SmallGraph(),
+        pages=Pages(*pages),
+        evidence="text",
+        robust=True,
+        **given,
+    )
+
+
+def decided(run: Run) -> list[str]:
+    (last,) = [event for event in run.of("decision", kind="surest") if event["when"] == "final"]
+    return [str(name) for name in last["named"]]
+
+
+# What bears out a correction
+
+
+BOB_MADE_IT = says(MADE, verdict(False, "T2", reason="It was Bob Ray.", correct="Bob Ray"))
+
+
+@pytest.mark.parametrize("rebuilt", [node(MADE, "Bob Ray"), node(MADE, "Ann Bee"), node(MADE, "Tom Cruise"), {}])
+@pytest.mark.parametrize("children", [[], [node("Where does Tom Cruise live?", "Ghent")]])
+def test_a_correction_that_stands_beside_nothing_of_its_question_is_not_borne_out(
+    rebuilt: dict[str, Any], children: list[Any]
+) -> None:
+    new = Rule(json.dumps(rebuilt), step="rebuild")
+    nodes = [node(MADE, "Tom Cruise", *children)]
+    run = ask(BEHIND, BOB_MADE_IT, new, read("Zed Quux"), pages=(FILM, BAKER), nodes=nodes, final="Bob Ray")
+    assert run.result.answer == "Zed Quux" and "final" not in run.steps
+    assert (run.tops[0].answer, run.tops[0].source) == ("Bob Ray", "internal")
+    (told,) = golden_tree(run.result)["logic_tree"]["children"]
+    assert told["verdict"] == "unknown" and "ref" not in told
+
+
+def test_a_correction_that_stands_beside_a_name_of_its_question_is_borne_out() -> None:
+    zed = says(MADE, verdict(False, "T1", reason="It was Zed Quux.", correct="Zed Quux"))
+    run = ask(BEHIND, zed, read("Bob Ray", "Ann Bee"), pages=(FILM, BAKER), nodes=[node(MADE, "Tom")], final="Zed Quux")
+    assert run.tops[0].source == "external" and run.result.answer == "Zed Quux"
+    assert [one.id for one in run.result.evidence] == ["A"]
+
+
+def test_a_tree_alone_does_not_overrule_readings_that_agree() -> None:
+    right = says(MADE, verdict(True, "T1", correct="Zed Quux"))
+    nodes = [node(MADE, "Zed Quux")]
+    agreed = ask(BEHIND, right, read("Ann Bee", "Ann Bee", "unknown"), pages=(FILM,), nodes=nodes, final="Zed Quux")
+    assert agreed.result.answer == "Ann Bee" and "the tree and what it cites" not in decided(agreed)
+    apart = ask(BEHIND, right, read("Ann Bee", "Bob Ray", "unknown"), pages=(FILM,), nodes=nodes, final="Zed Quux")
+    assert apart.result.answer == "Zed Quux" and "the tree and what it cites" in decided(apart)
+
+
+# Questions that changed
+
+
+BORN = "Where was the maker of Film Alpha born?"
+WHERE_BOB, WHERE_ZED = "Where was Bob Ray born?", "Where was Zed Quux born?"
+ZED_MADE_IT = says(MADE, verdict(False, "T1", reason="It is by Zed Quux.", correct="Zed Quux"))
+BOB_IN_MILAN = says(WHERE_BOB, verdict(True, "T1", correct="Milan"))
+BESIDE = [node(MADE, "Bob Ray"), node(WHERE_BOB, "Milan")]
+BELOW = [node(MADE, "Bob Ray", node(WHERE_BOB, "Milan"))]
+
+
+@TRAVERSALS
+@pytest.mark.parametrize("nodes", [BESIDE, BELOW])
+def test_an_answer_to_another_question_is_not_kept(nodes: list[Any], traversal: str) -> None:
+    pages = (FILM, Passage("Z", "Zed Quux", "Zed Quux is a man."), BOB)
+    run = ask(BORN, ZED_MADE_IT, BOB_IN_MILAN, pages=pages, nodes=nodes, final="Milan", traversal=traversal)
+    last = (run.tops[0].children or run.tops[1:])[0]
+    assert (last.resolved, last.answer, last.verdict, last.evidence) == (WHERE_ZED, "", "unknown", ())
+    assert run.of("final")[0]["source"] == "fallback" and run.result.warnings
+    assert run.node(0)["evidence"] == [], "Milan is told of somebody else"
+
+
+@TRAVERSALS
+@pytest.mark.parametrize("nodes", [BESIDE, BELOW])
+def test_a_question_that_changed_is_answered_from_evidence(nodes: list[Any], traversal: str) -> None:
+    said = says(WHERE_ZED, verdict("unknown", "T1", enough=True, correct="Rome"))
+    script = (ZED_MADE_IT, BOB_IN_MILAN, said)
+    run = ask(BORN, *script, pages=(FILM, ZED, BOB), nodes=nodes, final="Rome", traversal=traversal)
+    last = (run.tops[0].children or run.tops[1:])[0]
+    assert (last.resolved, last.answer, last.verdict, last.evidence) == (WHERE_ZED, "Rome", "supported", ("B",))
+    assert run.result.answer == "Rome" and {one.id for one in run.result.evidence} == {"A", "B"}
+
+
+@TRAVERSALS
+@pytest.mark.parametrize("reply", [verdict("unknown", "T1", enough=True, correct="Rome"), UNKNOWN])
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [*BESIDE, node("Where is Milan?", "Italy")],
+        [node(MADE, "Bob Ray", node(WHERE_BOB, "Milan", node("Where is Milan?", "Italy")))],
+        [node(MADE, "Bob Ray"), node(WHERE_BOB, "Milan", node("Where is Milan?", "Italy"))],
+    ],
+    ids=["beside", "below", "below a sibling"],
+)
+def test_what_named_an_answer_that_is_gone_is_put_right_or_counts_for_nothing(
+    nodes: list[Any], reply: str, traversal: str
+) -> None:
+    """Nothing is refuted where a question has no hypothesis any more; what rests on the old one must not stand."""
+    italy = says("Where is Milan?", verdict(True, "T1", correct="Italy"))
+    latium = says("Where is Rome?", verdict("unknown", "T1", enough=True, correct="Latium"))
+    run = ask(
+        "Where is the place where the maker of Film Alpha was born?",
+        *(ZED_MADE_IT, BOB_IN_MILAN, says(WHERE_ZED, reply), italy, latium),
+        pages=(FILM, ZED, BOB, MILAN, GREECE),
+        nodes=nodes,
+        final="Latium" if reply != UNKNOWN else "Italy",
+        traversal=traversal,
+    )
+    cited = {one.id for one in run.result.evidence}
+    if reply == UNKNOWN:
+        assert run.of("final")[0]["source"] == "fallback" and not run.node(0)["evidence"]
+    else:
+        assert run.result.answer == "Latium" and {"A", "B", "R"} <= cited and not cited & {"C", "M"}
+
+
+# Guesses
+
+
+SPOUSE = "Where was the spouse of Film Alpha's maker born?"
+
+
+def test_a_guess_behind_a_verified_node_is_called_one_and_cites_nothing() -> None:
+    made = says(MADE, verdict(True, "T1", correct="Zed Quux"))
+    run = ask(SPOUSE, made, pages=(FILM,), nodes=[node(MADE, "Zed Quux")], final="Oslo")
+    assert run.result.answer == "Oslo" and run.of("final")[0]["source"] == "fallback"
+    assert any("stands in nothing that was found" in warning for warning in run.result.warnings)
+    assert run.node(0)["evidence"] == []
+
+
+def test_an_answer_that_a_verified_node_has_is_no_guess() -> None:
+    made = says(MADE, verdict(True, "T1", correct="Zed Quux"))
+    run = ask(BEHIND, made, pages=(FILM,), nodes=[node(MADE, "Zed Quux")], final="Zed Quux")
+    assert run.of("final")[0]["source"] == "synthesis" and not run.result.warnings
+    assert [one.id for one in run.result.evidence] == ["A"]
+
+
+def test_an_answer_of_passages_does_not_cite_what_the_tree_cites() -> None:
+    gamma = Passage("G", "Film Gamma", "Film Gamma is a film by Bob Ray, of Milan.")
+    made = says("Who made Film Gamma?", verdict(True, "T1", correct="Bob Ray"))
+    nodes = [node("Who made Film Gamma?", "Bob Ray"), node(WHERE_ZED, "Oslo")]
+    run = ask(BORN, made, read("Rome"), pages=(FILM, ZED, gamma), nodes=nodes)
+    assert run.tops[0].evidence == ("G",) and run.result.answer == "Rome"
+    assert "G" not in run.node(0)["evidence"]
+
+
+def test_beyond_the_paper_what_is_not_borne_out_is_told_as_what_the_model_says() -> None:
+    wrong = says(MADE, verdict(False, "T1", reason="It was made in 1999."))
+    new = Rule(json.dumps(node(MADE, "Ann Bee")), step="rebuild")
+    run = ask(BEHIND, wrong, new, pages=(FILM,), nodes=[node(MADE, "Tom Cruise")], final="Ann Bee")
+    assert "Ann Bee (not verified; the model says: It was made in 1999.)" in run.texts("final")[-1]
+
+
+def test_an_answer_out_of_unverified_nodes_has_a_note_in_the_papers_form_too() -> None:
+    build = tree(node(MADE, "Tom Cruise"), question=MADE, answer="Tom Cruise")
+    script = rules(build=build, validate=UNKNOWN, clue="{}", final="Tom Cruise")
+    run = Run(script, question=MADE, graph=SmallGraph(), pages=Pages(FILM), evidence="text")
+    assert any("None of the answers below was verified" in warning for warning in run.result.warnings)

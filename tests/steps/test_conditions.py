@@ -1,0 +1,113 @@
+"""Conditions of a question as code reads them in a reply: with all names of the question, and what is asked of each."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hoptree.steps.hypotheses.conditions import may_list, read_conditions
+from hoptree.steps.hypotheses.names_asked import named
+
+
+def split(question: str, asked: str, *conditions: str) -> tuple[str, tuple[str, ...]] | None:
+    found = read_conditions(json.dumps({"asked": asked, "conditions": conditions}), question)
+    return (found.asked, found.conditions) if found else None
+
+
+@pytest.mark.parametrize(
+    ("question", "asked", "names", "conditions"),
+    [
+        (
+            "Which painter of The Red House sat for a bust by Carl Orr?",
+            "painter",
+            ("The Red House", "Carl Orr"),
+            ("painter of The Red House", "sat for a bust by Carl Orr"),
+        ),
+        (
+            "In which plays did Ada Moor and Ben Hale both sing?",
+            "plays",
+            ("Ada Moor", "Ben Hale"),
+            ("Ada Moor sing", "Ben Hale sing"),
+        ),
+        (
+            "Which sailors sank with the Low Tide and with the Far Shore?",
+            "sailors",
+            ("Low Tide", "Far Shore"),
+            ("sank with the Low Tide", "sank with the Far Shore"),
+        ),
+        (
+            "Which songs by Dan Roe did the singer Eve Zed and her sister Fay Zed record?",
+            "songs",
+            ("Dan Roe", "Eve Zed", "Fay Zed"),
+            ("songs by Dan Roe", "the singer Eve Zed record", "her sister Fay Zed record"),
+        ),
+        (
+            "Who wrote essays for three papers of 1911, Morning Herald and Evening Star?",
+            "people",
+            ("essays for three papers of 1911", "Morning Herald", "Evening Star"),
+            ("wrote essays for Morning Herald", "wrote essays for Evening Star"),
+        ),
+    ],
+    ids=["before", "behind", "listed", "of a kind", "counted"],
+)
+def test_a_bare_name_gets_the_words_that_the_question_has_for_it(
+    question: str, asked: str, names: tuple[str, ...], conditions: tuple[str, ...]
+) -> None:
+    assert split(question, asked, *names) == (asked, conditions)
+
+
+def test_names_in_what_is_asked_for_count() -> None:
+    question = "Which Baltic ports trade with Ghent and with Dover?"
+    both = ("trade with Ghent", "with Dover")
+    assert split(question, "Baltic ports", *both) == ("Baltic ports", both)
+    assert split(question, "ports", *both) == ("Baltic ports", both), "it stands right before what is asked for"
+
+
+def test_a_name_that_only_says_which_thing_another_is_may_be_left_out() -> None:
+    question = "Which men rowed for Ghent and on the Belgian ship Low Tide?"
+    found = split(question, "men", "rowed for Ghent", "on Low Tide")
+    assert found == ("men", ("rowed for Ghent", "on Belgian ship Low Tide"))
+    assert split("Which men rowed for Ghent, Dover and Lund?", "men", "rowed for Ghent", "rowed for Lund") is None
+
+
+def test_what_is_asked_for_is_a_condition_where_it_names_something() -> None:
+    question = "Which members of Far Shore have also sung with Low Tide?"
+    found = split(question, "members of Far Shore", "sung with Low Tide")
+    assert found == ("members", ("members of Far Shore", "sung with Low Tide"))
+    found = split("Which towns in Aland lie on the Borg?", "towns", "lie on the Borg")
+    assert found == ("towns", ("towns in Aland", "lie on the Borg"))
+
+
+def test_evidence_must_have_a_name_that_the_reply_gave_and_not_one_that_only_says_which_it_is() -> None:
+    question = "Which musicians were members of both Ghent bands Low Tide and Far Shore?"
+    reply = json.dumps({"asked": "musicians", "conditions": ["Low Tide", "Far Shore"]})
+    found = read_conditions(reply, question)
+    assert found is not None and found.about == ("Low Tide", "Far Shore")
+    assert found.conditions[0] == "members of Ghent bands Low Tide"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Who did Ada Moor, Countess of Ghent marry?", {"ada moor countess of ghent"}),
+        ("Which films star Ada Moor, Ben Hale and Cora Lind?", {"ada moor", "ben hale", "cora lind"}),
+        ("Which films star Ada Moor, Ben Hale, and Cora Lind?", {"ada moor", "ben hale", "cora lind"}),
+        ("Ada Moor lived in a house. Which one?", {"ada moor"}),
+        ("Which of them came from Akron, Ohio?", {"akron ohio"}),
+    ],
+)
+def test_a_name_behind_a_comma_is_a_part_of_the_one_before_it_unless_they_are_listed(
+    text: str, names: set[str]
+) -> None:
+    assert named(text) == names
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(), st.text(), st.lists(st.text(), max_size=4))
+def test_nothing_raises(question: str, asked: str, conditions: list[str]) -> None:
+    may_list(question)
+    split(question, asked, *conditions)
+    split(f"Which Ada did {question} Ben?", "Ada", question, "Ben", *conditions)
