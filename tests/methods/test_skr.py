@@ -12,6 +12,7 @@ from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import GRANDFATHER, Run
 
 import hoptree.steps.planning.neighbours as module
+from hoptree.methods.registry import find_method
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 
@@ -101,3 +102,13 @@ def test_more_neighbours_than_there_are_are_all_of_them(labels: Path) -> None:
 def test_what_cannot_be_decided_is_refused(labels: Path, file: str | None, neighbours: int, said: str) -> None:
     run = knn(labels if file is None else file, "Good?", neighbours)
     assert run.result.error in ("ConfigError", "InputError") and said in run.result.error_message
+
+
+def test_a_run_rests_on_its_labels(tmp_path: Path) -> None:
+    uses = find_method("skr").uses
+    assert uses({"how": "prompt", "labels": ""}) == {}
+    file = tmp_path / "labels.jsonl"
+    file.write_text('{"question": "Who?", "label": "better"}\n')
+    first = uses({"how": "knn", "labels": str(file)})["labels"]
+    file.write_text('{"question": "Who?", "label": "worse"}\n')
+    assert first and uses({"how": "knn", "labels": str(file)})["labels"] != first

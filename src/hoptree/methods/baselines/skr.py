@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.answering.thinking import think
-from hoptree.steps.planning.neighbours import open_neighbours
+from hoptree.steps.planning.neighbours import open_neighbours, read_labels
 from hoptree.steps.planning.route import says_yes
 from hoptree.values import Answer, Question
 
 __all__ = ["skr"]
+
+
+def _uses(options: Mapping[str, Any]) -> dict[str, str]:
+    """The labels that decide, where labels do: a changed file makes another run."""
+    if options.get("how") != "knn":
+        return {}
+    return {"labels": read_labels(str(options.get("labels") or "")).digest}
 
 
 @method(
@@ -26,6 +34,7 @@ __all__ = ["skr"]
     roles=("answer", "route"),
     trained=True,
     trained_by=("how", "knn"),
+    uses=_uses,
 )
 async def skr(
     question: Question,
