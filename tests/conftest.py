@@ -1,15 +1,30 @@
-"""No test sees the replies of another one, or those of the person who runs it; files that take long come first."""
+"""No test sees the replies of another one, or those of the person who runs it.
+
+Files that take long come first, and what tests write is kept in memory where there is room; --basetemp or
+PYTEST_DEBUG_TEMPROOT names another place.
+"""
 
 from __future__ import annotations
 
+import gc
+import importlib.metadata
+import itertools
+import os
+import shutil
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 import typer.main
 import typer.testing
+
+# A disk makes an index wait for it several times over; the tests leave some tens of megabytes.
+MEMORY = Path("/dev/shm")
+ROOM = 2**30
 
 # Files whose few tests take long, the longest first.
 LONG = (
@@ -46,13 +61,27 @@ hypothesis.settings.load_profile("steady")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # nothing that collecting makes is garbage, and looking for some takes a fifth of its time
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
+    if config.option.basetemp is None and has_room(MEMORY):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def has_room(folder: Path) -> bool:
+    """Whether files can be kept there: a container's memory disk is often too small."""
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that no worker is busy with one of them when the others have finished."""
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.name, len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay: looking for garbage, which tests may ask for, is about what comes from here on."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
@@ -70,9 +99,48 @@ def commands_made_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def versions_read_once() -> Iterator[None]:
+    """Every run writes down the versions of a dozen packages, each of them read from a long file."""
+    with pytest.MonkeyPatch.context() as patch:
+        if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
+            patch.setattr(runs, "version", cache(importlib.metadata.version))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def schemas_made_once() -> Iterator[None]:
+    """FastAPI makes some 220 schemas for a server, a fifth of them different; those of the next server are the same."""
+    made: dict[tuple[object, str, str], object] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        fields: Any = sys.modules.get("fastapi._compat.v2")  # tests that start servers in this process have loaded it
+        if make := getattr(fields, "TypeAdapter", None):
+
+            def once(annotated: Any, *, config: Any = None) -> object:
+                looks = (annotated.__origin__, repr(annotated.__metadata__), repr(config))
+                if looks not in made:
+                    made[looks] = make(annotated, config=config)
+                return made[looks]
+
+            patch.setattr(fields, "TypeAdapter", once)
+        yield
+
+
+@pytest.fixture(scope="session")
+def cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Numbered folders that nobody has used.
+
+    pytest numbers its own by looking through all there are, for every test anew: slow once there are thousands.
+    """
+    folder = tmp_path_factory.mktemp("caches")
+    return (folder / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path_factory.mktemp("cache") / "replies.sqlite"
+def own_cache(cache_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = next(cache_folders)
+    folder.mkdir()
+    path = folder / "replies.sqlite"
     monkeypatch.setenv("HOPTREE_CACHE", str(path))
     return path
 

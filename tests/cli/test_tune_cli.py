@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ COUNT = 40
 USUAL = ("--method", "oner", "--data", "data.jsonl", "--corpus", "idx", "--no-cache")
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Questions whose answer is in the 1st to 8th passage that is found, and a model that reads it there."""
     passages, rows, replies = [], [], []
     for n in range(COUNT):
@@ -26,11 +27,18 @@ def here(tmp_path: Path) -> Path:
         passages.append(Passage(f"p{n}", f"T{n}", f"thing{n} is known by answer {n}, and many other words follow here"))
         rows.append({"id": f"q{n}", "question": asked, "answers": [f"answer {n}"]})
         replies.append({"regex": f"(?s)answer {n},.*thing{n} best", "reply": f"answer {n}"})
-    index_passages(passages, tmp_path / "idx")
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    folder = tmp_path_factory.mktemp("made")
+    index_passages(passages, folder / "idx")
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     script = {"replies": [*replies, {"reply": "nobody"}]}
-    (tmp_path / "m.json").write_text(json.dumps(script), encoding="utf-8")
-    return tmp_path
+    (folder / "m.json").write_text(json.dumps(script), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def hoptree(here: Path, *arguments: object) -> tuple[int, str, str]:

@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 import json
 import re
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Literal
 
@@ -276,9 +279,16 @@ class Endpoint:
 
 def index_of(folder: Path, *passages: tuple[str, str]) -> Path:
     """A small index of (title, text) passages, whose ids are p1, p2 and so on."""
-    out = folder / "index"
-    index_passages((Passage(f"p{number}", title, text) for number, (title, text) in enumerate(passages, 1)), out)
-    return out
+    return shutil.copytree(Path(_made_once(passages).name) / "index", folder / "index")
+
+
+@cache
+def _made_once(passages: tuple[tuple[str, str], ...]) -> TemporaryDirectory[str]:
+    """An index of them, to be copied, which takes a tenth of the time."""
+    folder = TemporaryDirectory()
+    numbered = (Passage(f"p{number}", title, text) for number, (title, text) in enumerate(passages, 1))
+    index_passages(numbered, Path(folder.name) / "index")
+    return folder
 
 
 FILM_STEPS = (

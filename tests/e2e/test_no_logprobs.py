@@ -7,12 +7,12 @@ import itertools
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.command_line import call
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, refused
 
 from hoptree.engine import Engine
@@ -196,8 +196,7 @@ def test_the_command_says_it_too(endpoint: Endpoint, corpus: Path) -> None:
     given = ["ask", QUESTION, "--corpus", str(corpus), "-m", "openai/m", "--base-url", endpoint.url, "--no-cache"]
 
     def command(method: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "hoptree", *given, "--method", method]
-        return subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "200"})
+        return call(*given, "--method", method, folder=corpus, environment=os.environ | {"COLUMNS": "200"})
 
     done = command("mind")
     assert done.returncode == 0 and "gives no log-probabilities" in done.stdout and "approx" in done.stdout

@@ -57,7 +57,7 @@ def run(wanted: Experiment, out: Path, **more: Any) -> dict[str, Any]:
     return asyncio.run(run_experiment(wanted, out, Ways(cache=None, **more), on_progress=hear))
 
 
-def test_right_is_who_gives_no_answer_where_there_is_none(tmp_path: Path) -> None:
+def test_right_is_who_gives_no_answer_where_there_is_none(tmp_path: Path, no_backoff: None) -> None:
     rows = [{"id": f"q{n}", "question": f"What is number {n}?", "answers": [], "answerable": False} for n in range(3)]
     rows.append({"id": "q3", "question": "What is number 3?", "answers": ["answer 3"]})
     data = tmp_path / "data.jsonl"

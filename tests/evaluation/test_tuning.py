@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +31,8 @@ from hoptree.values import Passage
 COUNT = 40
 
 
-@pytest.fixture
-def here(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Questions whose answer is in the 1st to 8th passage that is found, and a model that reads it there."""
     passages, rows, replies = [], [], []
     for n in range(COUNT):
@@ -40,10 +41,17 @@ def here(tmp_path: Path) -> Path:
         passages.append(Passage(f"p{n}", f"T{n}", f"thing{n} is known by answer {n}, and many other words follow here"))
         rows.append({"id": f"q{n}", "question": asked, "answers": [f"answer {n}"], "supporting_ids": [f"p{n}"]})
         replies.append({"regex": f"(?s)answer {n},.*thing{n} best", "reply": f"answer {n}"})
-    index_passages(passages, tmp_path / "idx")
-    (tmp_path / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    write_script(tmp_path, [*replies, {"reply": "nobody"}])
-    return tmp_path
+    folder = tmp_path_factory.mktemp("made")
+    index_passages(passages, folder / "idx")
+    (folder / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_script(folder, [*replies, {"reply": "nobody"}])
+    return folder
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path) -> Path:
+    """A copy of them."""
+    return shutil.copytree(made, tmp_path, dirs_exist_ok=True)
 
 
 def write_script(here: Path, replies: Sequence[dict[str, Any]]) -> None:
