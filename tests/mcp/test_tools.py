@@ -163,6 +163,7 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
     later = [Rule(fault="500", times=1), *answering()]
     _, waiting = asyncio.run(ask(later, Broken(), outside=True))
     assert "waiting" in waiting and "The script says" not in waiting
+    assert "is asked again" in waiting and "Ask again later" not in waiting
 
 
 @pytest.mark.parametrize(
@@ -197,6 +198,7 @@ def test_what_cannot_be_asked_is_refused_before_any_model_is(
 
     result, requests = asked(answering(), tmp_path, ask)
     assert result.is_error and complaint in text_of(result)
+    assert not text_of(result).startswith("Error executing")
     assert requests == 0
 
 
@@ -299,7 +301,7 @@ def test_what_settles_nothing_is_searched_for_once_more_and_then_unknown(tmp_pat
     result, steps = asked(checking(OPEN), tmp_path, check)
     assert result.structured_content["verdict"] == "unknown"
     assert [step for step in steps if step != "mentions"] == ["validate", "clue", "validate"]
-    assert "they do not settle it" in text_of(result)
+    assert "1 passage was looked at; it does not settle it." in text_of(result)
 
 
 def test_a_verdict_on_what_is_not_there_is_none(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from tests.command_line import call
 from tests.mcp.served import QUESTION, Heard, answering, checking, command, http, streams, text_of
 
 from hoptree.engine import Engine
+from hoptree.http import crowding
 from hoptree.mcp import serving
 from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -175,6 +176,22 @@ def test_a_key_is_asked_for_where_one_is_set(tmp_path: Path) -> None:
     assert asyncio.run(knock()) == [401, 401, 401]
 
 
+def test_who_is_not_let_in_is_logged_one_plain_line_each(tmp_path: Path) -> None:
+    async def knock() -> str:
+        async with http(command(tmp_path, answering()), environment={KEY: SECRET, "COLUMNS": "40"}) as (url, process):
+            await asyncio.to_thread(post, url)
+            await asyncio.to_thread(post, url, authorization="Bearer wrong")
+            far = f"a-name-that-is-not-broken-over-lines.{'x' * 60}.example"
+            await asyncio.to_thread(post, url, authorization=f"Bearer {SECRET}", host=far)
+            process.send_signal(signal.SIGTERM)
+            return (await asyncio.to_thread(process.communicate, None, 20))[1]
+
+    first, second, third = asyncio.run(knock()).splitlines()
+    assert first.endswith("refused NoKey key=- from 127.0.0.1: The bearer key is missing.")
+    assert second.endswith("refused WrongKey key=- from 127.0.0.1: The bearer key is wrong.")
+    assert " WARNING " in first and f"{'x' * 60}.example" in third
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.org", "::"])
 def test_other_machines_need_a_key(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY, raising=False)
@@ -233,6 +250,33 @@ def test_more_connections_than_allowed_are_refused(monkeypatch: pytest.MonkeyPat
         return [first.status_code, second.status_code]
 
     assert asyncio.run(in_process(crowd)) == [400, 503]
+
+
+def test_one_address_cannot_take_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_CONNECTIONS", 8)
+    monkeypatch.setattr(crowding, "is_loopback", lambda host: host == "127.0.0.1")
+
+    async def crowd(port: int) -> tuple[int, int]:
+        held = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(12)]
+        for _, writer in held:
+            writer.write(b"POST /mcp HT")
+        await asyncio.sleep(0.3)
+        refused = sum(reader.at_eof() or reader.exception() is not None for reader, _ in held)
+        probe = await asyncio.to_thread(post, f"http://127.0.0.1:{port}/mcp", b"not json")
+        for _, writer in held:
+            writer.close()
+        return refused, probe.status_code
+
+    assert asyncio.run(in_process(crowd)) == (10, 400)
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/"])
+def test_nobody_is_sent_to_another_address(path: str) -> None:
+    async def knock(port: int) -> httpx.Response:
+        return await asyncio.to_thread(post, f"http://127.0.0.1:{port}{path}")
+
+    reply = asyncio.run(in_process(knock))
+    assert reply.status_code == 404 and "location" not in reply.headers
 
 
 async def in_process(do: Callable[[int], Awaitable[Any]]) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -159,13 +160,19 @@ def test_the_help_tells_every_limit_the_form_of_keys_and_how_models_are_named(tm
     assert "METHOD@MODEL" in told and "in a browser" in told
 
 
-def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path) -> None:
-    script, journal = tmp_path / "script.json", tmp_path / "journal.jsonl"
+@pytest.mark.parametrize("named", [True, False], ids=["named", "that of its port"])
+def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path, named: bool) -> None:
+    script, usual = tmp_path / "script.json", tmp_path / "hoptree" / "server-unfinished-0.jsonl"
     script.write_text(json.dumps(_SCRIPT))
+    journal = tmp_path / "journal.jsonl" if named else usual
+    journal.parent.mkdir(exist_ok=True)
     journal.write_text(json.dumps({"question": "How much?", "method": "direct"}) + "\n")
-    options = ["--port", "0", "--journal", str(journal), "-m", f"demo=scripted/{script}"]
+    options = ["--port", "0", *(["--journal", str(journal)] * named), "-m", f"demo=scripted/{script}"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", "serve", *options], stderr=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-m", "hoptree", "serve", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
     )
     try:
         assert process.stderr is not None
@@ -206,3 +213,18 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     )
     assert done.returncode == 2
     assert "pip install 'hoptree[server]'" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+@pytest.mark.parametrize(("mode", "said"), [(0o600, ""), (0o640, "may read"), (0o660, "may change")])
+def test_a_file_of_keys_that_others_may_use_is_warned_of(tmp_path: Path, mode: int, said: str) -> None:
+    keys, script = tmp_path / "keys.toml", tmp_path / "script.json"
+    keys.write_text('[[key]]\nname = "a"\nsecret = "sixteen-characters-or-more"\n')
+    keys.chmod(mode)
+    script.write_text(json.dumps(_SCRIPT))
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # so that it ends there
+        chosen = ["--model", f"scripted/{script}", "--port", str(taken.getsockname()[1])]
+        run = call("serve", *chosen, "--keys", str(keys), folder=tmp_path, environment=os.environ)
+    assert run.returncode == 2
+    assert (f"others on this machine {said} {keys}; chmod 600" in run.stderr) is bool(said)
+    assert ("chmod" in run.stderr) is bool(said)

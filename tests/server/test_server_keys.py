@@ -163,8 +163,9 @@ def test_a_file_of_keys_that_anybody_may_write_is_not_used(tmp_path: Path) -> No
     path = tmp_path / "keys.toml"
     path.write_text(f'[[key]]\nname = "a"\nsecret = "{SECRET}"')
     path.chmod(0o666)
-    with pytest.raises(ConfigError, match="anybody on this machine may write it"):
+    with pytest.raises(ConfigError, match="anybody on this machine may change them") as refused:
         read_keys(path)
+    assert refused.value.remedy == f"Make them yours alone: chmod 600 {path}"
     path.chmod(0o600)
     assert len(read_keys(path)) == 1
 

@@ -80,7 +80,9 @@ def test_an_application_may_speak_to_a_client_that_was_hung_up_on(caplog: pytest
 
     async def ask() -> bytes:
         listening = listen("127.0.0.1", 0)
-        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0, 0.1), lifespan="off", log_config=None))
+        served = uvicorn.Server(
+            uvicorn.Config(app, http=patience.patient(5.0, 0.1, each=4), lifespan="off", log_config=None)
+        )
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nhalf")
@@ -182,7 +184,9 @@ def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPat
 
     async def read() -> tuple[int, float]:
         listening = listen("127.0.0.1", 0)
-        served = uvicorn.Server(uvicorn.Config(app, http=patience.patient(5.0), lifespan="off", log_config=None))
+        served = uvicorn.Server(
+            uvicorn.Config(app, http=patience.patient(5.0, each=4), lifespan="off", log_config=None)
+        )
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(b"GET / HTTP/1.0\r\n\r\n")

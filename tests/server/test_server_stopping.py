@@ -16,6 +16,9 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import QUESTION, events_of, eventually, limits, running, script, settings
 
+from hoptree.models.scripted import Rule
+from hoptree.server.journal import Journal
+
 
 @pytest.mark.parametrize("path", ["/v1/ask", "/v1/chat/completions"])
 @pytest.mark.parametrize("stream", [False, True])
@@ -118,6 +121,63 @@ def test_a_server_that_is_stopping_says_so(tmp_path: Path) -> None:
         server.house.live.stopping = True
         assert server.client.get("/health").status_code == 503
         assert server.ask().status_code == 503
+
+
+def test_a_question_stays_in_the_journal_until_it_is_answered(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    slow = settings(tmp_path, models={"demo": script(30.0)}, journal=journal, limits=limits(stop_seconds=0.1))
+    asked: dict[str, Any] = {"retriever": "linked", "budget": {"calls": 20}}
+    with running(slow) as server:
+        asking = threading.Thread(target=server.ask, kwargs=asked)
+        asking.start()
+        eventually(lambda: len(server.house.live) == 1)
+        server.begin_stop()
+        asking.join(timeout=20)
+    (written,) = (json.loads(line) for line in journal.read_text().splitlines())
+    assert (written["graph"], written["rerank"]) == (None, None)
+    assert {name: written[name] for name in asked} == asked
+    failing = script(before=[Rule(fault="401")])
+    with running(settings(tmp_path, models={"demo": failing}, journal=journal)) as server:
+        assert server.ask(**asked).status_code == 502
+        assert len(server.house.live.journal) == 1
+    with running(settings(tmp_path, journal=journal)) as server:
+        assert server.ask(**{**asked, "budget": {"calls": 1}}).json()["stopped_by"] == "calls"
+        assert journal.exists()
+        assert server.ask(**asked).status_code == 200
+        assert not journal.exists()
+
+
+def test_questions_that_differ_in_how_they_are_asked_are_two_in_the_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    slow = settings(tmp_path, models={"demo": script(30.0)}, journal=journal, limits=limits(stop_seconds=0.1))
+    asked: list[dict[str, Any]] = [{}, {"retriever": "linked"}, {"budget": {"calls": 20}}]
+    with running(slow) as server:
+        asking = [threading.Thread(target=server.ask, kwargs=one) for one in asked]
+        for one in asking:
+            one.start()
+        eventually(lambda: len(server.house.live) == 3)
+        server.begin_stop()
+        for one in asking:
+            one.join(timeout=20)
+    with running(settings(tmp_path, journal=journal)) as server:
+        for left, how in zip((3, 2, 1), asked, strict=True):
+            assert len(server.house.live.journal) == len(journal.read_text().splitlines()) == left
+            assert journal.stat().st_mode & 0o777 == 0o600
+            assert server.ask(**how).status_code == 200
+    assert not journal.exists()
+
+
+def test_a_journal_that_cannot_be_written_anew_is_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal.jsonl"
+    rows = [json.dumps({"question": name}) + "\n" for name in ("one", "two")]
+    path.write_text("".join(rows))
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    Journal(path).take_out({"question": "one"})
+    assert path.read_text() == "".join(rows)
 
 
 def test_the_journal_is_its_owners_and_goes_once_all_of_it_was_asked_again(tmp_path: Path) -> None:

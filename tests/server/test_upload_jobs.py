@@ -112,6 +112,14 @@ def test_a_kill_while_documents_are_moved_loses_none(tmp_path: Path) -> None:
         assert not (corpus / "pending").exists()
 
 
+@pytest.mark.parametrize("name", ["log-10.0.0.1.txt", "hf-0123456789abcdef0.txt"])
+def test_a_name_that_looks_like_something_secret_is_told_to_whoever_gave_it(tmp_path: Path, name: str) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = _post(server, "/v1/corpora", {"a.txt": _GOOD, name: b"K\xe4se."}, name="mine")
+        (passed,) = job["passed_over"]
+        assert passed["file"] == name and "…" not in passed["cause"]
+
+
 def test_files_that_are_passed_over_are_named(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         files = {"a.txt": _GOOD, "latin.txt": b"K\xe4se.", "empty.txt": b"", "rows.jsonl": b'{"text": "Rows."}\n{oh\n'}
@@ -160,6 +168,24 @@ def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(
     assert (first["env"]["LC_TIME"], first["env"]["HOPTREE_DEBUG"]) == ("C", "0")
     assert first["env"]["PYTHONPATH"] == str(here / "lib")
     assert Path(first["cwd"]).resolve() == here / "own" / "mine"
+
+
+def test_the_log_tells_how_a_worker_ended_that_said_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = asyncio.create_subprocess_exec
+
+    async def killed(*words: str, **how: Any) -> Any:
+        process = await begin(*words, **how)
+        process.kill()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", killed)
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        assert job["error"]["class"] == "IndexingDied"
+        assert not (tmp_path / "own" / "mine").exists()
+    assert "the indexing worker of corpus mine ended with signal 9" in caplog.text
 
 
 def test_folders_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None:

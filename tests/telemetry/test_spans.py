@@ -17,13 +17,36 @@ from hoptree.methods.registry import list_methods
 from hoptree.runtime.context import Prices
 from hoptree.runtime.result import read_result
 from hoptree.runtime.trace import Event
-from hoptree.telemetry.attributes import DOCUMENTS
+from hoptree.telemetry.attributes import DOCUMENTS, attributes_of, name_of
+from hoptree.telemetry.work import Work
 from hoptree.values import Passage
 
 pytest.importorskip("opentelemetry.sdk.trace")
 
 METHODS = [method.name for method in list_methods()]
 NANO = 1_000_000_000
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("spec", "provider", "name"),
+    [
+        ("scripted//home/ada/script.json", "scripted", "script.json"),
+        ("local//home/ada/model.gguf?ctx=4096", "llama.cpp", "model.gguf"),
+        ("hf//home/ada/tuned", "transformers", "tuned"),
+        ("hf/Qwen/Qwen2.5-0.5B", "transformers", "Qwen/Qwen2.5-0.5B"),
+        ("openai/gpt-x", "openai", "gpt-x"),
+    ],
+)
+def test_the_name_of_a_model_tells_no_path(spec: str, provider: str, name: str) -> None:
+    question = {"event": "start", "model": spec, "method": "direct", "question": "Who?", "run": "r", "t": 0.0}
+    call = {"event": "llm", "role": "answer", "t": 0.0}
+    assert name_of(Work("call", call, 0.0, 1.0), question) == f"chat {name}"
+    asked = Work("question", question, 0.0, 1.0)
+    told = attributes_of(asked, asked, content=False)
+    assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == (provider, name)
 
 
 # The tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from hoptree.cli.options import (
 )
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.errors import MissingExtra
+from hoptree.http.refused import LOG_FORMAT
 
 __all__ = ["mcp"]
 
@@ -88,6 +90,8 @@ def mcp(
     from hoptree.runtime.trace import TraceFile
 
     address = Address.parse(http) if http else None
+    # Before the SDK does, which breaks lines to the width of a terminal.
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
     limits = Budget.parse(budget)
     writer = TraceFile(trace) if trace else None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,6 +116,7 @@ def serve(
     \b
     --limits NAME=VALUE,… changes what holds otherwise:
       body=1M, upload=64M, unpacked=256M, files=1000     of a request, of an upload as sent, unpacked, in number
+                                                         (and of files in one corpus)
       stored=2G, corpora=100                             of files in one corpus, corpora in all
       calls=500, tokens=2000000, seconds=300             of one question
       asking=256, connections=1024                       at once
@@ -134,6 +136,7 @@ def serve(
 
     from hoptree.folders import cache_folder
     from hoptree.http.listening import listen
+    from hoptree.http.refused import LOG_FORMAT
     from hoptree.models import DEFAULT_MODEL
     from hoptree.server.keys import read_keys
     from hoptree.server.limits import Limits
@@ -161,13 +164,14 @@ def serve(
         host=host,
         hosts=tuple(hosts),
         origins=tuple(origin.rstrip("/") for origin in origins),
-        journal=journal or cache_folder() / "server-unfinished.jsonl",
+        journal=journal or cache_folder() / f"server-unfinished-{port}.jsonl",
     )
     wanted.check()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     logging.getLogger("httpx").setLevel(logging.WARNING)  # whose lines name endpoints, one a call
     if keys and keys.stat().st_mode & _OTHERS:
-        say(f"others on this machine may read {keys}; chmod 600 {keys} keeps it yours.")
+        may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
+        say(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
     app = create_app(wanted)
     if trouble := make_room(wanted.limits.connections):
         say(trouble)

@@ -6,6 +6,7 @@ Paths, addresses of endpoints, what endpoints say and commands stay inside: they
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from hoptree.errors import (
     CacheError,
@@ -27,7 +28,8 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\",;()<>]+", re.IGNORECASE)
 _SOCKET = re.compile(
     r"\('[^'\s]*', \d+(?:, \d+)*\)|\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b[a-z][\w.-]*:\d{2,5}\b", re.IGNORECASE
 )
-_KEY = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai|key|org|proj)[-_][\w-]{6,}|\bBearer\s+\S+", re.IGNORECASE)
+_KEY = re.compile(r"\b(?:sk|pk|rk|hf|gsk|xai)[-_](?=[\w-]*\d)[\w-]{16,}|\bBearer\s+\S{8,}", re.IGNORECASE)
+"""As providers make them: long, and with digits. Names of files and people begin like that as well."""
 ASK_WHO_RUNS_IT = "Tell whoever runs the server; its log says more."
 _LATER = "Ask again later, or tell whoever runs the server."
 _INSIDE = "Something went wrong inside Hoptree."
@@ -48,14 +50,22 @@ _SENTENCE = re.compile(r"(?<=[.!?…])\s+")
 _LONGEST = 2_000
 
 
-def hidden(text: str) -> str:
+def hidden(text: str, *, known: Iterable[str] = ()) -> str:
     """A message without paths of this machine, addresses of endpoints and keys.
 
-    It is the second line only: what comes from endpoints is not told at all.
+    It is the second line only: what comes from endpoints is not told at all. What stands within a `known` name, of a
+    file or a passage that the client has seen, stays, whatever it looks like.
     """
-    for pattern in (_ADDRESS, _PATH, _SOCKET):
-        text = pattern.sub("…", text)
-    return without_keys(text)[:_LONGEST]
+    names = [name for name in known if name in text]
+    for pattern in (_ADDRESS, _PATH, _SOCKET, _KEY):
+        text = pattern.sub(lambda found: found[0] if _is_within(found, names) else "…", text)
+    return text[:_LONGEST]
+
+
+def _is_within(found: re.Match[str], names: Iterable[str]) -> bool:
+    """Whether what was found is a part of a name, or a whole one."""
+    start, end = found.span()
+    return any(found.string.find(name, max(0, end - len(name)), start + len(name)) >= 0 for name in names)
 
 
 def without_keys(text: str) -> str:

@@ -14,12 +14,11 @@ from hoptree.http.hanging_up import Parting
 __all__ = ["patient"]
 
 _UNREAD_SECONDS = 30.0
-_EACH = 256
 _LEAST_READ = 64 * 2**10
 """Bytes that a client must take within that time, or all that is left."""
 
 
-def patient(header_seconds: float, body_seconds: float | None = None, *, each: int = _EACH) -> type[H11Protocol]:
+def patient(header_seconds: float, body_seconds: float | None = None, *, each: int) -> type[H11Protocol]:
     """HTTP that waits only so long for the head of a request, for its body, and for replies to be read.
 
     Without `body_seconds` the application sees to bodies. Closing is not enough for a client that does not read:

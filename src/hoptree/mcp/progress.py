@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from hoptree.http.outside import told_failure
 from hoptree.runtime.trace import Event, Listener
 from hoptree.telling import SOURCES
 
@@ -66,7 +65,7 @@ def _line(event: Event, calls: int, *, outside: bool) -> str:
         source = event.get("source", "")
         return f"{event['id']}. -> {event.get('answer') or '?'} [{event.get('verdict') or SOURCES.get(source, source)}]"
     if kind == "retry":
-        why = told_failure("EndpointError", "") if outside else event["error"]
+        why = "an endpoint that the server asks failed, and is asked again" if outside else event["error"]
         return f"waiting {event['wait']:g} s: {why}"
     if kind == "llm" and "node" not in event:
         return f"{event['step']} ({calls} call{'' if calls == 1 else 's'} so far)"

@@ -12,6 +12,7 @@ from typing import Any
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError
 from hoptree.http.listening import bearer_key, is_loopback, listen
+from hoptree.http.refused import log_refusal
 from hoptree.http.stopping import stopped_by_signals
 from hoptree.mcp.tools import open_server
 
@@ -27,6 +28,8 @@ _PATIENCE = 5
 _HEADER_SECONDS, _BODY_SECONDS = 10.0, 30.0
 """What a client may take to send them."""
 _CONNECTIONS, _SESSIONS = 128, 1_000
+_ADDRESSES = 4
+"""Addresses that it takes to have all connections: one alone cannot keep others out."""
 _SHORTEST = 16
 
 _Scope = MutableMapping[str, Any]
@@ -86,11 +89,14 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
             max_sessions=_SESSIONS,
             transport_security=_asked_for(address),
         )
+        # A redirect would name the host that the client named, and no TLS.
+        app.router.redirect_slashes = False
         server: Any = uvicorn.Server(
             uvicorn.Config(
                 _Guarded(app, key) if key else app,
-                http=patient(_HEADER_SECONDS, _BODY_SECONDS),
+                http=patient(_HEADER_SECONDS, _BODY_SECONDS, each=_CONNECTIONS // _ADDRESSES),
                 ws="none",
+                log_config=None,
                 log_level="warning",
                 timeout_graceful_shutdown=_PATIENCE,
                 limit_concurrency=_CONNECTIONS,
@@ -139,7 +145,10 @@ class _Guarded:
         self._app, self._key = app, key.encode()
 
     async def __call__(self, scope: _Scope, receive: Callable[[], Awaitable[_Scope]], send: _Send) -> None:
-        if scope["type"] == "http" and not self._knows(scope):
+        if scope["type"] == "http" and not self._knows(given := _given(scope)):
+            kind, cause = ("WrongKey", "wrong") if given else ("NoKey", "missing")
+            client = (scope.get("client") or ("-",))[0]
+            log_refusal(kind, client=client, cause=f"The bearer key is {cause}.")
             body = json.dumps({"error": f"The bearer key is missing or wrong. Send the server's {KEY}."}).encode()
             headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
             await send({"type": "http.response.start", "status": 401, "headers": headers})
@@ -147,6 +156,10 @@ class _Guarded:
             return
         await self._app(scope, receive, send)
 
-    def _knows(self, scope: _Scope) -> bool:
-        given: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        return hmac.compare_digest(bearer_key(given.decode("latin-1")).encode("latin-1"), self._key)
+    def _knows(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode("latin-1"), self._key)
+
+
+def _given(scope: _Scope) -> str:
+    header: bytes = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    return bearer_key(header.decode("latin-1"))

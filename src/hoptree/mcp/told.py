@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from hoptree.mcp.parts import Checked, Planned, Searched
 from hoptree.models.model import Model
 from hoptree.runtime.result import Result, TreeNode
-from hoptree.telling import Quoted, answer_in_words, in_words, quote
+from hoptree.telling import Quoted, answer_in_words, in_words, quote, readable_ids
+from hoptree.values import Passage
 
 __all__ = ["Answered", "Checks", "Found", "Plans", "tell_answer", "tell_check", "tell_found", "tell_plan"]
 
@@ -113,7 +115,7 @@ def tell_answer(result: Result, model: Model) -> tuple[Answered, str]:
         result.answer,
         result.abstained,
         result.why,
-        [_step(node) for node in result.tree],
+        [_step(node, result.evidence) for node in result.tree],
         evidence,
         warnings,
         result.stopped_by,
@@ -164,11 +166,13 @@ def tell_check(checked: Checked, model: Model) -> tuple[Checks, str]:
         lines.append(f"It should be: {verdict.correction}")
     lines += [f"Fact: {fact}" for fact in facts]
     if verdict.label == "unknown":
-        lines.append(f"{len(checked.passages)} passages were looked at; they do not settle it.")
+        count = len(checked.passages)
+        looked = "1 passage was looked at; it does" if count == 1 else f"{count} passages were looked at; they do"
+        lines.append(f"{looked} not settle it.")
     return value, in_words(lines, evidence, value.warnings)
 
 
-def _step(node: TreeNode) -> Step:
+def _step(node: TreeNode, passages: Sequence[Passage]) -> Step:
     return Step(
         node.id,
         node.resolved or node.question,
@@ -177,8 +181,8 @@ def _step(node: TreeNode) -> Step:
         node.why,
         node.hypothesis,
         node.verdict,
-        list(node.evidence),
-        [_step(child) for child in node.children],
+        readable_ids(node.evidence, passages),
+        [_step(child, passages) for child in node.children],
     )
 
 

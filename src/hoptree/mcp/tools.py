@@ -106,6 +106,8 @@ class _Server(MCPServer[Any]):
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as error:
+            if isinstance(error.__cause__, ToolError):  # a sentence of ours, which the SDK begins with one of its own
+                raise error.__cause__ from None
             if known is None or not isinstance(error.__cause__, ValidationError):
                 raise
             raise ToolError(wrong_argument(name, error.__cause__.errors(), known)) from None
@@ -188,7 +190,10 @@ class _Tools:
         """The result of something that came to an end, with warnings that clients may read."""
         if result.failure is not None:
             raise result.failure
-        return replace(result, warnings=tuple(map(hidden, result.warnings))) if self._outside else result
+        if not self._outside:
+            return result
+        ids = [passage.id for passage in (*result.evidence, *result.cited)]
+        return replace(result, warnings=tuple(hidden(warning, known=ids) for warning in result.warnings))
 
 
 async def _apart(work: Coroutine[Any, Any, T]) -> T:

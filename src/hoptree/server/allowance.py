@@ -39,10 +39,10 @@ class Allowances:
 
     def take(self, key: Key) -> None:
         """Count a request; refuse it where the key had its share of this minute."""
-        rate = self._rate if key.rate is None else key.rate
+        rate = self._rate_of(key)
         if not rate:
             return
-        account, now = self._account(key, rate), self._clock()
+        account, now = self._account(key), self._clock()
         earned = max(0.0, now - account.filled_at) * rate / _MINUTE
         account.tokens_left, account.filled_at = min(float(rate), account.tokens_left + earned), now
         if account.tokens_left < 1:
@@ -92,12 +92,15 @@ class Allowances:
         account.tokens += prompt_tokens
 
     def _today(self, key: Key) -> _Account:
-        account, day = self._account(key, key.rate or self._rate), int(self._clock() // _DAY)
+        account, day = self._account(key), int(self._clock() // _DAY)
         if account.day != day:
             account.day, account.calls, account.tokens, account.cost = day, 0, 0, 0.0
         return account
 
-    def _account(self, key: Key, rate: int) -> _Account:
+    def _account(self, key: Key) -> _Account:
         if key.name not in self._accounts:
-            self._accounts[key.name] = _Account(float(rate), self._clock())
+            self._accounts[key.name] = _Account(float(self._rate_of(key)), self._clock())
         return self._accounts[key.name]
+
+    def _rate_of(self, key: Key) -> int:
+        return self._rate if key.rate is None else key.rate

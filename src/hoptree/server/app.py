@@ -16,8 +16,9 @@ from starlette.routing import Match
 from hoptree import __version__
 from hoptree.errors import HoptreeError
 from hoptree.server.document import describe
-from hoptree.server.guard import Guard, speaks_openai
+from hoptree.server.guard import EXPOSED, Guard, speaks_openai
 from hoptree.server.house import House, open_house
+from hoptree.server.mistakes import note_refusal
 from hoptree.server.refusals import Refusal, refusal_of
 from hoptree.server.replying import refuse
 from hoptree.server.routes.about import about_routes
@@ -61,6 +62,8 @@ def create_app(settings: Settings) -> FastAPI:
         # The usual pages of documentation load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        # A redirect would name the host that the client named, and no TLS.
+        redirect_slashes=False,
     )
     app.state.house = house
     app.include_router(about_routes(house))
@@ -78,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
             allow_origins=list(settings.origins),
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
+            expose_headers=EXPOSED,
         )
     app.add_middleware(Guard, settings=_guarded(settings), allowances=house.allowances, metrics=house.metrics)
     return app
@@ -101,7 +105,7 @@ def _tell_errors(app: FastAPI) -> None:
     """Every error is told in the same form."""
 
     def tell(request: Request, refusal: Refusal) -> Response:
-        house_of(request.app).metrics.refused(refusal.kind)
+        note_refusal(request, refusal, house_of(request.app).metrics)
         return refuse(refusal, openai=speaks_openai(request.url.path))
 
     @app.exception_handler(HoptreeError)
@@ -128,6 +132,6 @@ def _methods(request: Request) -> list[str]:
     routes = request.app.routes
     return [
         method
-        for method in ("DELETE", "GET", "POST")
+        for method in ("DELETE", "GET", "HEAD", "POST")
         if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 from hoptree.engine import MAX_QUESTION, Engine
@@ -70,6 +70,23 @@ class Prepared:
     corpus: str | None
     engine: Engine
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What the journal says of it: all that it takes to ask it again, and whose it was."""
+        wanted = self.wanted
+        return {
+            "question": wanted.question,
+            "method": self.method.name,
+            "model": self.model_name,
+            "corpus": self.corpus,
+            "graph": wanted.graph,
+            "retriever": wanted.retriever,
+            "rerank": wanted.rerank,
+            "options": dict(wanted.options),
+            "budget": {name: most for name, most in asdict(wanted.budget).items() if most is not None},
+            "key": self.key.name,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
@@ -123,18 +140,10 @@ class Asking:
                 self.allowances.charge(prepared.key, event)
                 longest = max(longest, event["prompt_tokens"])
 
-        told = {
-            "question": prepared.wanted.question,
-            "method": prepared.method.name,
-            "model": prepared.model_name,
-            "corpus": prepared.corpus,
-            "options": dict(prepared.wanted.options),
-            "key": prepared.key.name,
-        }
         with self.metrics.question(prepared.method.name) as outcome:
             work = prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
             try:
-                result = await self.live.run(work, told)
+                result = await self.live.run(work, prepared.told, _is_answered)
             except asyncio.CancelledError:
                 self.allowances.charge_unheard(prepared.key, longest)
                 raise
@@ -213,6 +222,11 @@ class Asking:
             prices=self.settings.prices,
             calls=self.calls,
         )
+
+
+def _is_answered(result: Result) -> bool:
+    """Whether a question was carried to its end; that nothing was found is an answer, too."""
+    return not result.error and not result.stopped_by
 
 
 def _key(name: str) -> str:

@@ -10,15 +10,16 @@ import asyncio
 import json
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from starlette.datastructures import UploadFile
 
+from hoptree.errors import CorpusError
 from hoptree.server.corpora import Corpora, Managed
 from hoptree.server.file_names import check_beside, check_file_name
-from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.indexing import Postponed, bring_up_to_date
 from hoptree.server.jobs import Job, Jobs
 from hoptree.server.limits import Limits
 from hoptree.server.names import check_name
@@ -31,6 +32,7 @@ __all__ = ["Changing"]
 
 _INCOMING = ".incoming"
 _REMOVED = ".removed"
+_MAKE_ROOM = "Remove some, or make another corpus."
 _AT_ONCE = 2
 """Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
 
@@ -69,42 +71,34 @@ class Changing:
     jobs: Jobs
     limits: Limits
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _unfinished: set[str] = field(default_factory=set)
+    """Corpora whose documents are those of a change that failed by no fault of theirs; the next start tries again."""
 
     async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
         """A new corpus of uploaded files."""
         check_name(name)
         folder = self._folder()
+        self.jobs.check(name)
         self._check_new(name)
-        staged, names = await self._stage(files)
-        return self._begin(Managed(name, folder / name), _Change("create", names), staged)
+        staged, sizes = await self._stage(files)
+        return await self._begin(Managed(name, folder / name), _Change("create", tuple(sizes)), staged, sizes)
 
     async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
         """Further files, or new versions of some, for a corpus made here."""
-        corpus = self.corpora.own(name)
-        self.jobs.check(name)
-        staged, names = await self._stage(files, beside=[file for file, _ in corpus.files()])
-        size = sum(size for _, size in corpus.files()) + sum((staged / one).stat().st_size for one in names)
-        if size > self.limits.stored:
-            shutil.rmtree(staged, ignore_errors=True)
-            raise Refusal(413, "TooLarge", f"A corpus may hold {self.limits.stored:,} bytes of files.", "Remove some.")
-        return self._begin(corpus, _Change("add", names), staged)
+        corpus = self._changeable(name)
+        staged, sizes = await self._stage(files)
+        return await self._begin(corpus, _Change("add", tuple(sizes)), staged, sizes)
 
-    def remove_document(self, name: str, document: str) -> Job:
+    async def remove_document(self, name: str, document: str) -> Job:
         """Take a file out of a corpus made here."""
-        corpus = self.corpora.own(name)
-        self.jobs.check(name)
-        known = [file for file, _ in corpus.files()]
-        if check_file_name(document) not in known:
-            raise Refusal(404, "NotFound", "The corpus has no such document.", "GET its documents for their ids.")
-        if len(known) == 1:
-            raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
-        return self._begin(corpus, _Change("remove", removed=(document,)), None)
+        return await self._begin(self._changeable(name), _Change("remove", removed=(check_file_name(document),)))
 
     async def remove(self, name: str) -> None:
         """Remove a corpus made here with all that is in it."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
         self.retrievers.forget(name)
+        self._unfinished.discard(name)
         away = self._folder() / _REMOVED / uuid.uuid4().hex
         away.parent.mkdir(exist_ok=True)
         corpus.folder.rename(away)
@@ -120,7 +114,7 @@ class Changing:
             if corpus.pending.exists():
                 change = _Change.read(corpus)
                 if _in_place(corpus, change):
-                    self._start(corpus, change)
+                    self._start(corpus, change, taken_up=True)
                 else:
                     _undo(corpus, change)  # the files that were to come went with the leftovers
 
@@ -132,8 +126,20 @@ class Changing:
         self.corpora.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.corpora.folder
 
-    def _check_new(self, name: str) -> None:
+    def _changeable(self, name: str) -> Managed:
+        """A corpus made here that nothing is being done to."""
+        corpus = self.corpora.own(name)
         self.jobs.check(name)
+        if name in self._unfinished:
+            raise Refusal(
+                409,
+                "Unfinished",
+                f"An earlier change of the corpus '{name}' is not indexed yet.",
+                "Its files are kept, and tried again at the server's next start; or remove the corpus.",
+            )
+        return corpus
+
+    def _check_new(self, name: str) -> None:
         if self.corpora.taken(name):
             raise Refusal(
                 409, "NameTaken", f"There is a corpus '{name}' already.", "Choose another name, or add to it."
@@ -143,53 +149,81 @@ class Changing:
                 409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
             )
 
-    async def _stage(self, files: Sequence[UploadFile], beside: Sequence[str] = ()) -> tuple[Path, tuple[str, ...]]:
-        """Put uploaded files into a folder of their own; where one is refused, nothing of them stays."""
+    async def _stage(self, files: Sequence[UploadFile]) -> tuple[Path, dict[str, int]]:
+        """Put uploaded files into a folder of their own, and tell their sizes; where one is refused, none stays."""
         folder = self._folder() / _INCOMING / uuid.uuid4().hex
         staging = Staging(folder, self.limits)
 
-        def put() -> None:
+        def put() -> dict[str, int]:
             folder.mkdir(parents=True)
             for file in files:
                 staging.take(file.filename or "", file.file)
             if not staging.names:
                 raise Refusal(400, "NoFiles", "No file was uploaded.", "Send one or more as 'files'.")
-            for name in staging.names:
-                check_beside(name, beside)
+            return {name: (folder / name).stat().st_size for name in staging.names}
 
         try:
             async with self._turn:
-                await asyncio.to_thread(put)
+                return folder, await asyncio.to_thread(put)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             raise
-        return folder, tuple(staging.names)
 
-    def _begin(self, corpus: Managed, change: _Change, staged: Path | None) -> Job:
+    async def _begin(
+        self, corpus: Managed, change: _Change, staged: Path | None = None, sizes: Mapping[str, int] | None = None
+    ) -> Job:
         """Put the documents in place, and start the job that indexes them."""
         try:
-            self.jobs.check(corpus.name)  # files were received meanwhile, and others may have been quicker
-            if change.kind == "create":
-                self._check_new(corpus.name)
-            elif corpus.pending.exists():
-                _undo(corpus, _Change.read(corpus))  # what an earlier change that failed could not undo
-            change = _put_in_place(corpus, change, staged)
+            if change.kind != "create":
+                self._changeable(corpus.name)  # files were received meanwhile, and others may have been quicker
+            with self.jobs.hold(corpus.name):
+                if change.kind != "create" and corpus.pending.exists():
+                    _undo(corpus, _Change.read(corpus))  # what an earlier change that failed could not undo
+                await asyncio.to_thread(self._check_fits, corpus, change, sizes or {})
+                if change.kind == "create":
+                    self._check_new(corpus.name)
+                return self._start(corpus, _put_in_place(corpus, change, staged))
         finally:
             if staged is not None:
-                shutil.rmtree(staged, ignore_errors=True)
-        return self._start(corpus, change)
+                await asyncio.to_thread(shutil.rmtree, staged, ignore_errors=True)
 
-    def _start(self, corpus: Managed, change: _Change) -> Job:
+    def _check_fits(self, corpus: Managed, change: _Change, sizes: Mapping[str, int]) -> None:
+        """Refuse a change after which the corpus would be too large, or empty, or a file a folder as well."""
+        before = dict(corpus.files())
+        if any(name not in before for name in change.removed):
+            raise Refusal(404, "NotFound", "The corpus has no such document.", "GET its documents for their ids.")
+        after = {name: size for name, size in before.items() if name not in change.removed} | dict(sizes)
+        if not after:
+            raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
+        for name in change.added:
+            check_beside(name, before)
+        if change.added and len(after) > self.limits.files:
+            raise Refusal(413, "TooMany", f"A corpus may hold {self.limits.files:,} files.", _MAKE_ROOM)
+        if change.added and sum(after.values()) > self.limits.stored:
+            raise Refusal(413, "TooLarge", f"A corpus may hold {self.limits.stored:,} bytes of files.", _MAKE_ROOM)
+
+    def _start(self, corpus: Managed, change: _Change, *, taken_up: bool = False) -> Job:
         async def work(job: Job) -> str:
             try:
                 said = await bring_up_to_date(corpus, self.limits, job, change.added)
-            except Exception:  # a stop, which is none, leaves it to be taken up
-                _undo(corpus, change)
+            except Exception as error:  # a stop, which is none, leaves it to be taken up
+                if isinstance(error, Postponed) or (taken_up and not _is_of_files(error)):
+                    self._unfinished.add(corpus.name)
+                else:
+                    await asyncio.to_thread(_undo, corpus, change)
                 raise
-            _settle(corpus)
+            await asyncio.to_thread(_settle, corpus)
             return said
 
         return self.jobs.start(Job(change.kind, corpus.name), work)
+
+
+def _is_of_files(error: Exception) -> bool:
+    """Whether what was uploaded is at fault, so that trying again cannot help.
+
+    Of a change that is taken up its client was not told that it failed, and what ended it may be of this moment.
+    """
+    return isinstance(error, Refusal) and error.kind == CorpusError.__name__
 
 
 def _replaced(corpus: Managed) -> Path:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hoptree.http.listening import bearer_key
+from hoptree.http.listening import bearer_key, is_loopback
+from hoptree.http.refused import log_refusal
 from hoptree.server.allowance import Allowances
 from hoptree.server.keys import ANYBODY, Key, find_key
 from hoptree.server.limits import Limits
@@ -23,9 +24,9 @@ from hoptree.server.metrics import Metrics
 from hoptree.server.mistakes import log_mistake
 from hoptree.server.refusals import Refusal, refusal_of
 from hoptree.server.replying import refuse
-from hoptree.server.settings import Settings, is_loopback
+from hoptree.server.settings import Settings
 
-__all__ = ["Guard", "speaks_openai"]
+__all__ = ["EXPOSED", "Guard", "speaks_openai"]
 
 _LOG = logging.getLogger("hoptree.server")
 _OPEN = frozenset({"/", "/health", "/openapi.json"})
@@ -44,6 +45,8 @@ _HEADERS = {
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
 }
+EXPOSED = ("Retry-After", "x-should-retry")
+"""Headers that scripts of other origins may read as well."""
 _TAIL_SECONDS = 30.0
 """What a request may take beyond its question and its body before it is cut off."""
 
@@ -73,7 +76,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self._metrics)
+        visit = _Visit(scope, send, self._metrics, self._settings.origins)
         try:
             key = self._admit(scope, visit)
             scope.setdefault("state", {})["key"] = key
@@ -106,7 +109,7 @@ class Guard:
         visit.key = key.name
         if method not in _SAFE and path.startswith(_CORPORA) and not key.corpora:
             raise Refusal(
-                403, "NotAllowed", "This key may not change corpora.", "Ask whoever runs the server: corpora = true."
+                403, "NotAllowed", "This key may not change corpora.", "Ask whoever runs the server to let it."
             )
         self._allowances.take(key)
         return key
@@ -122,7 +125,7 @@ class Guard:
                 421,
                 "WrongHost",
                 "This server does not go by that name.",
-                "Use localhost, or start it with --allow-host.",
+                "Use localhost, or ask whoever runs the server to let it go by that name.",
             )
 
     def _check_origin(self, headers: Headers, method: str) -> None:
@@ -134,7 +137,10 @@ class Guard:
         elif method in _SAFE or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return
         raise Refusal(
-            403, "WrongOrigin", "A page of another site may not ask here.", "Start the server with --allow-origin."
+            403,
+            "WrongOrigin",
+            "A page of another site may not ask here.",
+            "Ask whoever runs the server to let its origin in.",
         )
 
     def _authenticate(self, headers: Headers) -> Key:
@@ -160,7 +166,9 @@ def _place(origin: str) -> str | None:
 class _Visit:
     """One request on its way out: headers that every reply has, the log line, the counters."""
 
-    def __init__(self, scope: Scope, send: Send, metrics: Metrics) -> None:
+    def __init__(self, scope: Scope, send: Send, metrics: Metrics, origins: Collection[str]) -> None:
+        origin = Headers(scope=scope).get("origin", "")
+        self._origin = origin if origin in origins else ""
         self._scope = scope
         self._send = send
         self._metrics = metrics
@@ -182,11 +190,16 @@ class _Visit:
             headers.setdefault(name, value)
         if self._scope["path"].startswith("/v1/"):
             headers.setdefault("Cache-Control", "no-store")
+        # What is refused here has not come as far as the layer that sees to other origins.
+        if self._origin and "Access-Control-Allow-Origin" not in headers:
+            headers["Access-Control-Allow-Origin"] = self._origin
+            headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED)
+            headers.add_vary_header("Origin")
 
     async def refuse(self, refusal: Refusal) -> None:
         """Tell the client, unless a reply has begun: then the connection is all that can be ended."""
         self._metrics.refused(refusal.kind)
-        _LOG.warning("refused %s from %s: %s", refusal.kind, self._client, refusal.cause)
+        log_refusal(refusal.kind, key=self.key, client=self._client, cause=refusal.cause)
         if self._status:
             return  # uvicorn hangs up on a reply without an end
         self.body = None

@@ -18,7 +18,7 @@ from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.refusals import Refusal
 
-__all__ = ["bring_up_to_date"]
+__all__ = ["Postponed", "bring_up_to_date"]
 
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 _NEEDED = (
@@ -37,7 +37,20 @@ _NEEDED = (
     "XDG_CACHE_HOME",
 )
 _LINE = 2**20
+_WAITING = "waits for another process that writes to the index"
 _LOG = logging.getLogger("hoptree.server")
+
+
+class Postponed(Refusal):
+    """Another process kept the index for too long: the files were not even looked at."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503,
+            "IndexUnavailable",
+            "Another process is writing to the index of this corpus.",
+            "The files are kept: whoever runs the server can end that process, then start the server again.",
+        )
 
 
 async def bring_up_to_date(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
@@ -58,6 +71,8 @@ async def bring_up_to_date(corpus: Managed, limits: Limits, job: Job, added: Seq
         async with asyncio.timeout(limits.indexing_seconds):
             return await _follow(process, corpus, limits, job, added)
     except TimeoutError:
+        if job.message == _WAITING:
+            raise Postponed() from None
         raise Refusal(
             504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once; what was there is as it was."
         ) from None
@@ -93,10 +108,11 @@ async def _follow(
         "seconds": limits.indexing_seconds,
         "memory": limits.indexing_memory,
     }
-    process.stdin.write(json.dumps(wanted).encode())
-    process.stdin.close()
+    process.stdin.write(json.dumps(wanted).encode() + b"\n")  # it stays open: the worker ends when it does
     async for line in process.stdout:
         said: dict[str, Any] = json.loads(line)
+        if said.get("waiting"):
+            job.message = _WAITING
         if progress := said.get("progress"):
             stage, job.done, job.total, passages = progress
             job.message = f"{stage}: {_passages(passages)}"
@@ -107,14 +123,26 @@ async def _follow(
             cause = "The files could not be read." if internal else hidden(error["cause"])
             raise Refusal(500 if internal else 400, error["class"], cause, hidden(error["remedy"]))
         if done := said.get("done"):
-            job.passed_over = [{name: hidden(text) for name, text in one.items()} for one in done["files"]]
+            job.passed_over = [_passed(one) for one in done["files"]]
             return _in_words(done)
+    _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, _ending(await process.wait()))
     raise Refusal(
         500,
         "IndexingDied",
         "Indexing ended without a word: the files may take too much memory.",
         "Upload less at once.",
     )
+
+
+def _passed(one: dict[str, str]) -> dict[str, str]:
+    """What is told of a file that could not be read: its name is the client's own, whatever it looks like."""
+    name = one.get("file", "")
+    return {part: text if part == "file" else hidden(text, known=[name]) for part, text in one.items()}
+
+
+def _ending(status: int) -> str:
+    """How a process ended: by itself, or by a signal."""
+    return f"exit status {status}" if status >= 0 else f"signal {-status}"
 
 
 def _in_words(done: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """The process that reads uploaded files: they may be made to do harm, so it has bounds of its own and no keys.
 
-Standard input holds one JSON object that says what to do; a JSON line comes out for every step, and one at the end.
+The first line of standard input is a JSON object that says what to do; a JSON line comes out for every step, and one
+at the end. Where standard input ends, the server has, and so does this process: the next server goes on with the work.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Mapping, Sequence
@@ -16,10 +18,11 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError, HoptreeError, InternalError
+from hoptree.errors import CorpusError, HoptreeError, IndexUnavailable, InternalError
 from hoptree.indexing import build_index
 from hoptree.indexing.commands import update_index
 from hoptree.indexing.outcome import Outcome, Progress
+from hoptree.lock import WriteLock
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger_file import open_ledger
 from hoptree.retrieval.index.manifest import MANIFEST
@@ -28,6 +31,7 @@ from hoptree.whole_files import write_whole
 __all__ = ["main"]
 
 _EVERY = 0.1
+_LOOKING_AGAIN = 0.2
 _TOLD = 100
 _LONGEST = 8_000
 _REMEDIES = {
@@ -57,10 +61,12 @@ _LATER = 10
 
 def main() -> None:
     """Bring an index up to date with its documents."""
-    wanted = json.loads(sys.stdin.read())
+    wanted = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
     os.nice(_LATER)
     _bound(int(wanted["seconds"]), int(wanted["memory"]))
     try:
+        _wait_for(Path(wanted["index"]))
         outcome = _index(Path(wanted["documents"]), Path(wanted["index"]))
         counts = _counts(Path(wanted["index"]))
         added = [str(name) for name in wanted["added"]]
@@ -79,6 +85,24 @@ def main() -> None:
         # Without its message, which may quote what a file holds.
         where = "".join(traceback.format_tb(error.__traceback__))[-_LONGEST:]
         _tell(InternalError(error), kind=type(error).__name__, where=where)
+
+
+def _end_with_the_server() -> None:
+    """An index is the old one or the new one, whenever that comes."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(1)
+
+
+def _wait_for(index: Path) -> None:
+    """Wait while another process writes the index; how long that may take is for the server to say."""
+    while (index / WriteLock.NAME).exists():
+        try:
+            with WriteLock(index, IndexUnavailable):
+                return
+        except IndexUnavailable:
+            _say(waiting=True)
+            time.sleep(_LOOKING_AGAIN)
 
 
 def _bound(seconds: int, memory: int) -> None:

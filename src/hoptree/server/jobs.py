@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,7 @@ class Jobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._held: set[str] = set()
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     def find(self, name: str) -> Job:
@@ -73,14 +75,23 @@ class Jobs:
         return len(self._tasks)
 
     def check(self, corpus: str) -> None:
-        if self.of(corpus):
+        if self.of(corpus) or corpus in self._held:
             raise Refusal(
                 409, "Busy", f"The corpus '{corpus}' is being changed.", "Wait for its job to be done.", retry_after=2
             )
 
+    @contextmanager
+    def hold(self, corpus: str) -> Iterator[None]:
+        """Keep others from a corpus that is free, until the job of its change has begun."""
+        self.check(corpus)
+        self._held.add(corpus)
+        try:
+            yield
+        finally:
+            self._held.discard(corpus)
+
     def start(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> Job:
-        """Begin with a job; `work` returns what it did in words."""
-        self.check(job.corpus)
+        """Begin with a job; `work` returns what it did in words. Hold the corpus, or check that it is free."""
         self._jobs[job.id] = job
         for name in [name for name, old in self._jobs.items() if old.state != "running"][:-_REMEMBERED]:
             del self._jobs[name]
@@ -93,7 +104,7 @@ class Jobs:
         try:
             async with self._turn:
                 job.message = await work(job)
-            job.state = "done"
+            job.state, job.done = "done", job.done if job.total is None else job.total
         except asyncio.CancelledError:
             job.state, job.message = "stopped", "goes on when the server is back"
         except Exception as error:

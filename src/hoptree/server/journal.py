@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hoptree.whole_files import write_whole
+
 __all__ = ["Journal"]
 
 _LOG = logging.getLogger("hoptree.server")
-_SAME = ("question", "method", "model", "corpus", "options")
+_SAME = ("question", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
 """By what a question is known again, whoever asks it."""
 _OWNER = 0o600
 
@@ -36,7 +38,7 @@ class Journal:
             return
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._put([{"stopped_at": time.time(), **told} for told in questions], os.O_APPEND)
+            self._append([{"stopped_at": time.time(), **told} for told in questions])
             _LOG.warning("stopping: %d questions are written to %s", len(questions), self._path)
         except OSError as error:
             _LOG.error("stopping: %d questions could not be written down: %s", len(questions), error.strerror)
@@ -49,16 +51,16 @@ class Journal:
         try:
             left = [one for one in self._read() if _identity(one) != found]
             if left:
-                self._put(left, os.O_TRUNC)
+                write_whole(self._path, (_line(one) for one in left), mode=_OWNER)
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             _LOG.error("the journal %s cannot be changed: %s", self._path, error.strerror)
 
-    def _put(self, questions: Sequence[Mapping[str, Any]], how: int) -> None:
+    def _append(self, questions: Sequence[Mapping[str, Any]]) -> None:
         assert self._path is not None
-        lines = "".join(json.dumps(told) + "\n" for told in questions)
-        with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | how, _OWNER), "rb+") as file:
+        lines = "".join(_line(told) for told in questions)
+        with os.fdopen(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _OWNER), "rb+") as file:
             self._path.chmod(_OWNER)  # where it was there before
             whole = not file.seek(0, os.SEEK_END) or (file.seek(-1, os.SEEK_END) >= 0 and file.read(1) == b"\n")
             file.write(("" if whole else "\n").encode() + lines.encode())
@@ -71,6 +73,10 @@ class Journal:
         return [told for line in lines if (told := _load(line)) is not None]
 
 
+def _line(told: Mapping[str, Any]) -> str:
+    return json.dumps(told) + "\n"
+
+
 def _load(line: str) -> dict[str, Any] | None:
     """A line that was written as a whole; a stop that was cut off itself may have left half of one."""
     try:
@@ -81,4 +87,4 @@ def _load(line: str) -> dict[str, Any] | None:
 
 
 def _identity(told: Mapping[str, Any]) -> str:
-    return json.dumps([told.get(name) for name in _SAME], sort_keys=True)
+    return json.dumps([told.get(name) or None for name in _SAME], sort_keys=True)

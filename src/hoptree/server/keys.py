@@ -65,7 +65,10 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         if not all(isinstance(row, dict) for row in rows):
             raise ValueError("a key is no [[key]]")
         if os.name == "posix" and path.stat().st_mode & stat.S_IWOTH:
-            raise ValueError("anybody on this machine may write it")
+            raise ConfigError(
+                f"The keys in {path} cannot be used: anybody on this machine may change them.",
+                f"Make them yours alone: chmod 600 {path}",
+            )
         keys = tuple(_read_key(row) for row in rows)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -53,15 +53,21 @@ class Live:
                 retry_after=1,
             )
 
-    async def run(self, work: Awaitable[T], told: dict[str, Any]) -> T:
-        """Carry a question through; when the server stops it is refused, and cancelled when its client goes away."""
+    async def run(
+        self, work: Awaitable[T], told: dict[str, Any], answered: Callable[[T], bool] = lambda result: True
+    ) -> T:
+        """Carry a question through; when the server stops it is refused, and cancelled when its client goes away.
+
+        `answered` tells of a result whether it makes up for having been cut off once.
+        """
         task = asyncio.current_task()
         assert task is not None
         question = _Question(task, told)
         self._questions.add(question)
         try:
             result = await work
-            self.journal.take_out(told)
+            if answered(result):
+                self.journal.take_out(told)
             return result
         except asyncio.CancelledError:
             if not question.stopped:

@@ -5,6 +5,7 @@ Paths, addresses of endpoints and tracebacks stay inside: they are for the log o
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
@@ -33,6 +34,8 @@ _USUAL: tuple[tuple[type[HoptreeError], str], ...] = (
 )
 """Remedies in the place of those that are about the command line."""
 _SETTING = re.compile(r"--set (\w+)=(\w[\w.+|-]*|…)")
+_BARE = re.compile(r"-?\d+(?:\.\d+)?|true|false")
+"""Values that stand in JSON without quotation marks."""
 _PASSING = frozenset({408, 409, 429, 499})
 _BUSY_SECONDS = 5
 
@@ -95,9 +98,18 @@ def refusal_of(error: Exception) -> Refusal:
 
 def _told(error: HoptreeError) -> tuple[str, str]:
     """Cause and remedy for who asks over HTTP: an option as a request would set it."""
-    cause, remedy = told_outside(error, _SETTING.sub(r'"options": {"\1": "\2"}', error.remedy))
+    cause, remedy = told_outside(error, _SETTING.sub(_as_option, error.remedy))
     usual = next((remedy for known, remedy in _USUAL if isinstance(error, known)), ASK_WHO_RUNS_IT)
-    return cause, remedy or usual
+    remedy = remedy or usual
+    # On the command line the remedy goes on where such a cause ends.
+    if cause.endswith(":"):
+        remedy = remedy[:1].upper() + remedy[1:]
+    return f"{cause[:-1]}." if cause.endswith((";", ":")) else cause, remedy
+
+
+def _as_option(setting: re.Match[str]) -> str:
+    name, value = setting.groups()
+    return f'"options": {{"{name}": {value if _BARE.fullmatch(value) else json.dumps(value, ensure_ascii=False)}}}'
 
 
 def _status(error: HoptreeError) -> tuple[int, float | None]:

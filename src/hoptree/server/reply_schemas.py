@@ -308,6 +308,7 @@ class Methods(TypedDict):
     retrievers: list[RetrieverReply]
     rerankers: list[str]
     limits: QuestionLimits
+    remembers: bool
     prices: bool
     default: Defaults
 

@@ -17,7 +17,7 @@ from hoptree.runtime.context import Prices
 from hoptree.server.keys import Key
 from hoptree.server.limits import Limits
 
-__all__ = ["Settings", "is_loopback", "model_name"]
+__all__ = ["Settings", "model_name"]
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
 

@@ -13,6 +13,7 @@ from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.names import unknown
+from hoptree.server.refusals import Refusal
 
 __all__ = ["Graphs", "Retrievers"]
 
@@ -29,6 +30,10 @@ def _state_of(where: str) -> tuple[int, ...]:
     except OSError:
         return ()  # opening it says what is wrong
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _gone(corpus: str) -> Refusal:
+    return Refusal(409, "Removed", f"The corpus '{corpus}' was removed meanwhile.", "Choose another.")
 
 
 class Retrievers:
@@ -51,14 +56,18 @@ class Retrievers:
         """The retriever over a corpus as it is now."""
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
-        where = self._place(corpus)
         way = (corpus, kind, rerank)
         async with self._opening.setdefault(way, asyncio.Lock()):
+            where = self._place(corpus)
             state = _state_of(where)
             known = self._open.get(way)
             if known and known[0] == state:
                 return known[1]
             fresh = await asyncio.to_thread(self._open_one, where, kind, rerank)
+            if state and not _state_of(where):  # forgotten meanwhile, and nobody would close it
+                await fresh.aclose()
+                raise _gone(corpus)
+            known = self._open.get(way)
             self._open[way] = (state, fresh)
             if known:
                 self._retire(known[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hoptree.errors import ConfigError
@@ -43,10 +43,11 @@ def _told_value(option: Option | None, value: Any) -> Any:
 
 def told_result(result: Result, model: str) -> dict[str, Any]:
     """The object that `hoptree ask --json` prints; the model by the name clients know, messages without paths."""
+    ids = [passage.id for passage in (*result.evidence, *result.cited)]
     data = result.as_dict() | {
         "model": model,
         "options": told_options(result.method, result.options),
-        "warnings": [hidden(warning) for warning in result.warnings],
+        "warnings": [hidden(warning, known=ids) for warning in result.warnings],
     }
     if result.error:
         data["error"] = {"class": result.error, "message": _failure(result)}
@@ -74,8 +75,8 @@ def _told_node(node: TreeNode) -> dict[str, Any]:
     return {**node.as_dict(), "state": node.state, "children": [_told_node(child) for child in node.children]}
 
 
-def told_event(event: Event, model: str) -> Event:
-    """A trace event without what only an administrator should see."""
+def told_event(event: Event, model: str, ids: Collection[str]) -> Event:
+    """A trace event without what only an administrator should see; `ids` of passages the client has seen."""
     if event["event"] == "start":
         sources = {name: hidden(str(event[name])) for name in ("corpus", "graph") if event.get(name)}
         return {**event, "model": model, "options": told_options(event["method"], event["options"]), **sources}
@@ -83,4 +84,4 @@ def told_event(event: Event, model: str) -> Event:
         return {**event, "error": told_failure("EndpointError", "")}
     if event["event"] == "final" and event.get("error"):
         return {**event, "error_message": told_failure(event["error"], event["error_message"])}
-    return {**event, "message": hidden(str(event["message"]))} if "message" in event else event
+    return {**event, "message": hidden(str(event["message"]), known=ids)} if "message" in event else event

@@ -14,7 +14,7 @@ from hoptree.server.file_names import check_beside, check_file_name, check_kind
 from hoptree.server.limits import Limits
 from hoptree.server.refusals import Refusal
 
-__all__ = ["Staging"]
+__all__ = ["Staging", "too_many_files"]
 
 _BLOCK = 2**18
 _GZIP = b"\x1f\x8b"
@@ -39,6 +39,11 @@ _ENTRY = 1_024
 _MEMBERS = 10_000
 """Pieces that packed files may have beyond one each; tools that pack in pieces make them of some 64 KB."""
 _PACK_AGAIN = "Pack it with deflate, or upload the files themselves."
+
+
+def too_many_files(most: int) -> Refusal:
+    """What is said of an upload of more than `most` files."""
+    return Refusal(413, "TooMany", f"More than {most:,} files were uploaded.", "Upload fewer at once.")
 
 
 class Staging:
@@ -132,9 +137,7 @@ class Staging:
             )
 
     def _too_many(self) -> Refusal:
-        return Refusal(
-            413, "TooMany", f"More than {self._limits.files:,} files were uploaded.", "Upload fewer at once."
-        )
+        return too_many_files(self._limits.files)
 
 
 class _Bounded:

@@ -30,6 +30,7 @@ class Words:
     def __init__(self) -> None:
         self._said: set[str] = set()
         self._numbers: dict[int, str] = {}
+        self._ids: set[str] = set()
 
     def of(self, event: Event) -> dict[str, Any] | None:
         """A step: its text, the node it is about, when it happened, and the kind of event."""
@@ -47,6 +48,10 @@ class Words:
             return self._plan(event)
         if event["event"] == "node":
             return self._node(event)
+        if event["event"] == "warning":
+            return hidden(_short(event["message"]), known=self._ids)
+        if event["event"] == "retrieve":
+            self._ids.update(passage["id"] for passage in event["passages"])
         tell = _TELLERS.get(event["event"])
         return tell(event) if tell else ""
 
@@ -120,5 +125,4 @@ _TELLERS: dict[str, Callable[[Event], str]] = {
     "chain": lambda event: _short(event["text"]),
     "quarantine": lambda event: "Left out a sentence of a passage that addresses a model",
     "retry": lambda event: f"Waiting {event['wait']:g} s: an endpoint failed, and is asked again",
-    "warning": lambda event: hidden(_short(event["message"])),
 }

@@ -22,6 +22,7 @@ DOCUMENTS = 24
 """Documents of a search that are told of: a span keeps 128 attributes by default and drops the first ones."""
 
 _PROVIDERS = {"local": "llama.cpp", "hf": "transformers"}
+_FILES = frozenset({"local", "scripted"})
 _TOTALS = ("llm_calls", "cached_calls", "prompt_tokens", "completion_tokens", "retrievals", "price", "cost")
 _NODE = ("source", "state", "verdict", "confidence")
 _SAID = ("why", "hypothesis")
@@ -210,8 +211,10 @@ def _model(event: Event, question: Event) -> tuple[str, str]:
 
 
 def _named(model: str) -> tuple[str, str]:
-    """Who provides a model, and its name there."""
-    kind, _, name = model.partition("/")
+    """Who provides a model, and its name there; of a model that is a file, the name of the file alone."""
+    kind, _, name = model.partition("?")[0].partition("/")
+    if kind in _FILES or name.startswith(("/", "~", ".")):
+        name = name.rstrip("/").rpartition("/")[2]
     return _PROVIDERS.get(kind, kind), name or kind
 
 

@@ -162,3 +162,15 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
     page.click(".examples a >> nth=2")
     page.wait_for_selector(".hint:not([hidden])")
     assert page.input_value("#question") == FILMS and not page.locator(".examples").is_visible()
+
+
+def test_passages_that_do_not_hold_the_answer_are_only_what_was_read(watched: Watched) -> None:
+    page = watched.ask("Which town lies on a river?", method="oner", model="fickle")
+    page.wait_for_selector(".answer-text")
+    page.wait_for_selector(".detail .passage")
+    holds = page.locator(".detail mark").count()
+    heading = page.locator(".detail-head .label").inner_text()
+    assert (holds, heading.casefold()) == (0, "what was read")
+    page = watched.ask("Who directed Black Girl?", method="oner", model="fickle")
+    page.wait_for_selector(".detail mark")
+    assert page.locator(".detail-head .label").inner_text().casefold() == "what the answer rests on"

@@ -41,6 +41,7 @@ def test_a_server_that_is_killed_half_way_and_back(lonely: Watched, models: dict
         told = page.locator(".pane .problem")
         told.wait_for()
         assert "broke off before the answer was there" in told.inner_text()
+        assert "remembered" not in told.inner_text()  # it was started with --no-cache
         assert page.locator("#connection.lost").is_visible()
         assert "Ousmane Sembène" in watched.row(1)  # what had come is still there
         told.get_by_role("button", name="Ask again").click()

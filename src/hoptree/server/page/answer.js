@@ -311,13 +311,16 @@ export class AnswerView extends EventTarget {
     if (this.#told === told) return;
     this.#told = told;
     const itself = node.id === 0;
+    const grounds = this.#grounds(node);
+    const unheld = !node.facts?.length && grounds.some((one) => one.querySelector(".unheld"));
+    const own = !this.result?.answer ? "The question itself" : unheld ? "What was read" : "What the answer rests on";
     this.detail.replaceChildren(
       make("div", { class: "detail-head" },
-        make("p", { class: "label", text: itself ? (this.result?.answer ? "What the answer rests on" : "The question itself") : `Sub-question ${this.tree.numberOf(node.id)}` }),
+        make("p", { class: "label", text: itself ? own : `Sub-question ${this.tree.numberOf(node.id)}` }),
         button("×", () => this.#close(), { class: "quiet close", "aria-label": "Close the evidence" })),
       itself ? "" : make("h3", { dir: "auto" }, withReferences(node.resolved || node.question)),
       ...this.#reasons(node),
-      ...this.#grounds(node));
+      ...grounds);
   }
 
   #reasons(node) {

@@ -7,6 +7,13 @@ const PASSING = new Set([408, 429, 500, 502, 503, 504]);
 /** Failures told inside a stream, which have no status of their own. */
 const PASSING_KINDS = new Set(["Unreachable", "BrokenOff", "EndpointError", "RateLimited", "IndexUnavailable", "InternalError", "Stopped", "TooSlow"]);
 
+let remembers = false;
+
+/** Take note of whether the server remembers what it looked up, for what is said when a connection breaks off. */
+export function remembering(does) {
+  remembers = does;
+}
+
 /** A refusal or failure, in words: what happened, and what to do. */
 export class Problem extends Error {
   constructor({ kind = "Problem", message, remedy = "", status = 0, retryable = null }) {
@@ -141,7 +148,7 @@ export async function* stream(path, json, signal, heard = () => {}) {
   throw new Problem({
     kind: "BrokenOff",
     message: "The connection to the server broke off before the answer was there.",
-    remedy: "What had come by then is below. Ask again when the server is back: what it has looked up already is remembered.",
+    remedy: `What had come by then is below. Ask again when the server is back${remembers ? ": what it has looked up already is remembered" : ""}.`,
   });
 }
 

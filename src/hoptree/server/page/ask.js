@@ -1,7 +1,7 @@
 // Asking: the question, who shall answer it, and the answers, one or two side by side.
 
 import { AnswerView } from "./answer.js";
-import { call, connection } from "./api.js";
+import { call, connection, remembering } from "./api.js";
 import { announce, button, count, link, make, problemBox } from "./dom.js";
 import { Contender, Shared } from "./form.js";
 import { note, write } from "./route.js";
@@ -96,6 +96,7 @@ export class AskPage {
     if (this.#offer) return true;
     try {
       this.#offer = await call("v1/methods");
+      remembering(this.#offer.remembers === true);
     } catch (problem) {
       this.trouble.replaceChildren(problemBox(problem, button("Try again", () => this.show(this.query))));
       return false;

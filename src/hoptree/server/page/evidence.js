@@ -71,7 +71,7 @@ function passage({ one, used, parts, place }, folded) {
   }
   box.append(body);
   if (!folded && place < 0 && (used.answers ?? []).some((answer) => answer && !UNTOLD.has(answer.toLowerCase()))) {
-    box.append(make("p", { class: "note", text: "The answer does not stand in it word for word." }));
+    box.append(make("p", { class: "note unheld", text: "The answer does not stand in it word for word." }));
   }
   return box;
 }

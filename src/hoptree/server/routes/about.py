@@ -38,6 +38,7 @@ def about_routes(house: House) -> APIRouter:
     routes = APIRouter(tags=["about"])
     began = int(time.time())
 
+    @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers", responses=_HEALTH)
     async def health() -> Response:
         state = "stopping" if house.live.stopping else "ok"
@@ -65,6 +66,7 @@ def about_routes(house: House) -> APIRouter:
                     "question": MAX_QUESTION,
                     **{name: getattr(house.settings.limits, name) for name in ("calls", "tokens", "seconds")},
                 },
+                "remembers": house.settings.cache is not None,
                 "prices": house.settings.prices is not None,
                 "default": {
                     "method": house.settings.method,

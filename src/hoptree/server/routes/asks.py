@@ -11,6 +11,7 @@ from hoptree.runtime.result import Result
 from hoptree.server.asking import Prepared, Wanted
 from hoptree.server.document import JSON_BODY, replies
 from hoptree.server.house import House
+from hoptree.server.mistakes import note_refusal
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 from hoptree.server.reply_schemas import AskFailure, AskReply
 from hoptree.server.replying import Json
@@ -43,7 +44,7 @@ def ask_routes(house: House) -> APIRouter:
     async def ask(body: AskBody, request: Request) -> Response:
         prepared = await house.asking.prepare(_wanted(body), request.state.key)
         if body.stream:
-            return EventStream(_stream(house, prepared, events=body.events))
+            return EventStream(_stream(house, prepared, request, events=body.events))
         result = await unless_gone(request, house.asking, prepared)
         if result.failure:
             refusal = refusal_of(result.failure)
@@ -68,14 +69,14 @@ def _wanted(body: AskBody) -> Wanted:
     )
 
 
-async def _stream(house: House, prepared: Prepared, *, events: bool) -> AsyncGenerator[bytes, None]:
+async def _stream(house: House, prepared: Prepared, request: Request, *, events: bool) -> AsyncGenerator[bytes, None]:
     """Steps, passages and the tree as they come; a result, or an error, is the last."""
     words, shown = Words(), set[str]()
     async for news in happenings(house.asking, prepared):
         match news:
             case Happened(event):
                 if events:
-                    yield server_sent("trace", told_event(event, prepared.model_name))
+                    yield server_sent("trace", told_event(event, prepared.model_name, shown))
                 if event["event"] == "retrieve":
                     fresh = [passage for passage in event["passages"] if passage["id"] not in shown]
                     shown.update(passage["id"] for passage in fresh)
@@ -94,4 +95,5 @@ async def _stream(house: House, prepared: Prepared, *, events: bool) -> AsyncGen
                 else:
                     yield server_sent("result", told_result(news, prepared.model_name))
             case Refusal():
+                note_refusal(request, news, house.metrics)
                 yield server_sent("error", told_error(news)["error"])

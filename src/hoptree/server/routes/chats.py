@@ -18,6 +18,7 @@ from hoptree.server.asking import Prepared, Wanted
 from hoptree.server.chat import citations, content_of, finish_of, question_in, unread, usage_of
 from hoptree.server.document import QUESTION, replies
 from hoptree.server.house import House
+from hoptree.server.mistakes import note_refusal
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 from hoptree.server.reply_schemas import Completion
@@ -76,7 +77,7 @@ def chat_routes(house: House) -> APIRouter:
         completion = _Completion(name, int(time.time()), body.model, prepared, unread(body))
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_stream(house, completion, usage=usage))
+            return EventStream(_stream(house, completion, request, usage=usage))
         return await _whole(house, completion, request)
 
     return routes
@@ -126,7 +127,9 @@ async def _whole(house: House, completion: _Completion, request: Request) -> Res
     return Json(completion.told("chat.completion", choices=[choice], usage=usage_of(result)))
 
 
-async def _stream(house: House, completion: _Completion, *, usage: bool) -> AsyncGenerator[bytes, None]:
+async def _stream(
+    house: House, completion: _Completion, request: Request, *, usage: bool
+) -> AsyncGenerator[bytes, None]:
     """Steps as reasoning while they happen, then the answer, what it rests on, and the bill."""
 
     def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
@@ -153,6 +156,7 @@ async def _stream(house: House, completion: _Completion, *, usage: bool) -> Asyn
                 if usage:
                     yield _data(completion.told("chat.completion.chunk", choices=[], usage=usage_of(news)))
             case Refusal():
+                note_refusal(request, news, house.metrics)
                 yield _data(told_error(news, openai=True))
     yield b"data: [DONE]\n\n"
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from hoptree.server.document import CHANGE, READ, UPLOAD, replies
@@ -13,6 +17,7 @@ from hoptree.server.house import House
 from hoptree.server.names import NAME
 from hoptree.server.reply_schemas import Corpora, Documents, JobReply, Started
 from hoptree.server.replying import Json
+from hoptree.server.unpacking import too_many_files
 
 __all__ = ["corpus_routes"]
 
@@ -24,6 +29,7 @@ _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archiv
 def corpus_routes(house: House) -> APIRouter:
     """Routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
+    uploads = APIRouter(tags=["corpora"], route_class=_receiving(house.settings.limits.files))
     corpora, changing, jobs = house.corpora, house.changing, house.jobs
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(Corpora, (401, 403, 421, 429, 500)))
@@ -34,7 +40,7 @@ def corpus_routes(house: House) -> APIRouter:
             found.append({**one, "job": job.as_dict() if job else None})
         return Json({"corpora": found, "uploads": corpora.folder is not None})
 
-    @routes.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
+    @uploads.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
     async def create(
         name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
     ) -> Response:
@@ -57,14 +63,14 @@ def corpus_routes(house: House) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
         corpus = corpora.own(name)
-        files, passages = corpus.files(), corpus.passages()
+        files, passages = await asyncio.gather(asyncio.to_thread(corpus.files), asyncio.to_thread(corpus.passages))
         shown = [
             {"id": file, "name": file, "bytes": size, "passages": passages.get(file)}
             for file, size in files[offset : offset + limit]
         ]
         return Json({"documents": shown, "total": len(files), "offset": offset})
 
-    @routes.post(
+    @uploads.post(
         "/v1/corpora/{name}/documents",
         status_code=202,
         summary="Add files, or new versions of some",
@@ -81,10 +87,33 @@ def corpus_routes(house: House) -> APIRouter:
         responses=replies(Started, CHANGE, status=202),
     )
     async def remove_document(name: _Name, document: str) -> Response:
-        return Json({"job": changing.remove_document(name, document).id}, 202)
+        job = await changing.remove_document(name, document)
+        return Json({"job": job.id}, 202)
 
     @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ))
     async def told(job: str) -> Response:
         return Json(jobs.find(job).as_dict())
 
+    routes.include_router(uploads)
     return routes
+
+
+def _receiving(most: int) -> type[APIRoute]:
+    """Routes that take up to `most` files at once; the framework has a bound and words of its own."""
+
+    class Receiving(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle = super().get_route_handler()
+
+            async def receive(request: Request) -> Response:
+                try:
+                    await request.form(max_files=most)  # which is kept, and read there
+                except HTTPException as error:
+                    if error.detail.startswith("Too many files"):
+                        raise too_many_files(most) from None
+                    raise
+                return await handle(request)
+
+            return receive
+
+    return Receiving

@@ -29,6 +29,7 @@ def add_page(app: FastAPI) -> None:
     """Serve the page at / and its parts below /page/."""
     routes = APIRouter()
 
+    @routes.head("/", include_in_schema=False)
     @routes.get("/", include_in_schema=False)
     async def index() -> Response:
         if not (_FOLDER / "index.html").is_file():

@@ -10,17 +10,21 @@ from functools import lru_cache
 from hoptree.runtime.context import Context
 from hoptree.values import Passage
 
-__all__ = ["show_line", "show_passages"]
+__all__ = ["is_readable_id", "show_line", "show_passages"]
 
 MAX_WORDS = 350
 """Words of a passage a prompt shows, as IRCoT caps them."""
 
+_ID_WORDS = 8
+"""Words of an id that a model may read: titles and names of files have few."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ADDRESSES_MODEL = re.compile(
     r"rag[\s\\_-]*required"
     # Orders to a reader: in the imperative, or about the instructions it was given; not "they ignored the rules".
     r"|(?:^|[,;:]\s?)\W{0,3}(?:please\s+|now\s+|and\s+|just\s+)*(?:ignore|disregard|forget)\b.{0,60}"
     r"\b(?:instructions?|prompts?|rules?|above|previous|guidelines|question)\b"
+    r"|(?:^|[,;:]\s?)\W{0,3}(?:please\s+|now\s+|and\s+|just\s+)*(?:ignore|disregard|forget)\b.{0,20}"
+    r"\b(?:all|everything|anything|what(?:ever)?)\b.{0,40}\b(?:told|said)\b"
     r"|\b(?:ignore|disregard|forget)\s+(?:(?:all|any|the|your|these|those|previous|prior|above|earlier|other)\s+)*"
     r"(?:instructions?|prompts?)\b"
     r"|^\W*(?:please\s+|now\s+)*(?:output|respond|reply|answer|print|say|write)\s+"
@@ -30,6 +34,11 @@ _ADDRESSES_MODEL = re.compile(
     r"|\bsystem\s+prompt\b|\bas\s+an?\s+(?:(?:ai|large)\s+)?(?:ai|language)\s+(?:assistant|model)\b",
     re.IGNORECASE,
 )
+_LOOKS_LIKE = str.maketrans(
+    "аеіјоорсѕухԁһԛԝАВЕІЈКМНОРСЅТУХαιορνΑΒΕΗΙΚΜΝΟΡΤΥΧΖ", "aeijoopcsyxdhqwABEIJKMHOPCSTYXaiopvABEHIKMNOPTYXZ"
+)
+"""Cyrillic and Greek letters that look like Latin ones: an order may be written with some of them."""
+_BETWEEN = re.compile(r"[\W_]+")
 
 
 def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) -> str:
@@ -45,15 +54,22 @@ def show_passages(ctx: Context, passages: Sequence[Passage], *, titles: bool) ->
             ctx.trace.add("quarantine", passage=passage.id, sentences=[*dropped, *title_dropped])
             ctx.warn(
                 "quarantine",
-                f"Passage {passage.id} holds text that gives orders to the model; those sentences were not read.",
+                f"{_named(passage)} holds text that gives orders to the model; those sentences were not read.",
             )
         words = text.split()
         if len(words) > MAX_WORDS:
             ctx.trace.add("truncated", passage=passage.id, words=len(words), kept=MAX_WORDS)
-            ctx.warn("truncated", f"Passage {passage.id} is long; only its first {MAX_WORDS} words were read.")
+            ctx.warn("truncated", f"{_named(passage)} is long; only its first {MAX_WORDS} words were read.")
         body = " ".join(words[:MAX_WORDS])
         shown.append(f"passage: {title}: {body}" if titles and title else f"passage: {body}")
     return "\n".join(shown)
+
+
+def is_readable_id(text: str) -> bool:
+    """Whether a model may read the id of a passage: whoever wrote the document may have put an order into it."""
+    spaced = _BETWEEN.sub(" ", text)  # names of files have other signs in the place of spaces
+    orders = any(_ADDRESSES_MODEL.search(_as_read(said)) for said in (text, spaced))
+    return not orders and len(text.split()) <= _ID_WORDS
 
 
 def show_line(ctx: Context, line: str, *, what: str) -> str:
@@ -63,6 +79,10 @@ def show_line(ctx: Context, line: str, *, what: str) -> str:
         ctx.trace.add("quarantine", passage=what, sentences=list(dropped))
         ctx.warn("quarantine", f"The {what} hold text that gives orders to the model; it was not shown.")
     return text
+
+
+def _named(passage: Passage) -> str:
+    return f"Passage {passage.id}" if is_readable_id(passage.id) else "A passage"
 
 
 @lru_cache(maxsize=4096)
@@ -80,4 +100,5 @@ def _as_read(text: str) -> str:
     """The text as a model reads it: without invisible letters, and with plain ones in place of wide or styled ones."""
     if text.isascii():
         return text
-    return "".join(one for one in unicodedata.normalize("NFKC", text) if unicodedata.category(one) != "Cf")
+    plain = unicodedata.normalize("NFKC", text).translate(_LOOKS_LIKE)
+    return "".join(one for one in plain if unicodedata.category(one) != "Cf")

@@ -1,0 +1,93 @@
+"""How much a corpus may hold, by whatever uploads it got there, and where its files are counted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running, limits, running, settings
+
+from hoptree.server.corpora import Managed
+
+_BESIDE = "Bob keeps ants."
+
+
+def _post(server: Running, path: str, files: dict[str, str], **data: str) -> Any:
+    sent = [("files", (name, content.encode())) for name, content in files.items()]
+    return server.client.post(path, data=data, files=sent)
+
+
+def _some(first: int, last: int) -> dict[str, str]:
+    return {f"{n}.txt": f"Number {n} keeps bees." for n in range(first, last)}
+
+
+def _refused(reply: Any) -> tuple[int, str]:
+    return reply.status_code, reply.json()["error"]["class"]
+
+
+def test_the_files_of_a_corpus_are_counted_over_all_its_uploads(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=limits(files=4))) as server:
+        documents = "/v1/corpora/mine/documents"
+        assert server.job(_post(server, "/v1/corpora", _some(0, 3), name="mine"))["state"] == "done"
+        assert _refused(_post(server, documents, _some(3, 5))) == (413, "TooMany")
+        assert server.client.get(documents).json()["total"] == 3
+        assert server.job(_post(server, documents, _some(2, 4)))["state"] == "done", "one of them is there already"
+        assert _refused(_post(server, documents, _some(4, 5))) == (413, "TooMany")
+        assert server.job(server.client.delete(f"{documents}/0.txt"))["state"] == "done"
+        assert server.job(_post(server, documents, _some(4, 5)))["state"] == "done"
+        assert not list((tmp_path / "own" / ".incoming").iterdir())
+
+
+def test_as_many_files_as_allowed_come_at_once_and_more_are_refused_in_our_words(tmp_path: Path) -> None:
+    most = 1_005  # the framework takes 1,000
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=limits(files=most))) as server:
+        job = server.job(_post(server, "/v1/corpora", _some(0, most), name="mine"))
+        assert (job["state"], job["message"].partition(" (")[0]) == ("done", "1,005 passages")
+        reply = _post(server, "/v1/corpora", _some(0, most + 1), name="other")
+        assert _refused(reply) == (413, "TooMany")
+        assert "More than 1,005 files" in reply.json()["error"]["message"]
+
+
+def test_what_a_corpus_holds_is_bounded_as_it_will_be(tmp_path: Path) -> None:
+    large = "Ada keeps bees. " * 40
+    bounds = limits(stored=len(large) + len(_BESIDE))
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
+        both = {"a.txt": large, "b.txt": large}
+        assert _refused(_post(server, "/v1/corpora", both, name="mine")) == (413, "TooLarge")
+        assert not (tmp_path / "own" / "mine").exists()
+        first = {"a.txt": large, "b.txt": _BESIDE}
+        assert server.job(_post(server, "/v1/corpora", first, name="mine"))["state"] == "done"
+        again = _post(server, "/v1/corpora/mine/documents", {"a.txt": large.replace("bees", "ants")})
+        assert server.job(again)["state"] == "done"
+        assert _refused(_post(server, "/v1/corpora/mine/documents", {"b.txt": _BESIDE + "!"})) == (413, "TooLarge")
+
+
+def test_files_are_not_looked_for_where_questions_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, inside = Managed.files, []
+
+    def watched(corpus: Managed) -> list[tuple[str, int]]:
+        try:
+            asyncio.get_running_loop()
+            inside.append(True)
+        except RuntimeError:
+            inside.append(False)
+        return files(corpus)
+
+    monkeypatch.setattr(Managed, "files", watched)
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        server.job(_post(server, "/v1/corpora", _some(0, 2), name="mine"))
+        server.job(_post(server, "/v1/corpora/mine/documents", _some(1, 3)))
+        server.job(server.client.delete("/v1/corpora/mine/documents/0.txt"))
+        assert server.client.get("/v1/corpora/mine/documents").json()["total"] == 2
+    assert len(inside) >= 3 and not any(inside)
+
+
+def test_a_job_that_is_done_is_so_wholly(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        job = server.job(_post(server, "/v1/corpora", _some(0, 4), name="mine"))
+        assert job["total"] and job["done"] == job["total"]

@@ -1,0 +1,55 @@
+"""Retrievers that are opened while their corpus goes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from hoptree.indexing.commands import index_passages
+from hoptree.server import sources
+from hoptree.server.refusals import Refusal
+from hoptree.server.sources import Retrievers
+from hoptree.values import Passage
+
+
+class _Opened:
+    closed = False
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def test_what_is_opened_while_its_corpus_is_removed_is_closed_and_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = tmp_path / "index"
+    index_passages([Passage("bee", "Bee", "Bees fly.")], index)
+    begun, go_on, opened = threading.Event(), threading.Event(), _Opened()
+
+    def opens(*_: Any, **__: Any) -> _Opened:
+        begun.set()
+        assert go_on.wait(10)
+        return opened
+
+    monkeypatch.setattr(sources, "open_retriever", opens)
+
+    async def remove_meanwhile() -> None:
+        retrievers = Retrievers(lambda name: str(index), {}, cached=False, keep=60)
+        finding = asyncio.create_task(retrievers.find("mine", "bm25"))
+        await asyncio.to_thread(begun.wait, 10)
+        retrievers.forget("mine")
+        shutil.rmtree(index)
+        go_on.set()
+        with pytest.raises(Refusal, match="removed meanwhile"):
+            await finding
+        assert opened.closed
+        assert not retrievers._open
+
+    asyncio.run(remove_meanwhile())
