@@ -296,6 +296,9 @@ def test_methods_and_models_are_listed(server: Running) -> None:
     assert "taikc@demo" not in names
     assert server.client.get("/v1/models/taikc@slow").json()["hoptree"]["needs"] == ["corpus"]
     assert server.client.get("/v1/models/gpt").status_code == 404
+    default = server.client.get("/v1/models/taikc").json()
+    named = f"/v1/models/taikc@{default['hoptree']['model']}"
+    assert server.client.get(named).json() == default, "chat takes that name, too"
 
 
 def test_searches(server: Running) -> None:

@@ -149,6 +149,19 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypa
         eventually(lambda: stuck() == 0 and not state.tasks)
 
 
+def test_a_network_of_ipv6_counts_as_one_address() -> None:
+    crowd = crowding.Crowd(2)
+    assert [crowd.enters(f"2001:db8:1:2::{number}") for number in range(4)] == [True, True, False, False]
+    assert crowd.enters("2001:db8:1:3::1"), "another network has connections of its own"
+    crowd.leaves("2001:db8:1:2::9")
+    crowd.leaves("2001:db8:1:2::9")
+    crowd.leaves("2001:db8:1:2::9")
+    assert crowd.enters("2001:db8:1:2::1")
+    assert [crowd.enters("::ffff:192.0.2.1") for _ in range(3)] == [True, True, False]
+    assert not crowd.enters("192.0.2.1"), "the same address, written in two ways"
+    assert all(crowd.enters(host) for host in ("::1", "127.0.0.1", "::ffff:127.0.0.1") for _ in range(5))
+
+
 def test_one_address_cannot_take_the_place_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from collections import Counter
 
@@ -15,7 +16,8 @@ _LOG = logging.getLogger("hoptree.http")
 class Crowd:
     """The connections of each address, `each` at most.
 
-    Those of this machine have no bound: to a server behind a proxy here, all clients come from it.
+    Those of this machine have no bound: to a server behind a proxy here, all clients come from it. Of IPv6, whoever has
+    one address has all of its first 64 bits, so these count as one.
     """
 
     def __init__(self, each: int) -> None:
@@ -25,17 +27,32 @@ class Crowd:
 
     def enters(self, host: str) -> bool:
         """Count a connection; whether it may stay."""
-        self._counts[host] += 1
-        if self._counts[host] <= self._each or is_loopback(host):
+        whose = _whose(host)
+        self._counts[whose] += 1
+        if self._counts[whose] <= self._each or is_loopback(whose):
             return True
-        if host not in self._told:
-            self._told.add(host)
-            _LOG.warning("%s has %d connections, and gets no more", host, self._each)
+        if whose not in self._told:
+            self._told.add(whose)
+            _LOG.warning("%s has %d connections, and gets no more", whose, self._each)
         return False
 
     def leaves(self, host: str) -> None:
-        self._counts[host] -= 1
-        if self._counts[host] < self._each:
-            self._told.discard(host)
-        if not self._counts[host]:
-            del self._counts[host]
+        whose = _whose(host)
+        self._counts[whose] -= 1
+        if self._counts[whose] < self._each:
+            self._told.discard(whose)
+        if not self._counts[whose]:
+            del self._counts[whose]
+
+
+def _whose(host: str) -> str:
+    """What an address counts as: itself, the IPv4 address that it stands for, or the network of an IPv6 one."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
+        return host
+    if address.ipv4_mapped:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))

@@ -94,7 +94,7 @@ def about_routes(house: House) -> APIRouter:
 
     @routes.get("/v1/models/{name}", summary="One of them", responses=replies(ModelReply, (*_ALWAYS, 404), openai=True))
     async def model(name: str) -> Response:
-        known = {one.id: one for one in _offers(house)}
+        known = {name: one for one in _offers(house) for name in (one.id, f"{one.method.name}@{one.model}")}
         if name not in known:
             raise unknown("model", name, known, status=404, param="model")
         return Json(known[name].told(began))
