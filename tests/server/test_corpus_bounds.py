@@ -91,3 +91,14 @@ def test_a_job_that_is_done_is_so_wholly(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         job = server.job(_post(server, "/v1/corpora", _some(0, 4), name="mine"))
         assert job["total"] and job["done"] == job["total"]
+
+
+def test_a_form_of_no_encoding_is_a_mistake_of_the_client(tmp_path: Path) -> None:
+    body = b'--x\r\ncontent-disposition: form-data; name="name"\r\n\r\nmine\r\n--x--\r\n'
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        for kind in (
+            "multipart/form-data; boundary=x; charset=undefined",
+            "multipart/form-data; boundary=x; charset=idna",
+        ):
+            reply = server.client.post("/v1/corpora", content=body, headers={"content-type": kind})
+            assert 400 <= reply.status_code < 500, reply.text

@@ -53,3 +53,14 @@ def test_what_is_opened_while_its_corpus_is_removed_is_closed_and_not_kept(
         assert not retrievers._open
 
     asyncio.run(remove_meanwhile())
+
+
+def test_nothing_is_kept_of_names_that_nobody_has() -> None:
+    def place(corpus: str) -> str:
+        raise Refusal(404, "NoCorpus", f"There is no corpus {corpus}.")
+
+    found = Retrievers(place, {}, cached=False, keep=0)
+    for name in ("a", "b"):
+        with pytest.raises(Refusal, match="There is no corpus"):
+            asyncio.run(found.find(name, "bm25"))
+    assert not found._opening

@@ -115,7 +115,7 @@ def serve(
 
     \b
     --limits NAME=VALUE,… changes what holds otherwise:
-      body=1M, upload=64M, unpacked=256M, files=10000    of a request, of an upload as sent, unpacked, in number
+      body=1M, upload=64M, unpacked=256M, files=1000     of a request, of an upload as sent, unpacked, in number
                                                          (and of files in one corpus)
       stored=2G, corpora=100                             of files in one corpus, corpora in all
       calls=500, tokens=2000000, seconds=300             of one question

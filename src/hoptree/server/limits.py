@@ -27,7 +27,7 @@ class Limits:
     upload: int = 64 * _MEGABYTE
     unpacked: int = 256 * _MEGABYTE
     stored: int = 2048 * _MEGABYTE
-    files: int = 10_000
+    files: int = 1_000
     corpora: int = 100
     calls: int = 500
     tokens: int = 2_000_000

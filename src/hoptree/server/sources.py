@@ -57,6 +57,7 @@ class Retrievers:
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
         way = (corpus, kind, rerank)
+        self._place(corpus)  # a name that nobody has is refused before anything is kept of it
         async with self._opening.setdefault(way, asyncio.Lock()):
             where = self._place(corpus)
             state = _state_of(where)

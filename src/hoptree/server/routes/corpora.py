@@ -9,12 +9,13 @@ from typing import Annotated, Any
 from fastapi import APIRouter, File, Form, Path, Query, UploadFile
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from hoptree.server.document import CHANGE, READ, UPLOAD, replies
 from hoptree.server.house import House
 from hoptree.server.names import NAME
+from hoptree.server.refusals import Refusal
 from hoptree.server.reply_schemas import Corpora, Documents, JobReply, Started
 from hoptree.server.replying import Json
 from hoptree.server.unpacking import too_many_files
@@ -112,6 +113,12 @@ def _receiving(most: int) -> type[APIRoute]:
                     if error.detail.startswith("Too many files"):
                         raise too_many_files(most) from None
                     raise
+                except ClientDisconnect:
+                    raise Refusal(499, "ClientGone", "The client went away.") from None
+                except ValueError:  # of an encoding that is none; the framework knows some of these only
+                    raise Refusal(
+                        400, "BadForm", "The form cannot be read.", "Send it as multipart/form-data."
+                    ) from None
                 return await handle(request)
 
             return receive
