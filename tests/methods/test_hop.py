@@ -163,6 +163,13 @@ def test_a_plan_of_one_part_is_no_plan(asked: Ask) -> None:
     assert run.result.answer == "Boston"
 
 
+def test_parts_without_an_answer_say_nothing(asked: Ask) -> None:
+    script = [plan(), *reads(In_which="unknown", Who_directed="unknown", Where_was="unknown")]
+    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert "decompose" in steps(run) and "final" not in steps(run) and not run.of("chain")
+    assert run.result.answer == "" and run.result.abstained
+
+
 def test_what_others_rest_on_is_checked_where_the_model_was_half_sure(asked: Ask) -> None:
     script = [
         plan(),

@@ -60,6 +60,7 @@ def _opened(path: str) -> Chooser:
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
     roles=("answer", "decompose", "know", "verify"),
+    differs="It is of no paper.",
     uses=_weighs_by,
     bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
 )
@@ -224,10 +225,10 @@ class _Hop:
         own = (passage.id for passage in self._found)
         shown = list(dict.fromkeys([*list(cited)[: self._k], *own]))[: self._k + _FURTHER]
         passages = [parts.seen[name] for name in shown]
-        chains = [
-            " ".join(f"{solved[node.id].asked} {solved[node.id].answer.text}." for node in path)
-            for path in plan.paths()
-        ]
+        found = [[solved[node.id] for node in path if solved[node.id].answer.known] for path in plan.paths()]
+        chains = [" ".join(f"{one.asked} {one.answer.text}." for one in path) for path in found if path]
+        if not chains:
+            return  # the passages alone were read before
         for chain in chains:
             self._ctx.trace.add("chain", text=chain)
         documents = show_passages(self._ctx, passages, titles=True)
