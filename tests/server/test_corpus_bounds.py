@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,10 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import Running, limits, running, settings
 
+from hoptree.server import placing
 from hoptree.server.corpora import Managed
+from hoptree.server.file_names import Names
+from hoptree.server.refusals import Refusal
 
 _BESIDE = "Bob keeps ants."
 
@@ -67,24 +74,65 @@ def test_what_a_corpus_holds_is_bounded_as_it_will_be(tmp_path: Path) -> None:
         assert _refused(_post(server, "/v1/corpora/mine/documents", {"b.txt": _BESIDE + "!"})) == (413, "TooLarge")
 
 
-def test_files_are_not_looked_for_where_questions_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files, inside = Managed.files, []
+def _outside(work: Callable[..., Any], inside: list[bool]) -> Callable[..., Any]:
+    """The same work, with a note of whether it is done where questions wait."""
 
-    def watched(corpus: Managed) -> list[tuple[str, int]]:
+    def watched(*given: Any) -> Any:
         try:
             asyncio.get_running_loop()
             inside.append(True)
         except RuntimeError:
             inside.append(False)
-        return files(corpus)
+        return work(*given)
 
-    monkeypatch.setattr(Managed, "files", watched)
+    return watched
+
+
+def test_files_are_not_looked_for_and_not_moved_where_questions_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, moved = list[bool](), list[bool]()
+    monkeypatch.setattr(Managed, "files", _outside(Managed.files, looked))
+    monkeypatch.setattr(placing, "_move", _outside(placing._move, moved))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         server.job(_post(server, "/v1/corpora", _some(0, 2), name="mine"))
         server.job(_post(server, "/v1/corpora/mine/documents", _some(1, 3)))
         server.job(server.client.delete("/v1/corpora/mine/documents/0.txt"))
+        assert server.job(_post(server, "/v1/corpora/mine/documents", {"1.txt": ""}))["state"] == "failed"
         assert server.client.get("/v1/corpora/mine/documents").json()["total"] == 2
-    assert len(inside) >= 3 and not any(inside)
+    assert len(looked) >= 3 and not any(looked)
+    assert len(moved) >= 6 and not any(moved)
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many calls something takes, steps of generators among them."""
+    made = 0
+
+    def count(frame: Any, event: str, given: Any) -> None:
+        nonlocal made
+        made += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+def test_a_name_is_held_against_ten_thousand_as_against_ten() -> None:
+    few, many = (Names(f"a/b{n}.txt/{n}.md" for n in range(most)) for most in (10, 10_000))
+    for name in ("new.md", "a/new/c/new.md", "a/b5.txt/new.md"):
+        assert _calls(partial(few.check_beside, name)) == _calls(partial(many.check_beside, name))
+        assert _calls(partial(few.__contains__, name)) == _calls(partial(many.__contains__, name))
+
+
+@pytest.mark.parametrize("name", ["a", "a/b", "a/b.md", "a/b.md/c.md", "a/b.md/c.md/d.md", "b.md", "a/b.m", "a/b.mdx"])
+def test_a_file_is_no_folder(name: str) -> None:
+    beside = ["a/b.md", "c.md"]
+    clash = any(name.startswith(f"{other}/") or other.startswith(f"{name}/") for other in beside)
+    with pytest.raises(Refusal, match="file and a folder") if clash else nullcontext():
+        Names(beside).check_beside(name)
 
 
 def test_a_job_that_is_done_is_so_wholly(tmp_path: Path) -> None:

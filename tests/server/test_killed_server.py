@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,16 @@ from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.errors import IndexUnavailable
 from hoptree.lock import WriteLock
-from hoptree.server import changing
+from hoptree.server import changing, indexing
+from hoptree.server.corpora import Managed
+from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.jobs import Job
+from hoptree.server.limits import Limits
+from hoptree.server.pending import Change, Stage
 from hoptree.server.refusals import Refusal
 
 _ROWS = 4_000
-_CHANGE = {"kind": "create", "added": ["a.txt", "b.txt"], "removed": [], "kept": []}
+_CHANGE = Change("create", ("a.txt", "b.txt"), stage=Stage.INDEXING, tries=1, stale=True)
 
 
 @contextmanager
@@ -99,7 +105,7 @@ def _cut_off(own: Path) -> Path:
     (corpus / "index").mkdir()
     for name, keeper in (("a.txt", "Ada"), ("b.txt", "Bob")):
         (corpus / "documents" / name).write_text(f"{keeper} keeps bees.", encoding="utf-8")
-    (corpus / "pending").write_text(json.dumps(_CHANGE), encoding="utf-8")
+    _CHANGE.write(Managed("mine", corpus))
     return corpus
 
 
@@ -126,46 +132,204 @@ def test_an_index_that_another_process_writes_is_waited_for(tmp_path: Path) -> N
     assert not (corpus / "pending").exists()
 
 
-def test_where_it_stays_taken_the_documents_are_kept_until_the_next_start(tmp_path: Path) -> None:
+def _ended(server: Running) -> dict[str, Any]:
+    """The last job, when it is over."""
+    eventually(lambda: not server.house.jobs.running())
+    return list(server.house.jobs._jobs.values())[-1].as_dict()
+
+
+def _class(reply: httpx.Response) -> tuple[int, str]:
+    return reply.status_code, reply.json()["error"]["class"]
+
+
+def test_where_it_stays_taken_the_documents_are_kept_until_the_next_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     corpus = _cut_off(tmp_path / "own")
-    short = settings(tmp_path, corpora_folder=tmp_path / "own", limits=limits(indexing_seconds=1.0))
-    with WriteLock(corpus / "index", IndexUnavailable), running(short) as server:
-        job = _job(server)["id"]
-        eventually(lambda: server.client.get(f"/v1/jobs/{job}").json()["state"] != "running")
-        told = server.client.get(f"/v1/jobs/{job}").json()
-        assert (told["state"], told["error"]["class"]) == ("failed", "IndexUnavailable")
-        more = server.client.post("/v1/corpora/mine/documents", files={"files": ("c.txt", b"Cid keeps ants.")})
-        assert (more.status_code, more.json()["error"]["class"]) == (409, "Unfinished")
-        gone = server.client.delete("/v1/corpora/mine/documents/a.txt")
-        assert (gone.status_code, gone.json()["error"]["class"]) == (409, "Unfinished")
-    assert (corpus / "pending").exists()
-    assert sorted(path.name for path in (corpus / "documents").iterdir()) == ["a.txt", "b.txt"]
+    monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.3)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        eventually(lambda: _job(server) is None)
+        with WriteLock(corpus / "index", IndexUnavailable):
+            eventually(lambda: not server.house.jobs.running())
+            for _ in range(4):  # however often: the files are not at fault
+                more = server.client.post("/v1/corpora/mine/documents", files={"files": ("c.txt", b"Cid keeps ants.")})
+                assert _class(more) == (409, "Unfinished") and more.headers["retry-after"]
+                told = _ended(server)
+                assert (told["state"], told["error"]["class"]) == ("failed", "IndexUnavailable")
+            assert sorted(path.name for path in (corpus / "documents").iterdir()) == ["a.txt", "b.txt"]
+        gone = server.client.delete("/v1/corpora/mine/documents/a.txt")
+        assert _class(gone) == (409, "Unfinished")
+        assert _ended(server)["state"] == "done"
         assert _mine(server.client)["passages"] == 2
+        assert server.job(server.client.delete("/v1/corpora/mine/documents/a.txt"))["state"] == "done"
+    assert not (corpus / "pending").exists()
+
+
+def test_who_waits_for_an_index_takes_nobodys_place(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    files = {"files": ("a.txt", b"Ada keeps bees.")}
+    with running(settings(tmp_path, corpora_folder=own)) as server, ExitStack() as locks:
+        waiting = []
+        for name in ("first", "second", "third"):
+            assert server.job(server.client.post("/v1/corpora", data={"name": name}, files=files))["state"] == "done"
+            locks.enter_context(WriteLock(own / name / "index", IndexUnavailable))
+            more = server.client.post(f"/v1/corpora/{name}/documents", files={"files": ("b.txt", b"Bob keeps ants.")})
+            waiting.append(more)
+        other = server.client.post("/v1/corpora", data={"name": "other"}, files=files)
+        assert server.job(other)["state"] == "done"
+        assert server.house.jobs.running() == len(waiting)
+        locks.close()
+        assert [server.job(reply)["state"] for reply in waiting] == ["done"] * len(waiting)
+
+
+@pytest.mark.parametrize("given_back", [True, False])
+def test_where_another_process_is_quicker_it_is_waited_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_back: bool
+) -> None:
+    """The lock is taken after it was seen free, just before the worker would take it."""
+    looks = []
+    lock = WriteLock(_made(tmp_path) / "index", IndexUnavailable)
+
+    async def looked(index: Path, job: Job) -> None:
+        looks.append(index)
+        if len(looks) > 1 and given_back:
+            lock.give_back()
+
+    monkeypatch.setattr(changing, "wait_until_free", looked)
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        lock.take()
+        more = server.client.post("/v1/corpora/mine/documents", files={"files": ("b.txt", b"Bob keeps ants.")})
+        job = server.job(more)
+        lock.give_back()
+        assert len(looks) > 1
+        assert (job["state"], (job["error"] or {}).get("class")) == (
+            ("done", None) if given_back else ("failed", "IndexUnavailable")
+        )
+        assert (tmp_path / "own" / "mine" / "documents" / "b.txt").exists(), "the files are not at fault"
+
+
+def _made(folder: Path) -> Path:
+    with running(settings(folder, corpora_folder=folder / "own")) as server:
+        files = {"files": ("a.txt", b"Ada keeps bees.")}
+        assert server.job(server.client.post("/v1/corpora", data={"name": "mine"}, files=files))["state"] == "done"
+    return folder / "own" / "mine"
+
+
+def test_a_worker_that_says_nothing_is_too_slow_and_waits_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = _made(tmp_path)
+    begin = asyncio.create_subprocess_exec
+
+    async def sleeps(*words: str, **how: Any) -> Any:
+        return await begin(sys.executable, "-c", "import time; time.sleep(600)", **how)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", sleeps)
+    short = settings(tmp_path, corpora_folder=tmp_path / "own", limits=limits(indexing_seconds=0.2))
+    with running(short) as server:
+        job = server.job(server.client.post("/v1/corpora/mine/documents", files={"files": ("a.txt", b"Wrong.")}))
+        assert (job["state"], job["error"]["class"]) == ("failed", "TooSlow")
+        assert (corpus / "documents" / "a.txt").read_bytes() == b"Ada keeps bees."
+
+
+_OF_THE_MOMENT = [
+    OSError(24, "Too many open files"),
+    Refusal(500, "IndexingDied", "Indexing ended without a word.", "Upload less at once."),
+    Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once."),
+]
+_OF_FILES = Refusal(400, "CorpusError", "Nothing of what was uploaded can be read.", "Mend it.")
+
+
+def _failing(tries: list[str], failure: Exception) -> Any:
+    async def fails(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+        """Indexing that fails with a new a.txt."""
+        if "a.txt" not in added:
+            return await bring_up_to_date(corpus, limits, job, added)
+        tries.append(corpus.name)
+        raise failure
+
+    return fails
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [
-        OSError(24, "Too many open files"),
-        Refusal(500, "IndexingDied", "Indexing ended without a word.", "Upload less at once."),
-        Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once."),
-        Refusal(400, "CorpusError", "Nothing of what was uploaded can be read.", "Mend it."),
-    ],
-    ids=lambda failure: getattr(failure, "kind", type(failure).__name__),
+    "failure", [*_OF_THE_MOMENT, _OF_FILES], ids=lambda failure: getattr(failure, "kind", type(failure).__name__)
 )
-def test_what_is_taken_up_is_given_up_only_where_its_files_are_at_fault(
+def test_what_is_taken_up_is_given_up_at_once_only_where_its_files_are_at_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
-    async def fails(*_: Any) -> str:
-        raise failure
-
     corpus = _cut_off(tmp_path / "own")
-    monkeypatch.setattr(changing, "bring_up_to_date", fails)
+    monkeypatch.setattr(changing, "bring_up_to_date", _failing([], failure))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         eventually(lambda: not server.house.jobs.running())
-        at_fault = isinstance(failure, Refusal) and failure.kind == "CorpusError"
-        assert (corpus / "pending").exists() is not at_fault
-        assert (corpus / "documents" / "a.txt").exists() is not at_fault
-        assert at_fault or server.client.delete("/v1/corpora/mine").status_code == 204
+        assert corpus.exists() is (failure is not _OF_FILES)
+        assert failure is _OF_FILES or server.client.delete("/v1/corpora/mine").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "failure", _OF_THE_MOMENT, ids=lambda failure: getattr(failure, "kind", type(failure).__name__)
+)
+def test_what_fails_again_and_again_is_undone_without_a_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    tries: list[str] = []
+    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=1)
+    monkeypatch.setattr(changing, "bring_up_to_date", _failing(tries, failure))
+    add = {"files": ("b.txt", b"Bob keeps ants.")}
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        eventually(lambda: not server.house.jobs.running())
+        assert _class(server.client.post("/v1/corpora/mine/documents", files=add)) == (409, "Unfinished")
+        eventually(lambda: not server.house.jobs.running())
+        assert not corpus.pending.exists()
+        assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps bees."
+        assert server.job(server.client.post("/v1/corpora/mine/documents", files=add))["state"] == "done"
+        assert _mine(server.client)["passages"] == 2
+    assert len(tries) == 2
+
+
+def test_what_killed_the_server_each_time_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[str] = []
+    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=3)
+    monkeypatch.setattr(changing, "bring_up_to_date", _failing(tries, _OF_FILES))
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        eventually(lambda: not server.house.jobs.running())
+        assert not tries and not corpus.pending.exists()
+        assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps bees."
+
+
+def _replacing(corpus: Managed, tries: int) -> None:
+    """A replacement of the one file of a corpus that a kill cut off while it was indexed."""
+    corpus.replaced.mkdir()
+    (corpus.documents / "a.txt").rename(corpus.replaced / "a.txt")
+    (corpus.documents / "a.txt").write_bytes(b"Ada keeps wasps.")
+    Change("add", ("a.txt",), kept=("a.txt",), stage=Stage.INDEXING, tries=tries, stale=True).write(corpus)
+
+
+def test_a_stop_is_not_counted_among_the_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=1)
+
+    async def lasts(*_: Any) -> str:
+        change = Change.read(corpus)
+        assert change is not None
+        begun.append(change.tries)
+        await asyncio.sleep(600)
+        return ""
+
+    with monkeypatch.context() as patched:
+        patched.setattr(changing, "bring_up_to_date", lasts)
+        for number in range(1, 5):
+            with running(settings(tmp_path, corpora_folder=tmp_path / "own")):
+                eventually(lambda: len(begun) == number)  # noqa: B023
+    assert begun == [2] * 4
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        eventually(lambda: not server.house.jobs.running())
+        assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps wasps."
+    assert not corpus.pending.exists()
+
+
+def test_what_was_taken_out_does_not_stay_on_the_disk(tmp_path: Path) -> None:
+    corpus = Managed("mine", _made(tmp_path))
+    corpus.replaced.mkdir()  # a kill came after the change was settled, and before this was removed
+    (corpus.replaced / "old.txt").write_bytes(b"Old keeps owls.")
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        assert not corpus.replaced.exists()
+        assert _mine(server.client)["passages"] == 1

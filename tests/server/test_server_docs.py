@@ -13,6 +13,8 @@ from tests.server.running import Running
 
 from hoptree.cli.serve import with_name
 from hoptree.errors import InputError
+from hoptree.server import changing
+from hoptree.server.indexing import WAITING_SECONDS
 from hoptree.server.limits import Limits
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "server.md").read_text(encoding="utf-8")
@@ -33,6 +35,11 @@ def test_every_limit_is_listed_with_its_default() -> None:
 
 def _number(text: str) -> float:
     return float(text[:-1]) * _SIZES[text[-1]] if text[-1] in _SIZES else float(text)
+
+
+def test_the_patience_with_other_writers_and_with_failing_changes_is_told() -> None:
+    assert WAITING_SECONDS == 10 * 60 and "up to ten minutes" in _PAGE
+    assert changing._TRIES == 3 and "begun three times" in _PAGE
 
 
 def test_every_event_and_address_is_told(server: Running) -> None:

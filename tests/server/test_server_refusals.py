@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.hostile import zipped
+from tests.server.hostile import all_of, head, zipped
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
 from hoptree.server.keys import Key
@@ -166,3 +167,28 @@ def test_the_server_says_whether_it_remembers(keyed: Running, tmp_path: Path) ->
     assert keyed.client.get("/v1/methods", headers=_SENT).json()["remembers"] is False
     with running(settings(tmp_path, cache=tmp_path / "cache")) as server:
         assert server.client.get("/v1/methods").json()["remembers"] is True
+
+
+_FORM = b'--x\r\ncontent-disposition: form-data; name="files"; filename="a.txt"\r\n\r\n'
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("/v1/ask", "application/json"), ("/v1/corpora", "multipart/form-data; boundary=x")]
+)
+@pytest.mark.parametrize(("sent", "reason"), [(3_000, "TooLarge"), (10, "BodyTooSlow")])
+def test_a_body_that_is_too_large_or_too_slow_is_refused_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, kind: str, sent: int, reason: str
+) -> None:
+    bounds = limits(body=2_000, upload=2_000, body_seconds=0.5, upload_seconds=0.5)
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as raw:
+            raw.sendall(head(server, path, f"Content-Type: {kind}\r\nTransfer-Encoding: chunked"))
+            piece = _FORM + b"x" * sent
+            raw.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))  # and no end
+            assert reason.encode() in all_of(raw)
+        eventually(lambda: not server.busy)
+        counted = re.findall(
+            r'^hoptree_refused_total\{reason="(\w+)"\} (\S+)', server.client.get("/metrics").text, re.M
+        )
+        assert counted == [(reason, "1.0")]
+        assert len(re.findall("refused [A-Z]", caplog.text)) == 1

@@ -23,7 +23,7 @@ def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     staging = Staging(folder, limits(**bounds))
     staging.take(name, io.BytesIO(content))
-    return staging.names
+    return list(staging.names)
 
 
 def _zip(how: int = zipfile.ZIP_DEFLATED, **files: bytes) -> bytes:

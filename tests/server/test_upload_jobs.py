@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,17 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import Running, running, settings
+from tests.server.hostile import zipped
+from tests.server.running import Running, eventually, running, settings
 
 from hoptree.errors import ConfigError
-from hoptree.server import changing
+from hoptree.server import changing, placing
+from hoptree.server.corpora import Managed
 from hoptree.server.house import open_house
+from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.jobs import Job
+from hoptree.server.limits import Limits
+from hoptree.server.refusals import Refusal
 
 _GOOD = b"Ada keeps bees."
 
@@ -37,8 +43,11 @@ def _passages(server: Running) -> dict[str, int | None]:
     return {one["id"]: one["passages"] for one in listed}
 
 
-async def _fails(*_: Any) -> str:
-    raise OSError(24, "Too many open files")
+async def _fails(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+    """Indexing that fails wherever something was uploaded."""
+    if added:
+        raise OSError(24, "Too many open files")
+    return await bring_up_to_date(corpus, limits, job)
 
 
 def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
@@ -62,27 +71,83 @@ def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
         assert _passages(server) == {"a.txt": 1, "b.txt": 1}
 
 
+def _found(server: Running, query: str) -> list[str]:
+    reply = server.client.post("/v1/search", json={"query": query, "corpus": "mine"})
+    return [one["text"] for one in reply.json()["passages"]]
+
+
+async def _too_late(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+    """Indexing that comes to its end, and takes too long for the server to hear of it."""
+    said = await bring_up_to_date(corpus, limits, job, added)
+    if added:
+        raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
+    return said
+
+
+@pytest.mark.parametrize(("text", "kind"), [(b"", "CorpusError"), (b"Ada keeps wasps.", "TooSlow")])
+def test_a_replacement_that_fails_leaves_the_old_text_to_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: bytes, kind: str
+) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
+        if kind == "TooSlow":
+            monkeypatch.setattr(changing, "bring_up_to_date", _too_late)
+        job = _post(server, "/v1/corpora/mine/documents", {"a.txt": text})
+        assert (job["state"], job["error"]["class"]) == ("failed", kind)
+        assert _found(server, "bees") == ["Ada keeps bees."] and not _found(server, "wasps")
+        assert _passages(server) == {"a.txt": 1, "b.txt": 1}
+        assert not (tmp_path / "own" / "mine" / "pending").exists()
+
+
+def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def once(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+        if not added:
+            raise OSError(24, "Too many open files")
+        return await bring_up_to_date(corpus, limits, job, added)
+
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
+        monkeypatch.setattr(changing, "bring_up_to_date", once)
+        job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b""})
+        assert (job["state"], job["error"]["class"]) == ("failed", "CorpusError")
+        assert (own / "mine" / "pending").exists() and not _found(server, "bees")
+        refused = server.client.delete("/v1/corpora/mine/documents/none.txt")
+        assert refused.status_code == 404
+        assert (own / "mine" / "pending").exists(), "the next start would go on with it"
+        assert _post(server, "/v1/corpora/mine/documents", {"c.txt": b"Cid keeps cats."})["state"] == "done"
+        assert _found(server, "bees") and _passages(server) == {"a.txt": 1, "b.txt": 1, "c.txt": 1}
+        assert not (own / "mine" / "pending").exists()
+
+
 def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> None:
-        raise OSError(5, "Input/output error")
-
     own = tmp_path / "own"
+    move = placing._move
+
+    def fails(path: Path, to: Path) -> None:
+        if "replaced" in path.parts:
+            raise OSError(5, "Input/output error")
+        move(path, to)
+
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         with monkeypatch.context() as patched:
             patched.setattr(changing, "bring_up_to_date", _fails)
-            patched.setattr(changing, "_undo", fails)
+            patched.setattr(placing, "_move", fails)
             _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong."})
         assert (own / "mine" / "pending").exists()
         assert _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})["state"] == "done"
         assert _documents(own) == {"a.txt": _GOOD, "b.txt": b"Bob keeps ants."}
+        assert _passages(server) == {"a.txt": 1, "b.txt": 1}
 
 
 def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own"
-    move = changing._move
+    move = placing._move
 
     def fails(path: Path, to: Path) -> None:
         if path.name == "b.txt" and ".incoming" in path.parts:
@@ -91,25 +156,40 @@ def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch
 
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
-        monkeypatch.setattr(changing, "_move", fails)
+        monkeypatch.setattr(placing, "_move", fails)
         sent = [("files", ("a.txt", b"Wrong.")), ("files", ("b.txt", b"New."))]
         assert server.client.post("/v1/corpora/mine/documents", files=sent).status_code == 500
         assert _documents(own) == {"a.txt": _GOOD}
         assert not (own / "mine" / "pending").exists()
 
 
-def test_a_kill_while_documents_are_moved_loses_none(tmp_path: Path) -> None:
+def test_a_note_that_cannot_be_read_loses_no_document(tmp_path: Path) -> None:
     own = tmp_path / "own"
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob keeps ants."}, name="mine")
     corpus = own / "mine"
     (corpus / "replaced").mkdir()
     (corpus / "documents" / "a.txt").rename(corpus / "replaced" / "a.txt")
-    change = {"kind": "add", "added": ["a.txt"], "removed": [], "kept": ["a.txt"]}
-    (corpus / "pending").write_text(json.dumps(change), encoding="utf-8")
-    with running(settings(tmp_path, corpora_folder=own)):
-        assert _documents(own) == {"a.txt": _GOOD}
+    (corpus / "pending").write_text("{", encoding="utf-8")
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        eventually(lambda: not server.house.jobs.running())
+        assert _documents(own) == {"a.txt": _GOOD, "b.txt": b"Bob keeps ants."}
+        assert _passages(server) == {"a.txt": 1, "b.txt": 1}
         assert not (corpus / "pending").exists()
+
+
+def test_a_folder_in_which_no_file_is_left_is_no_obstacle(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        inside = zipped({"a.txt/b.txt": _GOOD, "c.txt": b"Cid keeps cats."})
+        assert _post(server, "/v1/corpora", {"all.zip": inside}, name="mine")["state"] == "done"
+        assert server.job(server.client.delete("/v1/corpora/mine/documents/a.txt%2Fb.txt"))["state"] == "done"
+        assert not (own / "mine" / "documents" / "a.txt").exists()
+        (own / "mine" / "documents" / "a.txt").mkdir()  # as a kill would leave it
+        assert _post(server, "/v1/corpora/mine/documents", {"a.txt": b""})["state"] == "failed"
+        assert _documents(own) == {"c.txt": b"Cid keeps cats."}
+        assert _post(server, "/v1/corpora/mine/documents", {"a.txt": _GOOD})["state"] == "done"
+        assert _passages(server) == {"a.txt": 1, "c.txt": 1}
 
 
 @pytest.mark.parametrize("name", ["log-10.0.0.1.txt", "hf-0123456789abcdef0.txt"])

@@ -6,8 +6,9 @@ uploads needs none of it.
     at the door         guard  keys  allowance  limits  settings  schemas  unreadable  names
     a question          routes/asks  routes/chats  asking  live  journal  streaming  chat  models  sources
     what is told        telling  words  option_words  replying  refusals  mistakes (the log)  metrics
-    the document        document  reply_schemas
-    corpora             routes/corpora  corpora  changing  unpacking  file_names  jobs  indexing  indexing_worker
+    the document        document  reply_schemas/
+    corpora             routes/corpora  corpora  changing  unpacking  file_names  pending  placing  to_the_end
+                        jobs  indexing  indexing_worker
     runs                routes/runs  runs
     the process         house (all that is open)  serving  open_files
     the page            routes/page  page/

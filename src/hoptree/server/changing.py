@@ -1,65 +1,44 @@
 """Making, changing and removing the corpora of clients: each change happens as a whole, or not at all.
 
-`pending` in the folder of a corpus says what is being done, so that a server that was killed in between goes on with
-it; `replaced/` holds what was there before, until the index is up to date.
+`pending` in the folder of a corpus says what is being done (see `pending.py`): a server that was killed in between goes
+on from there, and so does the next change of a corpus where an earlier one came to no end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import shutil
-import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from starlette.datastructures import UploadFile
 
 from hoptree.errors import CorpusError
 from hoptree.server.corpora import Corpora, Managed
-from hoptree.server.file_names import check_beside, check_file_name
-from hoptree.server.indexing import Postponed, bring_up_to_date
+from hoptree.server.file_names import Names, check_file_name
+from hoptree.server.indexing import Postponed, Taken, bring_up_to_date, wait_until_free
 from hoptree.server.jobs import Job, Jobs
 from hoptree.server.limits import Limits
 from hoptree.server.names import check_name
-from hoptree.server.refusals import Refusal
+from hoptree.server.pending import Change, Stage
+from hoptree.server.placing import clear_leftovers, incoming, note_whole, place, remove, set_aside, settle, undo
+from hoptree.server.refusals import Refusal, refusal_of
 from hoptree.server.sources import Retrievers
+from hoptree.server.to_the_end import to_the_end
 from hoptree.server.unpacking import Staging
-from hoptree.whole_files import write_whole
 
 __all__ = ["Changing"]
 
-_INCOMING = ".incoming"
-_REMOVED = ".removed"
+_LOG = logging.getLogger("hoptree.server")
 _MAKE_ROOM = "Remove some, or make another corpus."
 _AT_ONCE = 2
 """Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """What a change does to the documents of a corpus: names that come, names that go.
-
-    `kept` are those of them that were there before: they are in `replaced/` until the change is settled.
-    """
-
-    kind: str
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()
-
-    def write(self, corpus: Managed) -> None:
-        write_whole(corpus.pending, [json.dumps(asdict(self))])
-
-    @classmethod
-    def read(cls, corpus: Managed) -> _Change:
-        """What was being done; where that cannot be read, the documents are indexed as they are."""
-        try:
-            data = json.loads(corpus.pending.read_text(encoding="utf-8"))
-            return cls(str(data["kind"]), tuple(data["added"]), tuple(data["removed"]), tuple(data["kept"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls("add")
+_TRIES = 3
+"""How often indexing may be begun that ends by no fault that is seen in the files; then the change is undone."""
+_ROUNDS = 3
+"""How often another process may be quicker in taking an index that was free a moment ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,52 +50,52 @@ class Changing:
     jobs: Jobs
     limits: Limits
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
-    _unfinished: set[str] = field(default_factory=set)
-    """Corpora whose documents are those of a change that failed by no fault of theirs; the next start tries again."""
 
     async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
         """A new corpus of uploaded files."""
         check_name(name)
-        folder = self._folder()
+        corpus = Managed(name, self._folder() / name)
         self.jobs.check(name)
         self._check_new(name)
-        staged, sizes = await self._stage(files)
-        return await self._begin(Managed(name, folder / name), _Change("create", tuple(sizes)), staged, sizes)
+        async with self._staged(name, files) as (staged, sizes):
+            with self.jobs.hold(name):
+                change = Change("create", tuple(sizes))
+                await to_the_end(self._check_fits, corpus, change, sizes)
+                change = await to_the_end(note_whole, staged, change)
+                self._check_new(name)  # nobody comes between this and the next line
+                staged.folder.rename(corpus.folder)
+                return self._start(corpus, change)
 
     async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
         """Further files, or new versions of some, for a corpus made here."""
-        corpus = self._changeable(name)
-        staged, sizes = await self._stage(files)
-        return await self._begin(corpus, _Change("add", tuple(sizes)), staged, sizes)
+        self._changeable(name)
+        async with self._staged(name, files) as (staged, sizes):
+            # Files were received meanwhile, and others may have been quicker.
+            return await self._begin(self._changeable(name), Change("add", tuple(sizes)), staged, sizes)
 
     async def remove_document(self, name: str, document: str) -> Job:
         """Take a file out of a corpus made here."""
-        return await self._begin(self._changeable(name), _Change("remove", removed=(check_file_name(document),)))
+        return await self._begin(self._changeable(name), Change("remove", removed=(check_file_name(document),)))
 
     async def remove(self, name: str) -> None:
         """Remove a corpus made here with all that is in it."""
         corpus = self.corpora.own(name)
-        self.jobs.check(name)
-        self.retrievers.forget(name)
-        self._unfinished.discard(name)
-        away = self._folder() / _REMOVED / uuid.uuid4().hex
-        away.parent.mkdir(exist_ok=True)
-        corpus.folder.rename(away)
-        await asyncio.to_thread(shutil.rmtree, away, ignore_errors=True)
+        with self.jobs.hold(name):
+            folder = set_aside(corpus)
+            self.retrievers.forget(name)
+            await to_the_end(remove, folder)
 
     def take_up(self) -> None:
         """Go on with what an earlier server was doing; throw away what it had not begun."""
         if self.corpora.folder is None:
             return
-        for leftover in (_INCOMING, _REMOVED):
-            shutil.rmtree(self.corpora.folder / leftover, ignore_errors=True)
+        clear_leftovers(self.corpora.folder)
         for corpus in self.corpora.managed():
-            if corpus.pending.exists():
-                change = _Change.read(corpus)
-                if _in_place(corpus, change):
-                    self._start(corpus, change, taken_up=True)
-                else:
-                    _undo(corpus, change)  # the files that were to come went with the leftovers
+            if change := Change.read(corpus):
+                # Its client was not told how it ended: it counts as tried, though a kill may have come before that.
+                self._start(corpus, replace(change, tries=max(1, change.tries)))
+            else:
+                remove(corpus.replaced)  # of a change that was settled but for that
 
     def _folder(self) -> Path:
         if self.corpora.folder is None:
@@ -127,15 +106,18 @@ class Changing:
         return self.corpora.folder
 
     def _changeable(self, name: str) -> Managed:
-        """A corpus made here that nothing is being done to."""
+        """A corpus made here that nothing is being done to; a change of it that came to no end is tried again first."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
-        if name in self._unfinished:
+        change = Change.read(corpus)
+        if change is not None and change.stage is Stage.INDEXING:
+            self._start(corpus, change)
             raise Refusal(
                 409,
                 "Unfinished",
-                f"An earlier change of the corpus '{name}' is not indexed yet.",
-                "Its files are kept, and tried again at the server's next start; or remove the corpus.",
+                f"An earlier change of the corpus '{name}' is not indexed yet, and is tried again now.",
+                "Wait for its job to end, then send this again.",
+                retry_after=2,
             )
         return corpus
 
@@ -149,45 +131,50 @@ class Changing:
                 409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
             )
 
-    async def _stage(self, files: Sequence[UploadFile]) -> tuple[Path, dict[str, int]]:
-        """Put uploaded files into a folder of their own, and tell their sizes; where one is refused, none stays."""
-        folder = self._folder() / _INCOMING / uuid.uuid4().hex
-        staging = Staging(folder, self.limits)
+    @asynccontextmanager
+    async def _staged(self, name: str, files: Sequence[UploadFile]) -> AsyncIterator[tuple[Managed, dict[str, int]]]:
+        """Uploaded files in a folder of their own, with their sizes; what is not taken from there goes at the end."""
+        staged = incoming(self._folder(), name)
+        staging = Staging(staged.documents, self.limits)
 
         def put() -> dict[str, int]:
-            folder.mkdir(parents=True)
+            staged.documents.mkdir(parents=True)
             for file in files:
                 staging.take(file.filename or "", file.file)
             if not staging.names:
                 raise Refusal(400, "NoFiles", "No file was uploaded.", "Send one or more as 'files'.")
-            return {name: (folder / name).stat().st_size for name in staging.names}
+            return {name: (staged.documents / name).stat().st_size for name in staging.names}
 
         try:
             async with self._turn:
-                return folder, await asyncio.to_thread(put)
-        except BaseException:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-            raise
+                sizes = await to_the_end(put, give_up=staging.give_up)
+            yield staged, sizes
+        finally:
+            await to_the_end(remove, staged.folder)
 
     async def _begin(
-        self, corpus: Managed, change: _Change, staged: Path | None = None, sizes: Mapping[str, int] | None = None
+        self,
+        corpus: Managed,
+        change: Change,
+        staged: Managed | None = None,
+        sizes: Mapping[str, int] | None = None,
     ) -> Job:
         """Put the documents in place, and start the job that indexes them."""
-        try:
-            if change.kind != "create":
-                self._changeable(corpus.name)  # files were received meanwhile, and others may have been quicker
-            with self.jobs.hold(corpus.name):
-                if change.kind != "create" and corpus.pending.exists():
-                    _undo(corpus, _Change.read(corpus))  # what an earlier change that failed could not undo
-                await asyncio.to_thread(self._check_fits, corpus, change, sizes or {})
-                if change.kind == "create":
-                    self._check_new(corpus.name)
-                return self._start(corpus, _put_in_place(corpus, change, staged))
-        finally:
-            if staged is not None:
-                await asyncio.to_thread(shutil.rmtree, staged, ignore_errors=True)
+        with self.jobs.hold(corpus.name):
+            try:
+                placed = await to_the_end(self._place, corpus, change, staged, sizes or {})
+            except asyncio.CancelledError:
+                await to_the_end(_take_back, corpus)
+                raise
+            return self._start(corpus, placed)
 
-    def _check_fits(self, corpus: Managed, change: _Change, sizes: Mapping[str, int]) -> None:
+    def _place(self, corpus: Managed, change: Change, staged: Managed | None, sizes: Mapping[str, int]) -> Change:
+        """Put the documents in place, once those of an earlier change that could not be undone are back in theirs."""
+        earlier = _take_back(corpus)
+        self._check_fits(corpus, change, sizes)
+        return place(corpus, replace(change, stale=earlier is not None), staged)
+
+    def _check_fits(self, corpus: Managed, change: Change, sizes: Mapping[str, int]) -> None:
         """Refuse a change after which the corpus would be too large, or empty, or a file a folder as well."""
         before = dict(corpus.files())
         if any(name not in before for name in change.removed):
@@ -195,89 +182,96 @@ class Changing:
         after = {name: size for name, size in before.items() if name not in change.removed} | dict(sizes)
         if not after:
             raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
-        for name in change.added:
-            check_beside(name, before)
         if change.added and len(after) > self.limits.files:
             raise Refusal(413, "TooMany", f"A corpus may hold {self.limits.files:,} files.", _MAKE_ROOM)
         if change.added and sum(after.values()) > self.limits.stored:
             raise Refusal(413, "TooLarge", f"A corpus may hold {self.limits.stored:,} bytes of files.", _MAKE_ROOM)
-
-    def _start(self, corpus: Managed, change: _Change, *, taken_up: bool = False) -> Job:
-        async def work(job: Job) -> str:
-            try:
-                said = await bring_up_to_date(corpus, self.limits, job, change.added)
-            except Exception as error:  # a stop, which is none, leaves it to be taken up
-                if isinstance(error, Postponed) or (taken_up and not _is_of_files(error)):
-                    self._unfinished.add(corpus.name)
-                else:
-                    await asyncio.to_thread(_undo, corpus, change)
-                raise
-            await asyncio.to_thread(_settle, corpus)
-            return said
-
-        return self.jobs.start(Job(change.kind, corpus.name), work)
-
-
-def _is_of_files(error: Exception) -> bool:
-    """Whether what was uploaded is at fault, so that trying again cannot help.
-
-    Of a change that is taken up its client was not told that it failed, and what ended it may be of this moment.
-    """
-    return isinstance(error, Refusal) and error.kind == CorpusError.__name__
-
-
-def _replaced(corpus: Managed) -> Path:
-    return corpus.folder / "replaced"
-
-
-def _put_in_place(corpus: Managed, change: _Change, staged: Path | None) -> _Change:
-    """Move documents out and in, with a note of how to undo that; where it fails, they are what they were."""
-    named = (*change.added, *change.removed)
-    change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).exists()))
-    try:
-        corpus.documents.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(_replaced(corpus), ignore_errors=True)  # of a change that was settled
-        change.write(corpus)
-        for name in change.kept:
-            _move(corpus.documents / name, _replaced(corpus) / name)
+        names = Names(before)
         for name in change.added:
-            assert staged is not None
-            _move(staged / name, corpus.documents / name)
-    except Exception:
-        _undo(corpus, change)
-        raise
-    return change
+            names.check_beside(name)
+
+    def _start(self, corpus: Managed, change: Change) -> Job:
+        return self.jobs.start(Job(change.kind, corpus.name), lambda job: self._carry_out(corpus, change, job))
+
+    async def _carry_out(self, corpus: Managed, change: Change, job: Job) -> str:
+        """Bring a change to its end from wherever it is: indexed, or undone."""
+        failure: Exception | None = None
+        if change.stage is Stage.INDEXING:
+            try:
+                if change.tries >= _TRIES:
+                    raise _given_up()
+                said = await self._index(corpus, job, change)
+            except Exception as error:  # a stop, which is none, leaves it to be taken up
+                failure, change = error, change.begun()
+                if _is_kept(failure, change):
+                    raise
+            else:
+                await to_the_end(settle, corpus)
+                return said
+        said = await self._put_back(corpus, change, job, failure)
+        if failure is not None:
+            raise failure
+        return said
+
+    async def _put_back(self, corpus: Managed, change: Change, job: Job, failure: Exception | None) -> str:
+        """Undo a change, and bring the index up to date with the documents as they were."""
+        undone = change if change.stage is Stage.UNDONE else await to_the_end(undo, corpus, change)
+        if change.kind == "create":
+            self.retrievers.forget(corpus.name)
+        if undone is None:
+            return "what was cut off is undone"
+        try:
+            said = await self._index(corpus, job)
+        except Exception as error:
+            if failure is None:
+                raise
+            # Its client is told why the change failed; the next one, or the next start, brings the index up to date.
+            _LOG.warning("corpus %s is not indexed as it was: %s", corpus.name, refusal_of(error).kind)
+            return ""
+        await to_the_end(settle, corpus)
+        return said
+
+    async def _index(self, corpus: Managed, job: Job, change: Change | None = None) -> str:
+        """Bring the index up to date once nobody else writes it, and it is this job's turn.
+
+        A `change` that brings documents, or takes some, is noted as begun; one that is undone needs no such note.
+        """
+        begun = change.begun() if change else None
+        for _ in range(_ROUNDS):
+            await wait_until_free(corpus.index, job)
+            async with self.jobs.turn:
+                try:
+                    if begun is not None:
+                        await to_the_end(begun.write, corpus)
+                    return await bring_up_to_date(corpus, self.limits, job, change.added if change else ())
+                except Taken:
+                    if change is not None:
+                        await to_the_end(change.write, corpus)
+                except asyncio.CancelledError:
+                    if begun is not None:
+                        begun.stopped().write(corpus)
+                    raise
+        raise Postponed()
 
 
-def _in_place(corpus: Managed, change: _Change) -> bool:
-    """Whether the documents are what they should be after a change."""
-    there = [(corpus.documents / name).exists() for name in change.added]
-    return all(there) and not any((corpus.documents / name).exists() for name in change.removed)
+def _is_kept(error: Exception, change: Change) -> bool:
+    """Whether a change is to be tried again: the files seem not to be at fault, and nobody was told that it failed."""
+    if isinstance(error, Postponed):
+        return True
+    of_files = isinstance(error, Refusal) and error.kind == CorpusError.__name__
+    return not of_files and 1 < change.tries < _TRIES
 
 
-def _undo(corpus: Managed, change: _Change) -> None:
-    """Make the documents what they were; one that was to be made goes.
-
-    It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
-    """
-    if change.kind == "create":
-        shutil.rmtree(corpus.folder, ignore_errors=True)
-        return
-    for name in set(change.added) - set(change.kept):
-        (corpus.documents / name).unlink(missing_ok=True)
-    for name in change.kept:
-        _move(_replaced(corpus) / name, corpus.documents / name)
-    _settle(corpus)
+def _given_up() -> Refusal:
+    return Refusal(
+        500,
+        "IndexingDied",
+        f"Indexing was begun {_TRIES} times, and came to no end.",
+        "Upload less at once; what was there is as it was.",
+    )
 
 
-def _settle(corpus: Managed) -> None:
-    """The documents are those of the index: nothing is pending, and what was replaced goes."""
-    corpus.pending.unlink(missing_ok=True)
-    shutil.rmtree(_replaced(corpus), ignore_errors=True)
-
-
-def _move(path: Path, to: Path) -> None:
-    """Move a file if it is there."""
-    if path.exists():
-        to.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(to)
+def _take_back(corpus: Managed) -> Change | None:
+    """Undo what is pending, unless that is done; what is left to do then."""
+    change = Change.read(corpus)
+    return change if change is None or change.stage is Stage.UNDONE else undo(corpus, change)

@@ -4,7 +4,8 @@ A corpus made here is a folder of its own below the corpora folder:
 
     NAME/documents/     the files as they were uploaded
     NAME/index/         the index of them
-    NAME/pending        there while the index is not up to date with the documents
+    NAME/pending        there while the index is not up to date with the documents: what is being done, and how far
+    NAME/replaced/      the files that a change takes out, until the index is up to date
     NAME/passages       how many passages the index has of each document
 """
 
@@ -48,6 +49,10 @@ class Managed:
     @property
     def pending(self) -> Path:
         return self.folder / "pending"
+
+    @property
+    def replaced(self) -> Path:
+        return self.folder / "replaced"
 
     @property
     def counts(self) -> Path:

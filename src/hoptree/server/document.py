@@ -8,7 +8,8 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from hoptree.server.reply_schemas import EVENTS, ErrorReply, OpenAIError
+from hoptree.server.reply_schemas.asks import EVENTS
+from hoptree.server.reply_schemas.errors import ErrorReply, OpenAIError
 
 __all__ = ["CHANGE", "JSON_BODY", "QUESTION", "READ", "UPLOAD", "describe", "replies"]
 

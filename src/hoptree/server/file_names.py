@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hoptree.corpus.files import SUFFIXES, suffix_of
 from hoptree.server.refusals import Refusal
 
-__all__ = ["check_beside", "check_file_name", "check_kind"]
+__all__ = ["Names", "check_file_name", "check_kind"]
 
 _LONGEST = 200
 _DEEPEST = 8
@@ -38,10 +38,37 @@ def check_file_name(name: str) -> str:
     return name
 
 
-def check_beside(name: str, others: Iterable[str]) -> None:
-    """Refuse a file that would have to be a folder as well, beside others."""
-    if any(name.startswith(f"{other}/") or other.startswith(f"{name}/") for other in others):
-        raise Refusal(400, "BadFileName", f"'{name[:80]}' is a file and a folder at once.", "Rename one of them.")
+class Names:
+    """The names of files that lie together, in their order, and the folders that they lie in."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._files: dict[str, None] = {}
+        self._folders: set[str] = set()
+        for name in names:
+            self.add(name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._files
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def add(self, name: str) -> None:
+        self._files[name] = None
+        self._folders.update(_folders(name))
+
+    def check_beside(self, name: str) -> None:
+        """Refuse a file that would have to be a folder as well, beside these."""
+        if name in self._folders or any(folder in self._files for folder in _folders(name)):
+            raise Refusal(400, "BadFileName", f"'{name[:80]}' is a file and a folder at once.", "Rename one of them.")
+
+
+def _folders(name: str) -> Iterator[str]:
+    """The folders that a file lies in, each with those above it."""
+    return (name[:place] for place, character in enumerate(name) if character == "/")
 
 
 def check_kind(name: str) -> str:

@@ -79,8 +79,8 @@ class Guard:
         visit = _Visit(scope, send, self._metrics, self._settings.origins)
         try:
             key = self._admit(scope, visit)
-            scope.setdefault("state", {})["key"] = key
             body = _Body(scope, receive, self._limits)
+            scope.setdefault("state", {}).update(key=key, body=body)
             whole = self._limits.seconds + body.seconds + _TAIL_SECONDS
             visit.body = body
             async with asyncio.timeout(whole):

@@ -7,18 +7,21 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hoptree.errors import IndexUnavailable
 from hoptree.http.outside import hidden
+from hoptree.lock import WriteLock
 from hoptree.server.corpora import Managed
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.refusals import Refusal
 
-__all__ = ["Postponed", "bring_up_to_date"]
+__all__ = ["WAITING_SECONDS", "Postponed", "Taken", "bring_up_to_date", "wait_until_free"]
 
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 _NEEDED = (
@@ -37,7 +40,13 @@ _NEEDED = (
     "XDG_CACHE_HOME",
 )
 _LINE = 2**20
+WAITING_SECONDS = 600.0
+"""How long another process may keep an index that is to be changed."""
+_LOOKING_AGAIN = 0.2
 _WAITING = "waits for another process that writes to the index"
+_ITS_TURN = "waiting"
+_STATUS = {IndexUnavailable.__name__: 503}
+"""Of errors that are not about what the files hold, but of this moment: no space is left, say."""
 _LOG = logging.getLogger("hoptree.server")
 
 
@@ -49,8 +58,34 @@ class Postponed(Refusal):
             503,
             "IndexUnavailable",
             "Another process is writing to the index of this corpus.",
-            "The files are kept: whoever runs the server can end that process, then start the server again.",
+            "The files are kept, and indexed before the next change of the corpus, or at the server's next start; "
+            "whoever runs the server can end that process.",
         )
+
+
+class Taken(Exception):
+    """Another process began to write the index just before the worker would have."""
+
+
+async def wait_until_free(index: Path, job: Job) -> None:
+    """Wait while another process writes an index, for some minutes."""
+    until = time.monotonic() + WAITING_SECONDS
+    while not await asyncio.to_thread(_is_free, index):
+        if time.monotonic() >= until:
+            raise Postponed()
+        job.message = _WAITING
+        await asyncio.sleep(_LOOKING_AGAIN)
+    job.message = _ITS_TURN
+
+
+def _is_free(index: Path) -> bool:
+    if not (index / WriteLock.NAME).exists():
+        return True
+    try:
+        with WriteLock(index, IndexUnavailable):
+            return True
+    except IndexUnavailable:
+        return False
 
 
 async def bring_up_to_date(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
@@ -71,8 +106,6 @@ async def bring_up_to_date(corpus: Managed, limits: Limits, job: Job, added: Seq
         async with asyncio.timeout(limits.indexing_seconds):
             return await _follow(process, corpus, limits, job, added)
     except TimeoutError:
-        if job.message == _WAITING:
-            raise Postponed() from None
         raise Refusal(
             504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once; what was there is as it was."
         ) from None
@@ -111,8 +144,8 @@ async def _follow(
     process.stdin.write(json.dumps(wanted).encode() + b"\n")  # it stays open: the worker ends when it does
     async for line in process.stdout:
         said: dict[str, Any] = json.loads(line)
-        if said.get("waiting"):
-            job.message = _WAITING
+        if said.get("taken"):
+            raise Taken()
         if progress := said.get("progress"):
             stage, job.done, job.total, passages = progress
             job.message = f"{stage}: {_passages(passages)}"
@@ -121,7 +154,8 @@ async def _follow(
             if internal:
                 _LOG.error("%s in the indexing worker\n%s", error["kind"], error["where"])
             cause = "The files could not be read." if internal else hidden(error["cause"])
-            raise Refusal(500 if internal else 400, error["class"], cause, hidden(error["remedy"]))
+            status = 500 if internal else _STATUS.get(error["class"], 400)
+            raise Refusal(status, error["class"], cause, hidden(error["remedy"]))
         if done := said.get("done"):
             job.passed_over = [_passed(one) for one in done["files"]]
             return _in_words(done)

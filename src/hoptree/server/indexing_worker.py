@@ -22,7 +22,6 @@ from hoptree.errors import CorpusError, HoptreeError, IndexUnavailable, Internal
 from hoptree.indexing import build_index
 from hoptree.indexing.commands import update_index
 from hoptree.indexing.outcome import Outcome, Progress
-from hoptree.lock import WriteLock
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger_file import open_ledger
 from hoptree.retrieval.index.manifest import MANIFEST
@@ -31,7 +30,6 @@ from hoptree.whole_files import write_whole
 __all__ = ["main"]
 
 _EVERY = 0.1
-_LOOKING_AGAIN = 0.2
 _TOLD = 100
 _LONGEST = 8_000
 _REMEDIES = {
@@ -66,7 +64,6 @@ def main() -> None:
     os.nice(_LATER)
     _bound(int(wanted["seconds"]), int(wanted["memory"]))
     try:
-        _wait_for(Path(wanted["index"]))
         outcome = _index(Path(wanted["documents"]), Path(wanted["index"]))
         counts = _counts(Path(wanted["index"]))
         added = [str(name) for name in wanted["added"]]
@@ -77,6 +74,11 @@ def main() -> None:
         _say(done={**_told(outcome), "files": files})
     except MemoryError:
         _tell(CorpusError("Reading the files takes more memory than allowed.", "Upload smaller files."))
+    except IndexUnavailable as error:
+        if isinstance(error.__cause__, BlockingIOError):
+            _say(taken=True)  # another process has the lock, and the server waits for it
+        else:
+            _tell(error)
     except HoptreeError as error:
         if type(error) is CorpusError:  # others are not about what a file holds
             error.remedy = _remedy(error.cause, error.remedy)
@@ -92,17 +94,6 @@ def _end_with_the_server() -> None:
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)
-
-
-def _wait_for(index: Path) -> None:
-    """Wait while another process writes the index; how long that may take is for the server to say."""
-    while (index / WriteLock.NAME).exists():
-        try:
-            with WriteLock(index, IndexUnavailable):
-                return
-        except IndexUnavailable:
-            _say(waiting=True)
-            time.sleep(_LOOKING_AGAIN)
 
 
 def _bound(seconds: int, memory: int) -> None:

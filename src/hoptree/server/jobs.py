@@ -54,13 +54,16 @@ class Job:
 
 
 class Jobs:
-    """The jobs of a server: one at a time for a corpus, two at a time in all."""
+    """The jobs of a server: one at a time for a corpus.
+
+    `turn` is for the part of a job that keeps a processor busy: two at a time in all.
+    """
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._held: set[str] = set()
-        self._turn = asyncio.Semaphore(_AT_ONCE)
+        self.turn = asyncio.Semaphore(_AT_ONCE)
 
     def find(self, name: str) -> Job:
         if name not in self._jobs:
@@ -102,8 +105,7 @@ class Jobs:
 
     async def _run(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> None:
         try:
-            async with self._turn:
-                job.message = await work(job)
+            job.message = await work(job)
             job.state, job.done = "done", job.done if job.total is None else job.total
         except asyncio.CancelledError:
             job.state, job.message = "stopped", "goes on when the server is back"

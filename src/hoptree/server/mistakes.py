@@ -33,6 +33,8 @@ def log_failure(failure: HoptreeError, *, what: str) -> None:
 
 def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:
     """Count and log what was refused after the guard had let it in."""
+    if request.state.body.refused:
+        return  # what the app makes of a body that broke off; the guard tells why it did
     metrics.refused(refusal.kind)
     client = request.client.host if request.client else "-"
     log_refusal(refusal.kind, key=request.state.key.name, client=client, cause=refusal.cause)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import stat
 import struct
+import threading
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from hoptree.server.file_names import check_beside, check_file_name, check_kind
+from hoptree.server.file_names import Names, check_file_name, check_kind
 from hoptree.server.limits import Limits
 from hoptree.server.refusals import Refusal
 
@@ -47,14 +48,22 @@ def too_many_files(most: int) -> Refusal:
 
 
 class Staging:
-    """A folder that one upload is put into, and counted: files, and bytes once unpacked."""
+    """A folder that one upload is put into, and counted: files, and bytes once unpacked.
+
+    It is filled by a thread, and another one may give it up.
+    """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
         self._limits = limits
         self._bytes = 0
         self._members = 0
-        self.names: list[str] = []
+        self._given_up = threading.Event()
+        self.names = Names()
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more: the next block ends it."""
+        self._given_up.set()
 
     def take(self, name: str, content: BinaryIO) -> None:
         """Put a file there; a .zip is unpacked."""
@@ -79,12 +88,13 @@ class Staging:
                 self._put(check_file_name(entry.filename), _unpacked(archive, entry))
 
     def _put(self, name: str, blocks: Iterable[bytes]) -> None:
+        self._go_on()
         check_kind(name)
         if len(self.names) >= self._limits.files:
             raise self._too_many()
         if name in self.names:
             raise Refusal(400, "TwiceThere", f"'{name[:80]}' was uploaded twice.", "Give each file a name of its own.")
-        check_beside(name, self.names)
+        self.names.check_beside(name)
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
@@ -92,7 +102,7 @@ class Staging:
                 self._count(len(block))
                 file.write(block)
         self._check_gzip(path)
-        self.names.append(name)
+        self.names.add(name)
 
     def _check_gzip(self, path: Path) -> None:
         """Count what is inside of a packed file, without keeping it: readers unpack by its first bytes."""
@@ -126,7 +136,12 @@ class Staging:
                 "Pack it again, or upload it as it was.",
             )
 
+    def _go_on(self) -> None:
+        if self._given_up.is_set():
+            raise Refusal(503, "GivenUp", "The upload was given up.", "Send it again.")
+
     def _count(self, size: int) -> None:
+        self._go_on()
         self._bytes += size
         if self._bytes > self._limits.unpacked:
             raise Refusal(

@@ -17,8 +17,8 @@ from hoptree.server.document import replies
 from hoptree.server.house import House
 from hoptree.server.names import unknown
 from hoptree.server.option_words import about_option
-from hoptree.server.reply_schemas import Health, Methods, ModelReply
-from hoptree.server.reply_schemas import Models as ModelList
+from hoptree.server.reply_schemas.about import Health, Methods, ModelReply
+from hoptree.server.reply_schemas.about import Models as ModelList
 from hoptree.server.replying import Json
 from hoptree.server.telling import told_options
 

@@ -13,7 +13,7 @@ from hoptree.server.document import JSON_BODY, replies
 from hoptree.server.house import House
 from hoptree.server.mistakes import note_refusal
 from hoptree.server.refusals import Refusal, refusal_of, told_error
-from hoptree.server.reply_schemas import AskFailure, AskReply
+from hoptree.server.reply_schemas.asks import AskFailure, AskReply
 from hoptree.server.replying import Json
 from hoptree.server.schemas import AskBody, said_to_be_json
 from hoptree.server.streaming import EventStream, Grown, Happened, Idle, happenings, server_sent, unless_gone

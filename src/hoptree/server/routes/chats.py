@@ -21,7 +21,7 @@ from hoptree.server.house import House
 from hoptree.server.mistakes import note_refusal
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
-from hoptree.server.reply_schemas import Completion
+from hoptree.server.reply_schemas.chats import Completion
 from hoptree.server.replying import Json, to_json
 from hoptree.server.schemas import ChatBody, Choices, said_to_be_json
 from hoptree.server.streaming import EventStream, Happened, Idle, happenings, unless_gone

@@ -16,7 +16,7 @@ from hoptree.server.document import CHANGE, READ, UPLOAD, replies
 from hoptree.server.house import House
 from hoptree.server.names import NAME
 from hoptree.server.refusals import Refusal
-from hoptree.server.reply_schemas import Corpora, Documents, JobReply, Started
+from hoptree.server.reply_schemas.corpora import Corpora, Documents, JobReply, Started
 from hoptree.server.replying import Json
 from hoptree.server.unpacking import too_many_files
 

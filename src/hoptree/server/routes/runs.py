@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hoptree.server.document import READ, replies
 from hoptree.server.house import House
-from hoptree.server.reply_schemas import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
+from hoptree.server.reply_schemas.runs import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
 from hoptree.server.replying import Json
 
 __all__ = ["run_routes"]

@@ -14,7 +14,7 @@ from hoptree.server.house import House
 from hoptree.server.mistakes import log_failure
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal
-from hoptree.server.reply_schemas import Found
+from hoptree.server.reply_schemas.searches import Found
 from hoptree.server.replying import Json
 from hoptree.server.schemas import SearchBody, said_to_be_json
 from hoptree.values import Passage

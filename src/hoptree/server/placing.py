@@ -1,0 +1,124 @@
+"""The files of a corpus as they are moved for a change, and back; whatever cuts that off, it can be gone on with.
+
+`replaced/` in the folder of a corpus holds what was there before, until the index is up to date. Nothing here knows of
+requests or jobs: it moves files, which takes a while where there are many, and is for a thread.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from hoptree.server.corpora import Managed
+from hoptree.server.pending import Change, Stage
+
+__all__ = ["clear_leftovers", "incoming", "note_whole", "place", "remove", "set_aside", "settle", "undo"]
+
+_INCOMING = ".incoming"
+_REMOVED = ".removed"
+
+
+def incoming(folder: Path, name: str) -> Managed:
+    """Where the documents of an upload are put before they come to a corpus; below the folder of the corpora."""
+    return Managed(name, folder / _INCOMING / uuid.uuid4().hex)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Throw away what an earlier server had received and not begun with, or was removing."""
+    for leftover in (_INCOMING, _REMOVED):
+        remove(folder / leftover)
+
+
+def set_aside(corpus: Managed) -> Path:
+    """Take a corpus away from everybody who looks, in one step; the folder that is left to be removed."""
+    away = corpus.folder.parent / _REMOVED / uuid.uuid4().hex
+    away.parent.mkdir(exist_ok=True)
+    corpus.folder.rename(away)
+    return away
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder if it is there; what cannot be goes at the next start."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def note_whole(staged: Managed, change: Change) -> Change:
+    """Make a corpus of staged documents, but for its place: it comes there in one step, by a rename of its folder."""
+    whole = replace(change, stage=Stage.INDEXING)
+    whole.write(staged)
+    return whole
+
+
+def place(corpus: Managed, change: Change, staged: Managed | None) -> Change:
+    """Move documents out and in, with a note of how to undo that; where it fails, they are what they were."""
+    named = (*change.added, *change.removed)
+    change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).is_file()))
+    try:
+        remove(corpus.replaced)  # of a change that was settled
+        change.write(corpus)
+        for name in change.kept:
+            _move(corpus.documents / name, corpus.replaced / name)
+        for name in change.added:
+            assert staged is not None
+            _move(staged.documents / name, corpus.documents / name)
+        _drop_empty(corpus, change.removed)
+        placed = replace(change, stage=Stage.INDEXING)
+        placed.write(corpus)
+    except Exception:
+        undo(corpus, change)
+        raise
+    return placed
+
+
+def undo(corpus: Managed, change: Change) -> Change | None:
+    """Make the documents what they were; a corpus that was to be made goes. What is left to do, if anything is.
+
+    It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
+    """
+    if change.kind == "create":
+        remove(set_aside(corpus))
+        return None
+    if change.stage is Stage.INDEXING:  # from here on the documents are neither those of before nor of after
+        change = replace(change, stage=Stage.UNDOING)
+        change.write(corpus)
+    new = set(change.added) - set(change.kept)
+    for name in new:
+        (corpus.documents / name).unlink(missing_ok=True)
+    for name in change.kept:
+        _move(corpus.replaced / name, corpus.documents / name)
+    _drop_empty(corpus, new)
+    if not change.stale:
+        settle(corpus)
+        return None
+    undone = replace(change, stage=Stage.UNDONE)
+    undone.write(corpus)
+    return undone
+
+
+def settle(corpus: Managed) -> None:
+    """The documents are those of the index: nothing is pending, and what was replaced goes."""
+    corpus.pending.unlink(missing_ok=True)
+    remove(corpus.replaced)
+
+
+def _move(path: Path, to: Path) -> None:
+    """Move a file if it is there; a folder in which no file is left is no obstacle."""
+    if path.is_file():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        if to.is_dir():
+            shutil.rmtree(to)
+        path.replace(to)
+
+
+def _drop_empty(corpus: Managed, names: Iterable[str]) -> None:
+    """Remove the folders in which the last file was one of these."""
+    for name in names:
+        for folder in (corpus.documents / name).parents:
+            if folder == corpus.documents:
+                break
+            with suppress(OSError):  # something is in it
+                folder.rmdir()

@@ -1,0 +1,92 @@
+"""A change that is killed at each of its steps: documents and index are afterwards those of before, or of after."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.running import Running, eventually, running, settings
+
+_REPOSITORY = Path(__file__).parent.parent.parent
+_BEFORE = {"a.txt": "Ada keeps bees.", "b.txt": "Bob keeps ants.", "c/d.txt": "Dan keeps cats."}
+_NEW = {"a.txt": "Ada keeps wasps.", "c/d.txt": "Dan keeps dogs.", "e.txt": "Eve keeps eels."}
+_MOST = 40
+"""More steps than any change has."""
+
+
+def _killed(folder: Path, number: int, what: str, files: dict[str, str]) -> bool:
+    """Whether a change was killed before its n-th step; it has fewer where not."""
+    words = [sys.executable, "-m", "tests.server.killed_at", str(folder), str(number), what, json.dumps(files)]
+    ended = subprocess.run(words, cwd=_REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
+
+
+def _documents(corpus: Path) -> dict[str, str]:
+    found = {path: path.read_text("utf-8") for path in (corpus / "documents").rglob("*") if path.is_file()}
+    return {path.relative_to(corpus / "documents").as_posix(): text for path, text in found.items()}
+
+
+def _indexed(server: Running) -> dict[str, str]:
+    """The texts that a question would find, by the files that are listed as having passages."""
+    reply = server.client.post("/v1/search", json={"query": "keeps", "corpus": "mine", "k": 20})
+    assert reply.status_code == 200, reply.text
+    texts = {one["text"] for one in reply.json()["passages"]}
+    listed = server.client.get("/v1/corpora/mine/documents").json()["documents"]
+    assert sum(one["passages"] for one in listed) == len(texts)
+    return {name: text for name, text in _documents_of(server).items() if text in texts}
+
+
+def _documents_of(server: Running) -> dict[str, str]:
+    folder = server.house.settings.corpora_folder
+    assert folder is not None
+    return _documents(folder / "mine")
+
+
+@pytest.mark.parametrize(
+    ("what", "files", "after"),
+    [
+        ("add", _NEW, _BEFORE | _NEW),
+        ("add", {"a.txt": "", "c/d.txt": "", "e.txt": ""}, None),
+        ("b.txt", {}, {name: text for name, text in _BEFORE.items() if name != "b.txt"}),
+        ("create", _NEW, _NEW),
+        ("create", {"a.txt": ""}, None),
+    ],
+    ids=["replaces", "fails", "removes", "makes", "fails-to-make"],
+)
+def test_whenever_a_change_is_killed_it_happens_as_a_whole_or_not_at_all(
+    tmp_path: Path, what: str, files: dict[str, str], after: dict[str, str] | None
+) -> None:
+    own, kept = tmp_path / "own", tmp_path / "kept"
+    before = None if what == "create" else _BEFORE
+    settings(tmp_path)
+    if before:
+        assert not _killed(tmp_path, 0, "create", before)
+        shutil.copytree(own, kept)
+    ends = []
+    for number in range(1, _MOST):
+        shutil.rmtree(own, ignore_errors=True)
+        if before:
+            shutil.copytree(kept, own)
+        killed = _killed(tmp_path, number, what, files)
+        with running(settings(tmp_path, corpora_folder=own)) as server:
+            eventually(lambda: not server.house.jobs.running(), seconds=30)
+            there = _documents(own / "mine") or None
+            assert there in (before, after), f"killed before step {number}"
+            if there:
+                assert _indexed(server) == there, f"killed before step {number}"
+        ends.append(there)
+        left = sorted(path.name for path in own.rglob("*") if path.name in ("pending", "replaced"))
+        assert not left, f"killed before step {number}"
+        if not killed:
+            break
+    assert ends[0] == before and ends[-1] == (after or before)
+    assert len(ends) > 1
