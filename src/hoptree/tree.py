@@ -14,7 +14,7 @@ from typing import Any
 
 from hoptree.names import name_spans
 
-__all__ = ["Issue", "Node", "Pairs", "Plan", "make_plan", "references", "resolve", "single_node"]
+__all__ = ["Issue", "Node", "Pairs", "Plan", "hang", "make_plan", "references", "resolve", "single_node"]
 
 MAX_NODES = 12
 MAX_DEPTH = 5
@@ -69,14 +69,14 @@ class Plan:
         return next(node for node in self.nodes if node.id == node_id)
 
     def paths(self) -> tuple[tuple[Node, ...], ...]:
-        """Every path from a top node down to a leaf."""
+        """Every path from a top node down to a leaf; a top node hangs under none, or under a node of another plan."""
         parents = {node.parent for node in self.nodes}
-        by_id = {node.id: node for node in self.nodes}
+        by_id: dict[int | None, Node] = {node.id: node for node in self.nodes}
         found = []
         for leaf in (node for node in self.nodes if node.id not in parents):
             path = [leaf]
-            while (above := path[-1].parent) is not None:
-                path.append(by_id[above])
+            while (above := by_id.get(path[-1].parent)) is not None:
+                path.append(above)
             found.append(tuple(reversed(path)))
         return tuple(found)
 
@@ -111,6 +111,23 @@ def references(question: str) -> tuple[int, ...]:
 def resolve(question: str, answers: Mapping[int, str]) -> str:
     """Put the answers in place of the references, in one pass, so that an answer is never read as a reference."""
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
+
+
+def hang(plan: Plan, under: Node) -> Plan:
+    """The same plan beneath a node of another: the first beneath node 4 is 401, so that numbers stay apart."""
+    ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
+    names = {old: f"#query{new}" for old, new in ids.items()}
+    nodes = (
+        Node(
+            ids[node.id],
+            resolve(node.question, names),
+            under.id if node.parent is None else ids[node.parent],
+            node.depth + under.depth,
+            tuple(ids[ref] for ref in node.refs),
+        )
+        for node in plan.nodes
+    )
+    return Plan(tuple(nodes), plan.issues)
 
 
 def single_node(question: str, issue: Issue | None = None) -> Plan:

@@ -53,7 +53,7 @@ def test_prompts_are_those_that_the_method_sends(here: Path) -> None:
     (here / "train.jsonl").write_text(json.dumps(asked) + "\n", encoding="utf-8")
     _, (row,) = built(here, "taikc-kbae")
     assert row["messages"][:-1] in sent_by(here, QUESTIONS[0]["question"])["confident"]
-    assert row["meta"]["template"].startswith("taikc/confident@")
+    assert row["meta"]["template"].startswith("shared/confident@")
 
 
 def test_a_judge_decides_and_both_are_on_record(here: Path) -> None:

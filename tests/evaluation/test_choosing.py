@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hoptree.choosing import Chooser, Outlook, Policy
@@ -51,6 +53,14 @@ def test_what_is_fitted_to_courses() -> None:
     assert fitted.chooser.policy == fitted.policies[0].policy
     cheap = fit_chooser(courses, calls=1.0, made_from={})
     assert cheap.policies[0].calls == 1.0 and cheap.policies[0].f1 == 0.5, "no more calls than are allowed"
+
+
+def test_a_kind_with_few_questions_is_not_believed_to_be_another() -> None:
+    most = [course(number, right_first=number % 2 == 0) for number in range(40)]
+    rare = replace(course(40, right_first=True), operator="count")
+    outlooks = fit_chooser([*most, rare], calls=4.0, made_from={}).chooser.outlooks
+    over_all, alone = outlooks["again"].settles, outlooks["again/count"].settles
+    assert 0.8 * over_all < alone <= over_all, "its one question gained nothing"
 
 
 def test_too_few_questions_are_refused() -> None:

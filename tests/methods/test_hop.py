@@ -230,3 +230,77 @@ def test_a_chooser_of_ones_own(asked: Ask, tmp_path: Path) -> None:
         assert refused.error == "ConfigError" and "mine.json" in refused.error_message
     missing = asked(script, chooser=str(tmp_path / "none.json")).result
     assert missing.error == "ConfigError" and "cannot be read" in missing.error_message
+
+
+DEEPER = {
+    "query1": {
+        "question": "In which country was the director of the film Whiplash born?",
+        "children": {"query2": "What is the anthem of #query1?"},
+    }
+}
+
+
+def test_a_part_that_nothing_answers_is_split_once_more(asked: Ask) -> None:
+    question = "What is the anthem of the country that the director of the film Whiplash comes from?"
+    script = [
+        Rule(json.dumps(CHAIN), step="decompose", regex=r"In which country was the director of the film Whiplash born"),
+        Rule(json.dumps({"query1": "What is the anthem?"}), step="decompose", regex="the anthem of Providence"),
+        plan(DEEPER),
+        *reads(What_is_the_anthem_of_the_country=("none", HALF), In_which_country="unknown"),
+        *reads(Who_directed="Damien Chazelle", Where_was_Damien_Chazelle="Providence"),
+        *reads(What_is_the_anthem_of_Providence="unknown"),
+        Rule("Something", step="final", logprob=HALF),
+    ]
+    options = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    run = asked(script, question, **options)
+    (below,) = [event for event in run.of("plan") if event.get("under")]
+    assert (below["under"], [node["id"] for node in below["nodes"]]) == (1, [101, 102])
+    assert below["nodes"][1] == {"id": 102, "question": "Where was #query101 born?", "parent": 101, "refs": [101]}
+    assert run.node(1)["answer"] == "Providence" and run.node(1)["supported"] is True
+    assert not [event for event in asked(script, question, deepen=False, **options).of("plan") if event.get("under")]
+
+
+def test_what_only_the_model_knows_is_no_answer_unless_it_knows_where_its_knowledge_ends(
+    asked: Ask, tmp_path: Path
+) -> None:
+    script = [*reads(In_which="unknown"), Rule("Boston", step="confident")]
+    options = {"again": False, "split": False, "check": False, "sure": 0.99, "worth": 0.0}
+    run = asked(script, **options)
+    assert run.result.answer == "" and run.result.abstained and chosen(run)["given"] is False
+    file = tmp_path / "boundary.json"
+    file.write_text(json.dumps({"confident_correct": 0.9, "usable": True}))
+    run = asked(script, boundary=str(file), **options)
+    assert run.result.answer == "Boston"
+    (stood,) = run.of("decision", kind="standings")[-1]["value"]
+    assert stood["features"]["confidence"] == 0.9, "as sure as it was measured to be right"
+    file.write_text(json.dumps({"confident_correct": 0.9, "usable": None}))
+    assert asked(script, boundary=str(file), **options).result.answer == ""
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"usable": true}', "[" * 100_000])
+def test_what_is_no_boundary_is_refused(asked: Ask, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "boundary.json"
+    file.write_text(text)
+    refused = asked(reads(In_which="Providence"), boundary=str(file)).result
+    assert refused.error == "ConfigError" and "boundary.json" in refused.error_message
+
+
+def test_plain_asks_by_the_prompts_that_adapters_learn(asked: Ask) -> None:
+    script = [
+        plan(),
+        *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was_Damien_Chazelle="Providence"),
+        Rule("Damien Chazelle, who directed Whiplash, was born in Providence.", step="summarise"),
+        Rule("Providence", step="final", regex="born in Providence"),
+    ]
+    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert {one["answer"] for one in run.of("decision", kind="standings")[-1]["value"]} == {"Boston", "Providence"}
+    templates = {event["step"]: event["template"].split("@")[0] for event in run.of("llm")}
+    assert templates == {
+        "read": "shared/read",
+        "decompose": "shared/decompose",
+        "summarise": "shared/summarise",
+        "final": "shared/read",
+    }
+    shown = [text for _, text in run.model.requests]
+    assert any("passage: Whiplash is a film" in text for text in shown)
+    assert not any("passage: Whiplash: " in text for text in shown), "no titles before the passages"

@@ -28,6 +28,8 @@ _RIGHT = 0.5
 _SURE = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _WORTH = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.5, 100.0)
 """What is tried for when to go on; no move is worth the last."""
+_BELIEVED = 10.0
+"""What is known of a move over all weighs as much as this many wholly doubtful questions of one kind."""
 _BLANK = Chooser({}, 0.0)
 
 
@@ -74,7 +76,7 @@ class Course:
                     pool.checked |= moment.checked if moment.move == SETTLING else {}
             self._counted[made] = pool.standings()
         weighed = [replace(one, probability=chooser.probability(one.features)) for one in self._counted[made]]
-        return sorted(weighed, key=lambda one: -one.probability)
+        return sorted(weighed, key=lambda one: (one.ways == ("own",), -one.probability))
 
     def best(self, chooser: Chooser, moves: Iterable[str]) -> tuple[float, float]:
         """F1 and probability of the answer that would be given after some moves; nothing of either where none is."""
@@ -240,10 +242,14 @@ def _outlooks(judged: Sequence[tuple[Course, Chooser]]) -> dict[str, Outlook]:
             now, _ = course.best(chooser, moves[: last + 1])
             for name in (moment.move, f"{moment.move}/{course.operator}"):
                 gained[name].append((now - was, 1 - likely, moment.tokens))
-    found = {}
-    for name, moments in sorted(gained.items()):
+    found: dict[str, Outlook] = {}
+    for name, moments in sorted(gained.items()):  # "split" before "split/compare"
+        over_all = found.get(name.partition("/")[0])
         doubt = math.fsum(one for _, one, _ in moments)
-        settles = math.fsum(one for one, _, _ in moments) / doubt if doubt else 0.0
+        gain = math.fsum(one for one, _, _ in moments)
+        if over_all:  # a kind with few questions is not believed to be another than the rest
+            doubt, gain = doubt + _BELIEVED, gain + _BELIEVED * over_all.settles
+        settles = gain / doubt if doubt else 0.0
         found[name] = Outlook(round(max(settles, 0.0), 4), round(_mean([float(one) for _, _, one in moments]), 1))
     return found
 

@@ -13,9 +13,9 @@ from hoptree.steps.answering.answer import answer_from, confident_answer, direct
 from hoptree.steps.answering.both import both_hold
 from hoptree.steps.answering.choose import surest
 from hoptree.steps.answering.compare import compare_branches
-from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
 from hoptree.steps.answering.ground import grounded
+from hoptree.steps.answering.last_reading import CITED, read_with_chains
 from hoptree.steps.answering.summarise import summarise_chain
 from hoptree.steps.planning.decompose import decompose_tree
 from hoptree.steps.planning.demonstrations import fixed, nearest
@@ -24,10 +24,6 @@ from hoptree.values import Answer, Passage, Question
 
 __all__ = ["taikc"]
 
-_CITED = 2
-"""Passages a sub-answer brings to the last reading."""
-_FURTHER = 3
-"""Passages the last reading sees beyond those the question itself finds."""
 Attempt = Callable[[str, Node], Awaitable[Answer]]
 """One way to answer a node's completed question."""
 
@@ -182,12 +178,17 @@ class _Careful:
 
     async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
         """The answer in the chains, in what they were read from, and in what the question itself finds."""
-        cited = dict.fromkeys(name for node in answers for name in self._read_from.get(node, ())[:_CITED])
-        own = (passage.id for passage in self._own)
-        shown = list(dict.fromkeys([*list(cited)[: self._k], *own]))[: self._k + _FURTHER]
-        passages = [self._seen[name] for name in shown]
-        documents = show_passages(self._ctx, passages, titles=True)
-        answer = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._sure)
+        cited = [name for node in answers for name in self._read_from.get(node, ())[:CITED]]
+        answer, passages = await read_with_chains(
+            self._ctx,
+            self._question,
+            chains,
+            cited=cited,
+            own=self._own,
+            seen=self._seen,
+            k=self._k,
+            logprobs=self._sure,
+        )
         behind = (name for found in answers.values() for name in found.support)
         return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
 

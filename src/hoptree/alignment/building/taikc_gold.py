@@ -26,6 +26,7 @@ from hoptree.evaluation.metrics import contains, exact_match, normalise
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import answer_from, synthesise
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.last_reading import FURTHER
 from hoptree.steps.answering.summarise import summarise_chain
 from hoptree.steps.planning.decompose import decompose_tree
 from hoptree.steps.planning.demonstrations import fixed, nearest
@@ -36,8 +37,6 @@ __all__ = ["NOT_FOUND", "PARTS", "Form", "make_gold"]
 
 PARTS = ("decompose", "read", "summary")
 NOT_FOUND = "NOT FOUND"
-_FURTHER = 3
-"""Passages that robust TAIKC's last reading sees beyond those the question itself finds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +213,7 @@ class _Maker:
         own = await self._reader.search(self._text)
         cited = [self._read[number] for number in sorted(tree.steps) if number in self._read][: self._reader.k]
         by_id = {passage.id: passage for passage in (*cited, *own)}
-        return list(by_id.values())[: self._reader.k + _FURTHER]
+        return list(by_id.values())[: self._reader.k + FURTHER]
 
     async def _summary(self, path: Sequence[GoldStep]) -> list[ChatRow]:
         target = _sentence(path)

@@ -79,9 +79,12 @@ class Standing:
 class Pool:
     """All candidates for one question."""
 
-    def __init__(self, question: str, chooser: Chooser, *, operated: bool) -> None:
-        """`operated` says that the question compares, which code does better than a reader."""
-        self._question, self._chooser, self._operated = question, chooser, operated
+    def __init__(self, question: str, chooser: Chooser, *, operated: bool, trusted: bool = False) -> None:
+        """`operated` says that the question compares, which code does better than a reader.
+
+        `trusted` says that the model knows where its knowledge ends.
+        """
+        self._question, self._chooser, self._operated, self._trusted = question, chooser, operated, trusted
         self.candidates: list[Candidate] = []
         self.checked: dict[str, float] = {}
 
@@ -106,10 +109,14 @@ class Pool:
         self.checked[answer] = verdict
 
     def standings(self) -> list[Standing]:
-        """The different answers, the likeliest first; of equals the one that came first."""
+        """The different answers, the likeliest first, what cannot be given last; of equals the one that came first."""
         groups = list(self._groups())
         found = [self._standing(group, len(groups) - 1) for group in groups]
-        return sorted(found, key=lambda one: -one.probability)
+        return sorted(found, key=lambda one: (not self.may_be_final(one), -one.probability))
+
+    def may_be_final(self, one: Standing) -> bool:
+        """Whether it can be given: what only the model knows cannot, unless it knows where its knowledge ends."""
+        return self._trusted or one.ways != ("own",)
 
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)

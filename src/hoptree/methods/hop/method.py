@@ -7,22 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.choosing import Chooser, Policy, frozen_chooser, read_chooser
+from hoptree.choosing import Boundary, Chooser, Policy, frozen_chooser, read_boundary, read_chooser
 from hoptree.errors import ConfigError
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.nodes import Parts, Solved
 from hoptree.methods.hop.spending import next_move
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import in_order
+from hoptree.runtime.schedule import in_order, together
 from hoptree.steps.answering.answer import answer_from, confident_answer, synthesise
 from hoptree.steps.answering.both import both_hold
 from hoptree.steps.answering.compare import compare_branches
-from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.answering.last_reading import CITED, read_with_chains
 from hoptree.steps.answering.sets import count_listed, intersect_branches
+from hoptree.steps.answering.summarise import summarise_chain
 from hoptree.steps.judging.checking import borne_out_of_two
 from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import nearest
+from hoptree.steps.planning.demonstrations import fixed, nearest
 from hoptree.steps.planning.operators import operator_of
 from hoptree.tree import Node, Plan
 from hoptree.values import Answer, Passage, Question
@@ -31,15 +32,16 @@ __all__ = ["hop"]
 
 _BEST = 2
 """Passages of the reading that little distracts."""
-_FURTHER = 3
-"""Passages that the last reading sees beyond those the question itself finds."""
 _WHOLE = 1000
 """The order of an answer to the question itself, which counts more than one to any part of it."""
 
 
 def _weighs_by(options: Mapping[str, Any]) -> dict[str, str]:
-    """What a run rests on beside its options: the numbers of its chooser."""
-    return {"chooser": _opened(str(options.get("chooser") or "")).digest}
+    """What a run rests on beside its options: the numbers of its chooser, and of the boundary that was measured."""
+    found = {"chooser": _opened(str(options.get("chooser") or "")).digest}
+    if path := str(options.get("boundary") or ""):
+        found["boundary"] = str(read_boundary(path))
+    return found
 
 
 def _opened(path: str) -> Chooser:
@@ -59,7 +61,7 @@ def _opened(path: str) -> Chooser:
     dynamic=True,
     strategy="Calibrated probability that the best answer is right",
     query="The question itself, then parts of it with the pages of what was found",
-    roles=("answer", "decompose", "know", "verify"),
+    roles=("answer", "decompose", "know", "summarise", "verify"),
     differs="It is of no paper.",
     uses=_weighs_by,
     bounds={"sure": (0.0, 1.0), "worth": (0.0, 100.0), "close": (0.0, 1.0), "abstain": (0.0, 1.0)},
@@ -77,24 +79,31 @@ async def hop(
     split: bool = True,
     own: bool = True,
     check: bool = True,
+    deepen: bool = True,
     titles: bool = True,
+    plain: bool = False,
     chooser: str = "",
+    boundary: str = "",
 ) -> Answer:
     """Read what the question finds, and go on only while an answer is in doubt and a move is worth its tokens.
 
     The moves: another reading (`again`), splitting the question and answering its parts (`split`; its planner sees
-    the titles that were found unless `titles` is off, comparisons are made in code, and a half-sure part that
-    others rest on is checked where `check` is on), the model's own knowledge (`own`), and where two answers are
-    `close`, a check of the two. Before each, a small frozen model tells from countable things how likely each
-    answer is right: what reaches `sure` is given, and no move is made whose gain in probability for a thousand
-    tokens is under `worth`; what is not set is as the model was fitted. Below `abstain` there is no answer.
-    `chooser` is a file of such a model in place of the one that comes with Hoptree.
+    the titles that were found unless `titles` is off, comparisons are made in code, a half-sure part that others rest
+    on is checked where `check` is on, and one that nothing answers is split once more where `deepen` is), the model's
+    own knowledge (`own`), and where two answers are `close`, a check of the two. Before each, a small frozen model
+    tells from countable things how likely each answer is right: what reaches `sure` is given, and no move is made whose
+    gain in probability for a thousand tokens is under `worth`; what is not set is as the model was fitted. Below
+    `abstain` there is no answer. `plain` asks by the prompts of TAIKC's paper, which adapters are trained on.
+    `chooser` is a file of such a model in place of the one that comes with Hoptree, and `boundary` one that
+    hoptree boundary measured: without it, or where it is not usable, what only the model knows is no answer.
     """
     ctx.require_corpus()
     weighing = _opened(chooser)
     wanted = {"sure": sure, "worth": worth, "close": close}
     policy = replace(weighing.policy, **{part: value for part, value in wanted.items() if value is not None})
-    chosen = _Hop(question.text, ctx, weighing, k=k, own=own, check=check, titles=titles)
+    trusted = read_boundary(boundary) if boundary else Boundary(0.0, False)
+    parts = {"own": own, "check": check, "deepen": deepen}
+    chosen = _Hop(question.text, ctx, weighing, trusted, k=k, titles=titles, plain=plain, parts=parts)
     moves = chosen.moves(again=again, split=split, own=own, check=check)
     while name := chosen.next_move(moves, policy):
         await moves.pop(name)()
@@ -109,13 +118,22 @@ class _Hop:
     """One question on its way: its candidates, and what every move has found."""
 
     def __init__(
-        self, question: str, ctx: Context, chooser: Chooser, *, k: int, own: bool, check: bool, titles: bool
+        self,
+        question: str,
+        ctx: Context,
+        chooser: Chooser,
+        boundary: Boundary,
+        *,
+        k: int,
+        titles: bool,
+        plain: bool,
+        parts: Mapping[str, bool],
     ) -> None:
-        self._question, self._ctx, self._chooser = question, ctx, chooser
-        self._k, self._own, self._check, self._titles = k, own, check, titles
+        self._question, self._ctx, self._chooser, self._boundary = question, ctx, chooser, boundary
+        self._k, self._titles, self._plain, self._parts = k, titles, plain, parts
         self._operator = operator_of(question)
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
-        self._pool = Pool(question, chooser, operated=self._operator in OPERATED)
+        self._pool = Pool(question, chooser, operated=self._operator in OPERATED, trusted=boundary.usable)
         self._told = 0
         self._found: tuple[Passage, ...] = ()
         ctx.decide("operator", self._operator)
@@ -154,7 +172,7 @@ class _Hop:
         if not standings:
             return Answer("", status="unknown")
         best = standings[0]
-        given = best.probability >= abstain
+        given = best.probability >= abstain and self._pool.may_be_final(best)
         self._ctx.decide(
             "chosen",
             best.answer.text,
@@ -166,21 +184,26 @@ class _Hop:
         return best.answer if given else Answer("", best.answer.raw, "unknown", best.answer.source)
 
     async def _read(self) -> None:
-        """What the question itself finds, read once, the best passage last, next to the question."""
+        """What the question itself finds, read once."""
         self._found = await self._ctx.search(self._question, k=self._k)
-        self._pool.add(await self._reading(self._found[::-1], "read"), "read", self._found)
+        self._pool.add(await self._reading(self._found, "read"), "read", self._found)
 
     async def _read_again(self) -> None:
         """The best passages alone, with the question before them too: a reading that errs in other ways."""
         best = self._found[:_BEST]
-        self._pool.add(await self._reading(best, "read_asked_first"), "again", best)
+        prompt = "read" if self._plain else "read_asked_first"
+        self._pool.add(await self._reading(best, prompt), "again", best)
 
     async def _reading(self, passages: Sequence[Passage], prompt: str) -> Answer:
-        return await answer_from(self._ctx, self._question, passages, prompt=prompt, titles=True, logprobs=self._tells)
+        return await answer_from(
+            self._ctx, self._question, passages, prompt=prompt, titles=not self._plain, logprobs=self._tells
+        )
 
     async def _recall(self) -> None:
-        """The model's own knowledge is a candidate among others, and never more."""
-        self._pool.add(await confident_answer(self._ctx, self._question), "own")
+        """The model's own knowledge is a candidate among others, and as sure as it was measured to be."""
+        said = await confident_answer(self._ctx, self._question)
+        sure = self._boundary.right_if_sure if self._boundary.usable else None
+        self._pool.add(replace(said, confidence=sure), "own")
 
     async def _settle(self) -> None:
         """Two answers that are close: what do the passages behind them bear out?"""
@@ -201,39 +224,51 @@ class _Hop:
         if self._operator == "both" and (checked := await both_hold(self._ctx, self._question, self._search)):
             self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
             return
-        seen = tuple(dict.fromkeys(passage.title for passage in self._found)) if self._titles else ()
+        shots = fixed() if self._plain else nearest(self._question)
+        seen = dict.fromkeys(passage.title for passage in self._found) if self._titles and not self._plain else ()
         plan = await decompose_tree(
-            self._ctx, self._question, demonstrations=nearest(self._question), mend_leaks=True, titles=seen
+            self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
         )
         if len(plan.nodes) < 2:
             self._ctx.decide("no_plan", plan.nodes[0].question)  # one part is the question once more
             return
-        parts = Parts(self._ctx, self._found, k=self._k, check=self._check, own=self._own)
+        parts = Parts(self._ctx, self._found, k=self._k, plain=self._plain, **self._parts)
         solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
         await self._put_together(plan, solved, parts)
 
     async def _put_together(self, plan: Plan, solved: dict[int, Solved], parts: Parts) -> None:
-        """What the parts come to: by code where the question has an operator, else by reading all that they cite."""
+        """What the parts come to: by code where the question has an operator, else by a last reading."""
         share = sum(one.supported for one in solved.values()) / len(solved)
         answers = {node: one.answer for node, one in solved.items()}
-        asked = {node: one.asked for node, one in solved.items()}
-        cited = dict.fromkeys(name for one in solved.values() for name in one.answer.support[:_BEST])
-        if computed := self._computed(plan, asked, answers):
-            read = [parts.seen[name] for name in cited if name in parts.seen]
+        cited = [name for one in solved.values() for name in one.answer.support[:CITED]]
+        read = [parts.seen[name] for name in dict.fromkeys(cited)]
+        if computed := self._computed(plan, {node: one.asked for node, one in solved.items()}, answers):
             self._pool.add(computed, "split", read, computed=True, supported=share)
             return
-        own = (passage.id for passage in self._found)
-        shown = list(dict.fromkeys([*list(cited)[: self._k], *own]))[: self._k + _FURTHER]
-        passages = [parts.seen[name] for name in shown]
-        found = [[solved[node.id] for node in path if solved[node.id].answer.known] for path in plan.paths()]
-        chains = [" ".join(f"{one.asked} {one.answer.text}." for one in path) for path in found if path]
-        if not chains:
+        found = [[(node.id, solved[node.id]) for node in path if solved[node.id].answer.known] for path in plan.paths()]
+        if not (known := [path for path in found if path]):
             return  # the passages alone were read before
+        if self._plain:
+            paths = ([(number, one.asked, one.answer.text) for number, one in path] for path in known)
+            chains = await together(summarise_chain(self._ctx, path) for path in paths)
+        else:
+            chains = [" ".join(f"{one.asked} {one.answer.text}." for _, one in path) for path in known]
         for chain in chains:
             self._ctx.trace.add("chain", text=chain)
-        documents = show_passages(self._ctx, passages, titles=True)
-        last = await synthesise(self._ctx, self._question, [*chains, documents], logprobs=self._tells)
-        self._pool.add(last, "split", passages, supported=share)
+        if self._plain:
+            last = await synthesise(self._ctx, self._question, chains, logprobs=self._tells)
+        else:
+            last, read = await read_with_chains(
+                self._ctx,
+                self._question,
+                chains,
+                cited=cited,
+                own=self._found,
+                seen=parts.seen,
+                k=self._k,
+                logprobs=self._tells,
+            )
+        self._pool.add(last, "split", read, supported=share)
 
     def _computed(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
         """What code makes of the parts; None where the question has no operator, or values cannot be read."""

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import in_order
 from hoptree.steps.answering.answer import answer_from, confident_answer
 from hoptree.steps.answering.ground import grounded
 from hoptree.steps.judging.checking import bears_out
+from hoptree.steps.planning.decompose import decompose_tree
+from hoptree.steps.planning.demonstrations import fixed, nearest
 from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Passage
@@ -20,28 +23,32 @@ _NEIGHBOURS = 2
 """Passages of the pages that answers to earlier parts have."""
 _POOLED = 1
 """Passages that the whole question found, which name what a part is about."""
+_DEEP = 100
+"""The numbers of parts of parts, which are not split once more, begin here."""
 _RISKY = (0.25, 0.75)
 """Between these, the model's confidence says neither that it is right nor that it is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What a part finally asked, its answer, whether something that was read bears it out, and the passages."""
+    """What a part finally asked, its answer, and whether something that was read bears it out."""
 
     asked: str
     answer: Answer
     supported: bool = False
-    read: tuple[Passage, ...] = ()
 
 
 class Parts:
     """Solves the nodes of a plan; what one of them found is remembered for all plans of the question."""
 
-    def __init__(self, ctx: Context, pool: tuple[Passage, ...], *, k: int, check: bool, own: bool) -> None:
+    def __init__(
+        self, ctx: Context, pool: tuple[Passage, ...], *, k: int, check: bool, own: bool, deepen: bool, plain: bool
+    ) -> None:
         self._ctx, self._pool = ctx, pool
-        self._k, self._check, self._own = k, check, own
+        self._k, self._check, self._own, self._deepen, self._plain = k, check, own, deepen, plain
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
         self._memory: dict[str, Solved] = {}
+        self._guesses: dict[int, Answer] = {}
         self.seen: dict[str, Passage] = {passage.id: passage for passage in pool}
 
     async def solve(self, plan: Plan, node: Node, done: Mapping[int, Solved]) -> Solved:
@@ -53,32 +60,56 @@ class Parts:
             self._ctx.end_node(node, known.answer, why="the same was asked before")
             return known
         rests = any(node.id in other.refs for other in plan.nodes)
-        found = await self._look_up(asked, node, done, rests)
+        whole = all(done[ref].answer.known for ref in node.refs)
+        found = await self._look_up(asked, node, done, rests) or await self._fall_back(asked, node, whole)
         if found.supported:
             self._memory[question_key(asked)] = found
         self._ctx.end_node(node, found.answer, supported=found.supported)
         self._ctx.propose(found.answer, order=node.id)
         return found
 
-    async def _look_up(self, asked: str, node: Node, done: Mapping[int, Solved], rests: bool) -> Solved:
-        """Read, then read what another query finds, then recall; a guess is the last resort, and never supported."""
-        guess = Answer("", status="unknown")
+    async def _look_up(self, asked: str, node: Node, done: Mapping[int, Solved], rests: bool) -> Solved | None:
+        """Read, then read what another query finds; None where neither bears an answer out."""
         read: tuple[Passage, ...] = ()
-        for prompt, query in (("read", asked), ("read_or_not_found", self._other(asked, done, node))):
+        # Who may say NOT FOUND says it too often: only the second time. Adapters have not learnt to.
+        second = "read" if self._plain else "read_or_not_found"
+        for prompt, query in (("read", asked), (second, self._other(asked, done, node))):
             passages = await self._gather(query, asked, done, node)
             if not passages or {one.id for one in passages} <= {one.id for one in read}:
                 continue  # another reading of the same passages says the same
             read = passages
             said = await answer_from(
-                self._ctx, asked, passages, prompt=prompt, node=node, titles=True, logprobs=self._tells
+                self._ctx, asked, passages, prompt=prompt, node=node, titles=not self._plain, logprobs=self._tells
             )
             answer = grounded(said, asked, passages) if said.known else said
             if answer.known and not (rests and await self._refuted(asked, answer, passages, node)):
-                return Solved(asked, answer, True, passages)
-            guess = said if said.known and not guess.known else guess
+                return Solved(asked, answer, True)
+            if said.known:
+                self._guesses.setdefault(node.id, said)
+        return None
+
+    async def _fall_back(self, asked: str, node: Node, whole: bool) -> Solved:
+        """Parts of the part, then what the model recalls; a guess is the last resort, and never supported.
+
+        Only a `whole` question has parts of its own: one that rests on nothing lacks an answer that was looked for.
+        """
+        if self._deepen and whole and node.id < _DEEP and (deeper := await self._split(asked, node)):
+            return deeper
         if self._own and (recalled := await confident_answer(self._ctx, asked, node=node)).known:
-            return Solved(asked, recalled, False, read)
-        return Solved(asked, replace(guess, source="fallback", support=()), False, read)
+            return Solved(asked, recalled)
+        guess = self._guesses.get(node.id, Answer("", status="unknown"))
+        return Solved(asked, replace(guess, source="fallback", support=()))
+
+    async def _split(self, asked: str, node: Node) -> Solved | None:
+        """What the chain of its own parts ends with, where that is borne out; None where it has none."""
+        shots = fixed() if self._plain else nearest(asked)
+        plan = await decompose_tree(self._ctx, asked, demonstrations=shots, mend_leaks=True, under=node)
+        if len(plan.nodes) < 2 or len(plan.paths()) > 1:
+            return None
+        solved = await in_order(plan, lambda part, done: self.solve(plan, part, done), parallel=True)
+        last = solved[plan.nodes[-1].id]
+        self._ctx.decide("deepened", last.answer.text if last.supported else "", node=node, parts=len(plan.nodes))
+        return Solved(asked, last.answer, True) if all(one.supported for one in solved.values()) else None
 
     async def _refuted(self, asked: str, answer: Answer, passages: tuple[Passage, ...], node: Node) -> bool:
         """Whether a check speaks against an answer that others rest on, and that the model was half sure of."""

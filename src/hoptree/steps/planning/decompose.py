@@ -8,7 +8,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.planning.demonstrations import Demonstration
 from hoptree.steps.reading.parse import JsonReading, read_json
-from hoptree.tree import Issue, Plan, make_plan, single_node
+from hoptree.tree import Issue, Node, Plan, hang, make_plan, single_node
 
 __all__ = ["decompose_tree"]
 
@@ -24,22 +24,24 @@ async def decompose_tree(
     demonstrations: Sequence[Demonstration],
     mend_leaks: bool = False,
     titles: Sequence[str] = (),
+    under: Node | None = None,
 ) -> Plan:
     """Ask for a tree with `#queryX` references, once more if it cannot be carried out, and repair what remains.
 
     A question that yields no tree is its own single node. `titles` are of pages that were found for it, and a prompt
-    that shows them has a turn for them before the examples.
+    that shows them has a turn for them before the examples. `under` is the node whose question it is, if of any: the
+    plan hangs beneath it.
     """
     shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
     seen = {"titles": "\n".join(titles)} if titles else {}
     prompt = prompt_for(ctx.method, "decompose_seen" if titles else "decompose").fill(
         shots=[({**given, **seen}, plan) for given, plan in shots], question=question, **seen
     )
-    reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS)).text
+    reply = (await ctx.generate("decompose", prompt, role="decompose", max_tokens=MAX_TOKENS, node=under)).text
     reading, plan = _read(ctx, reply, question, mend_leaks)
     if complaint := _complaint(reading, plan):
         again = prompt.follow_up(reply, f"That cannot be used: {complaint}. Write the whole JSON again, corrected.")
-        second = (await ctx.generate("decompose", again, role="decompose", max_tokens=MAX_TOKENS)).text
+        second = (await ctx.generate("decompose", again, role="decompose", max_tokens=MAX_TOKENS, node=under)).text
         _, retried = _read(ctx, second, question, mend_leaks)
         plan = retried if retried.nodes else plan
     if not plan.nodes:
@@ -48,8 +50,12 @@ async def decompose_tree(
     for issue in plan.issues:
         if issue.kind in _WORTH_TELLING:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
+    if under and len(plan.nodes) < 2:
+        return plan  # one part is the node's question once more
+    plan = hang(plan, under) if under else plan
     ctx.trace.add(
         "plan",
+        **({"under": under.id} if under else {}),
         nodes=[{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes],
         issues=[{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues],
     )

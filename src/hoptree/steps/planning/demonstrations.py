@@ -39,7 +39,7 @@ class Demonstration:
 @cache
 def load_bank() -> tuple[Demonstration, ...]:
     """All demonstrations; the first three show two leaves, one chain and two chains, as the paper's do."""
-    text = (files("hoptree") / "prompts" / "taikc" / "bank.jsonl").read_text(encoding="utf-8")
+    text = (files("hoptree") / "prompts" / "shared" / "bank.jsonl").read_text(encoding="utf-8")
     rows = (json.loads(line) for line in text.splitlines())
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False)) for row in rows
