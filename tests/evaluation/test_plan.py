@@ -56,6 +56,11 @@ def test_a_data_set_may_have_a_limit_of_its_own_which_the_command_line_overrides
     assert [one.experiment.limit for one in plan(tmp_path, text, limit=1)] == [1] * 4
 
 
+def test_a_data_set_may_name_its_questions(tmp_path: Path) -> None:
+    text = "data: {one: {questions: a, ids: further/one.txt}, two: {questions: b}}\n" + TWO_RUNS
+    assert [one.experiment.ids for one in plan(tmp_path, text)][1:3] == [tmp_path / "further" / "one.txt", None]
+
+
 def test_a_data_set_may_be_measured_on_one_half_of_it(tmp_path: Path) -> None:
     text = "data: {one: {questions: a, half: second}, two: {questions: b}}\n" + TWO_RUNS
     assert [one.experiment.half for one in plan(tmp_path, text)] == ["second", "second", "", ""]

@@ -11,8 +11,9 @@
 
 Every run is made with every data set, and with every model where there are `models`. Paths are relative to the folder
 of the data, or to that of the file where they begin with `./`. A corpus may also be a list of files, which are searched
-as one, wikipedia, or the address of an engine. A data set may have a `limit` and a `half` of its own (first or second:
-which questions are in it depends on their ids alone), and a knowledge `graph`: a folder, a URL, or wikidata.
+as one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second: which
+questions are in it depends on their ids alone) and `ids` of its own (a file beside the experiment, an id a line), and a
+knowledge `graph`: a folder, a URL, or wikidata.
 `method: boundary` measures what a model knows of what it knows (hoptree boundary).
 """
 
@@ -37,7 +38,8 @@ __all__ = ["Planned", "chosen", "read_plan"]
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
-_OF_A_DATA_SET = ("questions", "corpus", "graph", "limit", "half")
+_OF_ITS_QUESTIONS = ("limit", "half", "ids")
+_OF_A_DATA_SET = ("questions", "corpus", "graph", *_OF_ITS_QUESTIONS)
 _OF_A_MODEL = ("model", "base_url", "prices")
 
 
@@ -75,7 +77,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
         _known(_mapping(places, f"data: {data_name}", path), _OF_A_DATA_SET, path)
         if "questions" not in places:
             raise InputError(f"{path}: the data set {data_name} has no questions.", "Write questions: FILE.")
-        own = {name: places[name] for name in ("limit", "half") if name in places and name not in overrides}
+        own = {name: places[name] for name in _OF_ITS_QUESTIONS if name in places and name not in overrides}
         for run_name, said in named.items():
             boundary = said.get("method") == BOUNDARY_METHOD
             named_corpora = _corpora(places, path) if not boundary and corpus is None else ()
