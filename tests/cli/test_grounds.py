@@ -65,3 +65,22 @@ def test_machines_are_told_the_same(tmp_path: Path) -> None:
     drawn(tmp_path, "Orson Welles")
     told = json.loads(CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl"), "--json"]).stdout)
     assert told["evidence"] == [] and told["warnings"] == [GUESS.removeprefix("note: ")]
+
+
+def test_a_part_that_no_passage_answers_has_guessed(tmp_path: Path) -> None:
+    part = {"id": 1, "question": "Who directed Vertigo?", "parent": None, "refs": []}
+    said = {"state": "answered", "source": "external", "evidence": list(PAGES), "confidence": None}
+    found = [{"id": title, "title": title, "text": text, "score": 1.0} for title, text in PAGES.items()]
+    for answer, guessed in (("Zanzibar", True), ("Alfred Hitchcock", False), ("yes", False)):
+        events: tuple[dict[str, Any], ...] = (
+            {"event": "start", "question": "Who?", "method": "self_ask", "model": "m", "fidelity": "exact"},
+            {"event": "plan", "nodes": [part], "issues": []},
+            {"event": "retrieve", "passages": found, "issued": 0.0, "seconds": 0.0, "node": 1},
+            {"event": "node", **part, **said, "answer": answer},
+            {"event": "final", "answer": "Alfred Hitchcock", "support": list(PAGES), "source": "synthesis"},
+        )
+        written = "".join(json.dumps({"run": "r", "t": 0.0, **event}) + "\n" for event in events)
+        (tmp_path / "t.jsonl").write_text(written, encoding="utf-8")
+        drawn_so = CliRunner().invoke(app, ["show", str(tmp_path / "t.jsonl")]).output
+        line = next(line for line in drawn_so.splitlines() if answer in line and "Who directed" in line)
+        assert ("guess" in line) is guessed and ("from documents" in line) is not guessed

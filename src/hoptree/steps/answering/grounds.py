@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hoptree.runtime.result import Result
+from hoptree.comparing.names import read_yes_no
+from hoptree.runtime.result import Result, TreeNode
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.substitution import parts_of
+from hoptree.values import Passage
 
 __all__ = ["with_grounds"]
 
@@ -17,11 +20,29 @@ def with_grounds(result: Result) -> Result:
     """The result without passages that are no evidence: none of them holds the answer, nor all its names together.
 
     Passages do not say yes or no, and the answer of a tree may follow from what its nodes cite without standing there:
-    these are left as they are.
+    these are left as they are. A node of a tree that read its answer in none of what it cites has guessed it, but where
+    a verdict tells what evidence said.
     """
-    if not result.answer or not result.evidence or result.tree:
+    if not result.answer or not result.evidence:
         return result
-    read, parts = EvidenceBox(result.evidence), parts_of(result.answer)
-    if read.supporting(result.answer) or (parts and all(map(read.supporting, parts))):
+    if result.tree:
+        passages = {passage.id: passage for passage in result.evidence}
+        return replace(result, tree=tuple(_judged(node, passages) for node in result.tree))
+    if _hold(result.answer, result.evidence):
         return result
     return replace(result, evidence=(), warnings=(*result.warnings, _NONE_HOLDS))
+
+
+def _judged(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
+    below = [_judged(child, passages) for child in node.children]
+    read = tuple(passages[name] for name in node.evidence if name in passages)
+    if node.source != "external" or node.verdict or node.facts or not read or _hold(node.answer, read):
+        return replace(node, children=below)
+    return replace(node, children=below, source="fallback", evidence=())
+
+
+def _hold(answer: str, passages: Sequence[Passage]) -> bool:
+    """Whether a passage holds an answer, or all its names stand somewhere among them; yes and no stand nowhere."""
+    read, parts = EvidenceBox(tuple(passages)), parts_of(answer)
+    whole = bool(read.supporting(answer)) or read_yes_no(answer) is not None
+    return whole or (bool(parts) and all(map(read.supporting, parts)))
