@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.methods.asked import Shelf
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
@@ -135,6 +136,109 @@ def test_a_fact_enters_only_if_one_sentence_states_it() -> None:
         for run in [Run("mind", figure(Rule(FACTS[0], step="facts")), shelf=Search(apart), robust=robust)]
     ]
     assert outcomes == ["added", "not stated"]
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (f"A film by {CHARLES} and {JEAN}.", "not stated"),
+        (f"A film by {CHARLES} and {JEAN}. {CHARLES} was the son of {JEAN}.", "added"),
+    ],
+)
+def test_a_sentence_that_names_two_must_tell_the_relation(text: str, outcome: str) -> None:
+    """Two directors of one film are no spouses, and none is the other's father."""
+    script = figure(Rule(FACTS[0], step="facts", logprob=-0.05))
+    event = ask(script, shelf=Search(Passage("p1", "A Film", text))).of("memory")[0]
+    assert (event["op"], "son of" in event["sentence"]) == (outcome, outcome == "added")
+
+
+def test_another_passage_may_tell_what_the_first_only_names() -> None:
+    film = Passage("p0", "A Film", f"A film by {CHARLES} and {JEAN}.")
+    event = ask(figure(), shelf=Shelf(film, DUKES[0])).of("memory")[0]
+    assert (event["op"], event["passage"]) == ("added", "p1")
+    plain = Run("mind", figure(), shelf=Search(film)).of("memory")[0]
+    assert plain["op"] == "added", "the paper asks for no more than a confidence"
+
+
+def named(said: str, *entities: str, hit: str, question: str, relations: tuple[str, ...] = ()) -> Run:
+    """A sentence in doubt at one word, where a model has found these names in the question."""
+    reply = json.dumps({"entities": entities, "relations": relations})
+    draft = Rule([said, LAST], step="draft", entropy=sure(said, **{hit: 4.0}), attention=0.2)
+    script = [Rule(reply, step="extract"), draft, *figure()]
+    return ask(script, question=question, filters="none")
+
+
+PINE = "The Trail Of The Lonesome Pine (Song)"
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "query"),
+    [
+        ("The composer of the song The Trail of the Lonesome Pine is Glass.", PINE, f"{PINE} composer"),
+        ("The composer of Canardo is Glass.", "Canardo (Rapper)", "Canardo (Rapper) composer"),
+        ("The composer of Rooney is Glass.", "Mickey Rooney", "Mickey Rooney composer"),
+        ("The composer of Hobbit is Glass.", "The Hobbit: A Journey", "The Hobbit: A Journey composer"),
+    ],
+)
+def test_a_thing_may_be_called_by_less_than_its_name(said: str, name: str, query: str) -> None:
+    run = named(said, name, hit="Glass", question=f"Who was the composer of {name}?", relations=("composer",))
+    assert run.queries[1] == query
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("Paul was an American who married Anna.", "average American family"),
+        ("Paul was from Ruslana and married Anna.", "Heart On Fire (Ruslana Song)"),
+        ("Paul Hobbit married Anna.", "Paul Hobbit and Anna Meet Tom"),
+    ],
+)
+def test_a_word_of_a_name_is_not_all_of_it(said: str, name: str) -> None:
+    """What stands inside a name or in brackets behind it is another thing, and so is what is a name of its own."""
+    run = named(said, name, said.partition(" was")[0].partition(" married")[0], hit="Anna", question=f"Who is {name}?")
+    assert name not in run.queries[1] and "Paul" in run.queries[1]
+
+
+def test_a_name_in_doubt_that_is_not_whole_gives_way_to_the_question_too() -> None:
+    said = "So the answer is: Canardo."
+    run = named(said, "Canardo (Rapper)", hit="Canardo", question="Is Paris the home of Canardo (Rapper)?")
+    assert run.queries[1] == "Canardo (Rapper) Paris home"
+
+
+@pytest.mark.parametrize(("found", "query"), [("composer", "Song Sung composer"), ("giant panda", "giant panda")])
+def test_a_relation_is_not_searched_for_without_a_name(found: str, query: str) -> None:
+    """Small letters may also be a thing, which the sentence is then about."""
+    said = f"The {found} was calm."
+    run = named(said, "Song Sung", found, hit="calm", question=f"Which {found} has Song Sung?")
+    assert run.queries[1] == query
+
+
+@pytest.mark.parametrize("again", ["", "  ", "."])
+def test_nothing_is_no_surer_sentence(again: str) -> None:
+    script = figure(drafts=(f"{FATHER} {DOUBTED}", LAST, LAST))
+    script[-1] = Rule(again, step="rewrite", entropy=0.1, attention=0.2)
+    run = ask(script)
+    assert run.sent("draft")[1].prefix == FATHER and run.result.chains == (f"{FATHER} {LAST}",)
+    (event,) = run.of("decision", kind="accepted")
+    assert (event["value"], event["highest"]) == (False, None)
+
+
+@pytest.mark.parametrize(("doubt", "taken"), [(0.2, True), (9.0, False)])
+def test_a_conclusion_of_yes_is_as_sure_as_its_yes(doubt: float, taken: bool) -> None:
+    """No word of it carries content, and those that announce it tell nothing of it."""
+    said = "So the answer is: yes."
+    script = figure(drafts=(FATHER, LAST, LAST))
+    script[-1] = Rule(said, step="rewrite", entropy=sure(said, yes=doubt, answer=9.0), attention=0.2)
+    run = ask(script)
+    (event,) = run.of("decision", kind="accepted")
+    assert (event["value"], event["highest"], event["before"]) == (taken, doubt, 3.0)
+
+
+def test_what_only_announces_an_answer_is_no_surer_sentence() -> None:
+    script = figure(drafts=(FATHER, LAST, LAST))
+    script[-1] = Rule("So the answer is:", step="rewrite", entropy=0.1, attention=0.2)
+    (event,) = ask(script).of("decision", kind="accepted")
+    assert (event["value"], event["highest"]) == (False, None)
 
 
 def test_a_name_in_doubt_that_would_be_searched_with_alone_gives_way_to_the_question() -> None:

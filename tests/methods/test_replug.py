@@ -124,3 +124,10 @@ def test_where_an_endpoint_keeps_probabilities_back_the_weights_decide_and_the_a
 def test_titles_are_shown_on_demand() -> None:
     shown = [run([Rule("Ada")], 1.0, titles=titles).sent("read")[0].messages[-1].content for titles in (False, True)]
     assert "Page 1" not in shown[0] and "Page 1: Text number 1." in shown[1]
+
+
+def test_scores_that_lie_far_apart_do_not_let_one_document_decide() -> None:
+    done = run([said(1, "Ada"), said(2, "Bea"), said(3, "Bea")], 31.0, 24.0, 21.0)
+    (event,) = done.of("decision", kind="heaviest")
+    total = math.exp(1) + math.exp(0.3) + math.exp(0)
+    assert event["weights"] == [round(math.exp(score) / total, 4) for score in (1, 0.3, 0)]

@@ -27,6 +27,40 @@ def test_names_in_a_text(text: str, names: list[str]) -> None:
     assert list(names_in(text, TAGGER)) == names
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "He died on 30 March 1774.",
+        "It came out in October.",
+        "From June to early September it is warm.",
+        "He was shot on Friday, 9 May.",
+        "It was January 28, 1974.",
+        "On the 3rd of April she left.",
+        "It ended on 5 Sept. 1880.",
+        "Since May they meet every Monday.",
+        "It is closed on Sundays and held each December.",
+        "It was the morning of Tuesday, September 11, 2001.",
+    ],
+)
+def test_a_month_and_a_day_of_the_week_are_no_names(text: str) -> None:
+    assert names_in(text, TAGGER) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("He wrote Roses in August.", "Roses in August"),
+        ("It was sung by June Carter.", "June Carter"),
+        ("The director of Friday is Gary Gray.", "Friday"),
+        ("Jo March met Paul.", "Jo March"),
+        ("The film May was shot by Lucky McKee.", "May"),
+        ("Seven Days in May 1964 was long.", "Seven Days in May"),
+    ],
+)
+def test_what_is_called_by_a_month_or_a_day_is_a_name(text: str, name: str) -> None:
+    assert name in names_in(text, TAGGER)
+
+
 @given(st.text(max_size=200))
 def test_any_text_has_names_or_none(text: str) -> None:
     assert all(name and name in text for name in names_in(text, TAGGER))
@@ -47,6 +81,8 @@ def test_the_surest_stay_in_their_order() -> None:
         ("Jean Bretagne's father was born in Paris.", "Paris", ["father", "born"]),
         ("He died in 1709.", "1709", ["died"]),
         ("Louis.", "Louis", []),
+        ("Jean (died 1241)'s father is Louis.", "Louis", ["died", "1241", "father"]),
+        ("“Jean”’s father is Louis.", "Louis", ["father"]),
     ],
 )
 def test_what_is_sought_is_in_no_name_and_not_in_doubt(sentence: str, hit: str, words: list[str]) -> None:

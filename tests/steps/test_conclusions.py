@@ -99,3 +99,8 @@ def test_long_texts_are_read_in_time(filling: str) -> None:
 def test_any_text_is_read(before: str, behind: str, question: str) -> None:
     found = read_conclusion(f"{before} the answer is {behind}", question)
     assert found.known == bool(found.text)
+
+
+@pytest.mark.parametrize("text", [r"\boxed{Paris}", r"$\boxed{\text{Paris}}$.", "{Paris}"])
+def test_boxes_around_an_answer_are_left_out(text: str) -> None:
+    assert read_conclusion(f"It lies in France. So the answer is: {text}").text == "Paris"

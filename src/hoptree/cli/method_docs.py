@@ -19,6 +19,7 @@ from hoptree.methods.registry import list_methods
 
 __all__ = ["as_markdown"]
 
+_OLD = r" \*"
 _HEAD = """# Methods
 
 Made by `hoptree methods docs --out docs/methods.md` from docstrings, signatures and code; edit those, not this file.
@@ -82,7 +83,7 @@ def _costs(told: Sequence[Told]) -> str:
         asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
         rows.append(
             (
-                f"`{one.method.name}`",
+                f"`{one.method.name}`" + ("" if cost.is_of(one.method) else _OLD),
                 f"{cost.calls:.1f}",
                 f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}",
                 f"{cost.retrievals:.1f}",
@@ -91,7 +92,10 @@ def _costs(told: Sequence[Told]) -> str:
             )
         )
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
-    return f"## What a question costs\n\nMeans on the packaged sample with default options.\n\n{_table(heads, rows)}"
+    changed = any(one.cost and not one.cost.is_of(one.method) for one in told)
+    means = "Means on the packaged sample with default options."
+    means += f"{_OLD}: measured before the method's code or prompts changed." if changed else ""
+    return f"## What a question costs\n\n{means}\n\n{_table(heads, rows)}"
 
 
 def _section(told: Told) -> str:

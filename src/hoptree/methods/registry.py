@@ -36,7 +36,7 @@ _SHARE = (0.0, 1.0)
 _SOME = (1.0, _MOST)
 _BOUNDS = {
     **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _SOME),
-    **dict.fromkeys(("admit", "disagree", "doubt"), _SHARE),
+    **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _SHARE),
 }
 """The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
 

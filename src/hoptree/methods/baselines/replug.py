@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import method
+from hoptree.retrieval.fusion import normalised
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.alone import answer_each
 from hoptree.steps.answering.choose import answer_key
@@ -21,6 +22,7 @@ __all__ = ["replug"]
     paper="REPLUG",
     needs=("corpus", "logprobs"),
     query="The question itself",
+    differs="documents weigh by the scores of whatever search there is, where the paper has cosines, and their probabilities are not mixed token by token",
 )
 async def replug(
     question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False
@@ -31,8 +33,9 @@ async def replug(
     the geometric mean of its tokens' probabilities, and answers that say the same are added up. So the released script
     answers questions with models behind an endpoint, but that it adds up only what is spelled the same. The paper's
     other form, which mixes the documents' probabilities token by token, is not done, nor is the retriever trained. A
-    document in which the model finds no answer does not vote. Scores are divided by `temperature`: those of BM25 lie so
-    far apart that at the paper's 1 the first document often decides alone.
+    document in which the model finds no answer does not vote. Scores that lie more than 1 apart, as cosines never
+    do in practice, are brought to between 0 and 1 (those of BM25 as they are would let the first document decide
+    alone); all are divided by `temperature`.
     """
     ctx.require_corpus()
     ctx.require("logprobs")
@@ -45,8 +48,11 @@ async def replug(
 
 def _weights(passages: Sequence[Passage], temperature: float) -> list[float]:
     """The softmax of the retrieval scores, which sums to 1."""
-    best = max((passage.score for passage in passages), default=0.0)
-    weights = [math.exp((passage.score - best) / temperature) for passage in passages]
+    scores = [passage.score for passage in passages]
+    best = max(scores, default=0.0)
+    if best - min(scores, default=0.0) > 1:
+        scores, best = normalised(scores), 1.0
+    weights = [math.exp((score - best) / temperature) for score in scores]
     return [weight / sum(weights) for weight in weights]
 
 

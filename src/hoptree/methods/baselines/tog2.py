@@ -28,6 +28,8 @@ __all__ = ["tog2"]
     query="The question and the last clue, on the pages of entities in a graph",
     beyond=("fall_back=reading",),
     roles=("link", "verify", "answer"),
+    differs="the graph and the pages are those at hand, and entities are linked to it, where the paper's runs have "
+    "Wikidata and Wikipedia; pages and sentences are ranked by the search that there is",
 )
 async def tog2(
     question: Question,

@@ -1,4 +1,4 @@
-"""MIND: `method.py` reads like the paper; `names.py` and `look_up.py` are its parts, and `careful.py` goes beyond."""
+"""MIND: `method.py` reads like the paper, of `names.py` and `look_up.py`; `careful.py` and `spoken.py` go beyond."""
 
 from hoptree.methods.mind.method import mind
 

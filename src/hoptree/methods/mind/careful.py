@@ -9,11 +9,13 @@ from hoptree.graph.naming import fold
 from hoptree.methods.mind.doubted import Doubted
 from hoptree.methods.mind.look_up import Found, LookUp
 from hoptree.methods.mind.names import Filter, Names
+from hoptree.methods.mind.spoken import spoken_of
 from hoptree.steps.answering.answer import holding, synthesise
 from hoptree.steps.answering.choose import surest
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
 from hoptree.steps.facts.candidates import Candidate, Filtered
+from hoptree.steps.facts.relation_words import is_relation
 from hoptree.steps.facts.sub_query import sought_words
 from hoptree.steps.writing.stretch import Telling
 from hoptree.uncertainty import NEUTRAL, mentions
@@ -107,7 +109,7 @@ class CarefulLookUp(LookUp):
         if self._unread(found.passages) or not deferred or self.left <= 0:
             return found
         self._deferred = ()
-        more = await self._search(doubted, [one.name for one in deferred], sought, again=True)
+        more = await self._search(doubted, deferred, sought, again=True)
         return Found(more, deferred) if more else found
 
     def _put_off(self, chosen: Filtered) -> tuple[Candidate, ...]:
@@ -118,13 +120,18 @@ class CarefulLookUp(LookUp):
         return self._deferred
 
     def _narrowed(
-        self, doubted: Doubted, names: Sequence[str], sought: Sequence[str]
-    ) -> tuple[Sequence[str], Sequence[str]]:
-        used = [name for name in names if mentions(name, doubted.sentence)] or names
-        if used and not sought and all(map(doubted.is_hit, used)):
+        self, doubted: Doubted, kept: Sequence[Candidate], sought: Sequence[str]
+    ) -> tuple[Sequence[Candidate], Sequence[str]]:
+        spoken = spoken_of(kept, doubted.sentence, self._tagger)
+        if not spoken:
+            return kept, sought
+        if not sought and all(doubted.hits_any(places) for _, places in spoken):
             # Nothing says what is sought of the one name there is, and that is in doubt: the question does.
-            used = [name for name in names if mentions(name, self._question)]
-            sought = sought_words(self._question, (), self._tagger)
+            of_question = [one for one in kept if mentions(one.name, self._question)]
+            return of_question, sought_words(self._question, (), self._tagger)
+        used = [one for one, _ in spoken]
+        if all(one.kind == "relation" and is_relation(one.name) for one in used):
+            used = [one for one in kept if one in used or (one.kind == "entity" and one.origin == "question")]
         return used, sought
 
 

@@ -30,7 +30,10 @@ class Doubted:
 
     def is_hit(self, name: str) -> bool:
         """Whether a name stands in the sentence with a word in doubt."""
-        places = mentions(name, self.sentence)
+        return self.hits_any(mentions(name, self.sentence))
+
+    def hits_any(self, places: Sequence[Span]) -> bool:
+        """Whether a word in doubt stands at one of these places of the sentence."""
         return any(start < last and first < end for start, end in places for first, last in self.hits)
 
     def is_in_doubt(self, name: str, known: Sequence[str]) -> bool:

@@ -80,25 +80,24 @@ class LookUp:
 
     async def _found(self, doubted: Doubted, chosen: Filtered, sought: Sequence[str]) -> Found | None:
         """What is found for the names that were kept; None where there is nothing to search with."""
-        passages = await self._search(doubted, [one.name for one in chosen.kept], sought)
+        passages = await self._search(doubted, chosen.kept, sought)
         return None if passages is None else Found(passages, chosen.kept)
 
     async def _search(
-        self, doubted: Doubted, names: Sequence[str], sought: Sequence[str], *, again: bool = False
+        self, doubted: Doubted, kept: Sequence[Candidate], sought: Sequence[str], *, again: bool = False
     ) -> tuple[Passage, ...] | None:
         """What is found for names and what is sought of them; None where there is nothing to search with."""
-        used, wanted = (names, sought) if again else self._narrowed(doubted, names, sought)
-        query = sub_query(used, wanted, limit=self._wanted.words)
-        self._ctx.decide(
-            "sub_query", query, sentence=doubted.sentence, kept=list(names), sought=list(wanted), again=again
-        )
+        used, wanted = (kept, sought) if again else self._narrowed(doubted, kept, sought)
+        query = sub_query([one.name for one in used], wanted, limit=self._wanted.words)
+        names = [one.name for one in kept]
+        self._ctx.decide("sub_query", query, sentence=doubted.sentence, kept=names, sought=list(wanted), again=again)
         return await self._find(query, self._wanted.k) if query else None
 
     def _narrowed(
-        self, doubted: Doubted, names: Sequence[str], sought: Sequence[str]
-    ) -> tuple[Sequence[str], Sequence[str]]:
+        self, doubted: Doubted, kept: Sequence[Candidate], sought: Sequence[str]
+    ) -> tuple[Sequence[Candidate], Sequence[str]]:
         """The names to search with, of those that were kept, and what is sought of them."""
-        return names, sought
+        return kept, sought
 
     async def _find(self, query: str, k: int) -> tuple[Passage, ...]:
         self.left -= 1

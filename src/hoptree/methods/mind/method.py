@@ -84,9 +84,10 @@ async def mind(
     readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. What is in
     doubt is sought and not searched with, names of the question and of the passages read last are never dropped, three
     names or fewer are not filtered, of two `filters` the one is taken that tells something of these names (confidence
-    before cot), the query is of the names of the sentence in doubt (of the question's, where it would be of a name in
-    doubt alone), names dropped so far are tried where it finds nothing new, one sentence must state a fact, a sentence
-    is replaced by a surer one only, and where none is in doubt nothing is asked about names.
+    before cot), the query is of the names of the sentence in doubt, in full where that has less of them (of the
+    question's, where it would be of a name in doubt or of relations alone), names dropped so far are tried where it
+    finds nothing new, one sentence must state a fact (kin, marriage, birth, death and who made a work with a word for
+    it), a sentence is replaced by a surer one only, and where none is in doubt nothing is asked about names.
     """
     ctx.require_corpus()
     tags = open_tagger(tagger)

@@ -21,6 +21,8 @@ _NO_ANSWER = (
     r"(?:not|unclear|unknown|uncertain|undetermined|unspecified|unavailable|unanswerable)\b"
     r"|(?:Unknown|Unclear|Uncertain|N/A)(?=[^\w\s]+(?:\s|\Z)|\s*\Z))"
 )
+_BOXED = re.compile(r"\$?\\boxed\{(?:\\text\{)?([^{}]*)\}{1,2}\$?")
+"""As models that were trained on sums write an answer."""
 _PHRASE = re.compile(rf"\banswer\s+is\b(?!{_NO_ANSWER})[\s:]*+(?=\W*+\w)", re.IGNORECASE)
 _NEXT_QUESTION = re.compile(r"\s(?:Question|Context):")
 _ASKS_YES_NO = re.compile(
@@ -74,7 +76,7 @@ def read_conclusion(text: str, question: str = "") -> Answer:
     said = ""
     for phrase in _PHRASE.finditer(text):
         said = text[phrase.end() :]
-    said = said.replace("**", "").strip()
+    said = _BOXED.sub(r"\1", said.replace("**", "")).strip()
     spans = sentence_spans(said)
     answer = clean_answer(clean_answer(said[: spans[0][1]]).strip("{} ")) if spans else ""
     if _ASKS_YES_NO.match(question) and (short := _YES_NO.match(answer)):

@@ -10,6 +10,7 @@ from hoptree.graph.naming import fold
 from hoptree.names import name_spans
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.steps.facts.calendar_words import tells_when
 from hoptree.steps.reading.parse import read_json
 from hoptree.uncertainty import Tagger, mentions, word_spans
 
@@ -76,14 +77,17 @@ def _is_name(text: str) -> bool:
 
 
 def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
-    """The names in a text by their capitals; a word that only begins a sentence is none, unless it carries content."""
+    """The names in a text by their capitals; a word that only begins a sentence is none, unless it carries content.
+
+    A month or a day of the week is none where it tells when something was.
+    """
     found = []
     for start, end in name_spans(text):
         inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
         carrying = tagger.content(text, inside)
         while inside and not carrying[len(carrying) - len(inside)]:
             inside.pop(0)
-        if inside:
+        if inside and not tells_when(text, (inside[0][0], end)):
             found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
     return tuple(dict.fromkeys(found))
 

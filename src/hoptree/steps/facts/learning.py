@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from hoptree.models.model import Choice
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
+from hoptree.sentences import sentences
 from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.facts.extraction import ground_triples
+from hoptree.steps.facts.extraction import StatedFact, ground_triples
 from hoptree.steps.facts.memory import FactMemory, Held
+from hoptree.steps.facts.stating import states
 from hoptree.steps.reading.triples import Triple, read_triples
 from hoptree.uncertainty import NEUTRAL, mentions, token_spans
 from hoptree.uncertainty.scores import probability
@@ -46,7 +48,7 @@ async def learn(
     What is stated about names that entered with a fact before it counts too: that is how one hop leads to the next. A
     fact whose names do not stand in a passage does not enter, and neither does one that the model was unsure of: its
     confidence is the probability of the least likely token of its object, 0.5 where that is not told. With `quoted`,
-    one sentence must name both its subject and its object, or stand under the subject's title.
+    one sentence must name both its subject and its object, or stand under the subject's title, and tell the relation.
     """
     shown = [
         _Shown(passage, _clean(ctx, passage.title, passage.id), _clean(ctx, passage.text, passage.id))
@@ -64,9 +66,7 @@ async def learn(
     ctx.trace.add("parse", step="facts", ok=read.understood, repairs=[], error="" if read.understood else "no fact")
     near = [*names]
     for triple, sure in zip(read.triples, _confidences(reply.choices[0], read.triples), strict=True):
-        held = _stated(triple, near, shown, sure, step)
-        if quoted and held is not None and not _in_one_sentence(held):
-            held = None
+        held = _stated(triple, near, shown, sure, step, quoted=quoted)
         outcome = "not stated" if held is None else memory.add(held)
         if held is not None and outcome != "unsure":
             near += (held.fact.subject, held.fact.object)
@@ -82,7 +82,9 @@ async def learn(
         )
 
 
-def _stated(triple: Triple, names: Sequence[str], shown: Sequence[_Shown], sure: float, step: int) -> Held | None:
+def _stated(
+    triple: Triple, names: Sequence[str], shown: Sequence[_Shown], sure: float, step: int, *, quoted: bool
+) -> Held | None:
     """The fact as the first passage states it that does, if it is about one of the names."""
     about = f"{triple[0]} . {triple[2]}"
     if not any(mentions(name, about) or mentions(triple[0], name) or mentions(triple[2], name) for name in names):
@@ -90,15 +92,25 @@ def _stated(triple: Triple, names: Sequence[str], shown: Sequence[_Shown], sure:
     for one in shown:
         facts, _ = ground_triples([triple], one.title, one.text)
         for stated in facts:
-            fact = Fact(stated.subject, stated.relation, stated.object, sure, one.passage.id)
-            return Held(fact, stated.sentence, one.title, step)
+            sentence = _quote(stated, one) if quoted else stated.sentence
+            if sentence or not quoted:
+                fact = Fact(stated.subject, stated.relation, stated.object, sure, one.passage.id)
+                return Held(fact, sentence, one.title, step)
     return None
 
 
-def _in_one_sentence(held: Held) -> bool:
-    fact = held.fact
-    about = mentions(fact.subject, held.sentence) or mentions(fact.subject, held.title)
-    return bool(about and mentions(fact.object, held.sentence))
+def _quote(stated: StatedFact, shown: _Shown) -> str:
+    """The sentence that tells a fact, the one that has most of its words before the others; "" if none does."""
+    return next(
+        (
+            sentence
+            for sentence in (stated.sentence, *sentences(shown.text))
+            if (mentions(stated.subject, sentence) or mentions(stated.subject, shown.title))
+            and mentions(stated.object, sentence)
+            and states(stated.relation, stated.object, sentence)
+        ),
+        "",
+    )
 
 
 def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:

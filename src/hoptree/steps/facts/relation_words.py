@@ -8,7 +8,7 @@ from hoptree.graph.naming import fold
 from hoptree.uncertainty import word_spans
 from hoptree.uncertainty.closed_words import CLOSED
 
-__all__ = ["relation_key", "says"]
+__all__ = ["KINDS", "is_relation", "relation_key", "says"]
 
 _STEM = 5
 
@@ -19,7 +19,7 @@ def _words(text: str) -> frozenset[str]:
 
 _LIGHT = _words("named called known name person man woman answer")
 """Words that say nothing about which relation is meant."""
-_KINDS = _words(
+KINDS = _words(
     "date place year month day city town village country state time "
     "film films movie movies documentary series show episode song songs album single track music book novel poem play "
     "actor actress singer musician band group writer novelist poet painter artist politician player footballer company"
@@ -60,8 +60,13 @@ def relation_key(text: str) -> frozenset[str]:
     """What tells a relation: "father of" is "fathe", and "born" or "date of birth" is "birth"."""
     words = [fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text)]
     telling = [word for word in words if word not in CLOSED and word not in _LIGHT]
-    own = [word for word in telling if word not in _KINDS] or telling
+    own = [word for word in telling if word not in KINDS] or telling
     return frozenset(_MEANT.get(word, word[:_STEM]) for word in own)
+
+
+def is_relation(text: str) -> bool:
+    """Whether words name a usual relation: "composer" does, and "giant pandas" do not."""
+    return bool(relation_key(text) & _RELATIONS)
 
 
 def says(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:

@@ -20,6 +20,7 @@ def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[s
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
         if carries
+        and not _is_possessive(sentence, (start, end))
         and not _meets((start, end), left_out)
         and (begins_ordinarily(sentence, (start, end)) or not _meets((start, end), names))
     )
@@ -35,6 +36,12 @@ def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str
             parts.append(part)
             said |= words
     return " ".join(" ".join(parts).split()[:limit])
+
+
+def _is_possessive(sentence: str, word: Span) -> bool:
+    """Whether a word is the "s" behind a bracket or a quotation mark, which no word hangs on to."""
+    start, end = word
+    return sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’")
 
 
 def _meets(word: Span, places: Sequence[Span]) -> bool:

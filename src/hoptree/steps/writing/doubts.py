@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hoptree.runtime.context import Context
 from hoptree.sentences import sentence_spans
@@ -31,8 +31,8 @@ _SAMPLES = 5
 class Unsure:
     """MIND's and DRAGIN's: the first sentence with a word whose doubt and weight exceed a threshold.
 
-    With `surer`, a sentence that was written again must be surer than the one it is to replace. `weigh` tells anew how
-    much attention the tokens of a draft get, where that with which it was written does not count.
+    With `surer`, a sentence that was written again must be surer than the one it is to replace; none is not. `weigh`
+    tells anew how much attention the tokens of a draft get, where that with which it was written does not count.
     """
 
     def __init__(
@@ -63,9 +63,8 @@ class Unsure:
 
     def accepts(self, sentence: Draft) -> bool:
         judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, Fixed(float("inf")))
-        highest = max((one.highest for one in judged), default=0.0)
-        doubted = self._doubted
-        taken = not (self._surer and doubted and highest >= doubted.highest)
+        highest, doubted = _highest(judged), self._doubted
+        taken = not (self._surer and doubted) or (highest is not None and highest < doubted.highest)
         for one in judged:
             self._record(sentence, one, rewritten=True)
         if self._surer and doubted:
@@ -93,6 +92,16 @@ class Unsure:
             hits=list(sentence.hits),
             rewritten=rewritten,
         )
+
+
+def _highest(sentences: Sequence[Sentence]) -> float | None:
+    """The highest score of content words; where none carries content ("So the answer is: yes."), of those there are.
+
+    None where nothing is said, or no more than that an answer follows.
+    """
+    words = [word for one in sentences for word in one.words if not word.announces]
+    weighed = [word for word in words if word.content] or [replace(word, content=True) for word in words]
+    return max((word.score for word in weighed), default=None)
 
 
 @dataclass(frozen=True, slots=True)
