@@ -232,6 +232,7 @@ def test_what_is_read_are_the_best_scores_of_all_searches() -> None:
     shown = request
     assert "Ilse Korven" in shown and "Grey Harbour was directed" in shown and "ships" not in shown
     assert run.of("decision", kind="sub_query")[0]["new"] == ["man"]
+    assert run.of("decision", kind="read")[0]["value"] == ["film", "port", "man"], "port was in view of the thought"
 
 
 def test_thoughts_end_after_so_many() -> None:
@@ -258,6 +259,7 @@ def test_the_best_found_keep_the_best_of_their_scores() -> None:
     assert best.add([Passage("film", "", "", 0.9), Passage("x", "", "", 0.8), Passage("port", "", "", 0.4)]) == ["x"]
     assert best.add([Passage("port", "", "", 0.1), Passage("film", "", "", 0.05)]) == ["port"]
     assert [passage.id for passage in best.passages] == ["film", "port"]
+    assert best.read == ["film", "man", "x", "port"], "what came too late for the best is not among them"
 
 
 def test_a_search_by_texts_does_not_drown_what_facts_led_to() -> None:

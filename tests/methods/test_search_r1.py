@@ -49,6 +49,22 @@ def shown(done: Run) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("said", ["<search> query </search>", "<search>Query</search>", "<search> query."])
+def test_the_placeholder_of_the_form_is_nothing_to_search_for(said: str) -> None:
+    done = run([f"I search. {said}", SEARCH, ANSWER])
+    assert done.shelf.asked == [("painter of the Red Barn", 3)]
+    assert done.values("action") == ["none", "search", "answer"]
+    assert "previous action is invalid" in shown(done)[1]
+
+
+def test_what_comes_behind_the_form_itself_counts() -> None:
+    form = "It is either <search> query </search> or <answer> answer </answer>."
+    assert read_action(form).kind == "none"
+    action = read_action(f"{form} <answer>Lund</answer>")
+    assert (action.kind, action.text) == ("answer", "Lund")
+    assert read_action("<search>query languages</search>").text == "query languages"
+
+
 def test_search_then_answer() -> None:
     done = run([SEARCH, ANSWER])
     assert done.result.answer == "Lund" and done.shelf.asked == [("painter of the Red Barn", 3)]

@@ -77,6 +77,14 @@ def test_an_end_counts_its_own_score_times_that_of_its_relation() -> None:
     assert event["scores"] == [0.54, 0.4] and event["candidates"] == 3
 
 
+def test_a_relation_that_is_alone_is_followed_without_asking() -> None:
+    graph = films(("Whiplash", "director", "Damien Chazelle"))
+    run = asked(Rule(YES, step="enough"), graph=graph)
+    (event,) = run.of("decision", kind="hops")
+    assert (event["value"], event["scores"]) == (["Whiplash | director | Damien Chazelle"], [1.0])
+    assert "score_relations" not in run.steps
+
+
 def test_what_scores_nothing_is_no_path() -> None:
     run = asked(Rule(scored(director=0.0, composer=0.0), step="score_relations"), Rule(so("Providence"), step="think"))
     assert (run.values("ended"), run.steps[-1], run.result.answer) == (["no paths"], "think", "Providence")
@@ -146,12 +154,6 @@ def test_a_budget_that_ends_leaves_the_answer_so_far() -> None:
     spent = asked(Rule("Enough: No\nAnswer: Boston", step="enough"), budget=Budget(calls=3))
     assert (spent.result.stopped_by, spent.result.answer) == ("calls", "Boston")
     assert len(spent.steps) == 3
-
-
-def test_a_relation_that_is_alone_may_be_refused() -> None:
-    graph = films(("Whiplash", "director", "Damien Chazelle"))
-    run = asked(Rule("None", step="score_relations"), Rule(so("Paris"), step="think"), graph=graph)
-    assert (run.result.answer, run.values("hops"), run.unread("score_relations")) == ("Paris", [[]], [])
 
 
 @pytest.mark.parametrize(("said", "unread"), [("[]", []), ('["Whiplash"]', []), ("", ["no name"])])

@@ -217,6 +217,9 @@ def test_an_unverified_node_is_brought_in_line_with_what_was_corrected_below() -
     (top,) = run.tops
     assert (top.answer, top.struck) == ("Richard Nixon", ()), "nothing refuted what it was before"
     assert run.of("decision", kind="aligned")[0]["before"] == "Lyndon Baines Johnson"
+    assert [event["node"] for event in run.of("llm", step="align")] == [top.id], "what it took is the node's"
+    assert [event["node"] for event in run.of("decision", kind="answered") if event["step"] == "align"] == [top.id]
+    assert run.node(top.id)["stages"]["align"] > 0
 
 
 # Lists
@@ -237,7 +240,7 @@ STUDIED = Rule('["Cora Lind", "Dan Roe"]', step="candidates", contains="said: st
 
 
 def listed(*first: Rule) -> Run:
-    yes = Rule(verdict(True, "T1", correct="Yes"), step="validate", contains="Is it true of Ben Hale: studied")
+    yes = Rule(verdict(True, "T1", correct="Yes"), step="validate", contains="Is this true of Ben Hale? studied")
     return careful(
         rules(*first, CONDITIONS, STARRED, STUDIED, yes, validate=verdict("unknown")),
         question=FILM,
@@ -271,8 +274,25 @@ def test_a_check_needs_something_that_holds_the_candidate_and_the_condition() ->
 
 
 def test_a_check_that_is_answered_by_the_name_counts_as_yes() -> None:
-    named = Rule(verdict(True, "T1", correct="Ben Hale"), step="validate", contains="Is it true of Ben Hale: studied")
+    named = Rule(verdict(True, "T1", correct="Ben Hale"), step="validate", contains="Is this true of Ben Hale? studied")
     assert listed(named).result.answer == "Cora Lind, Ben Hale"
+
+
+def test_a_condition_that_begins_with_a_name_is_no_part_of_the_name_that_is_checked() -> None:
+    question = "Which films star both Ada Moor and Ben Hale?"
+    conditions = Rule(
+        json.dumps({"asked": "films", "conditions": ["Ada Moor among the stars", "Ben Hale among the stars"]}),
+        step="conditions",
+    )
+    given = Rule('["Night Train"]', step="candidates", contains="said: Ada Moor")
+    run = careful(
+        rules(conditions, given, Rule("[]", step="candidates"), validate=verdict(True, "T1", correct="Yes")),
+        question=question,
+        graph=NO_GRAPH,
+        pages=Pages(CAST),
+    )
+    assert run.node(201)["question"] == "Is this true of Night Train? Ben Hale among the stars?"
+    assert run.result.answer == "Night Train"
 
 
 @pytest.mark.parametrize(
@@ -333,7 +353,9 @@ def test_no_more_candidates_are_checked_than_the_cap_allows(monkeypatch: pytest.
 def test_yes_is_nothing_to_look_up() -> None:
     run = listed()
     searched = [event["query"] for event in run.of("retrieve")] + run.texts("mentions")
-    assert any("Is it true of Ben Hale" in one for one in searched) and not any("? Yes" in one for one in searched)
+    assert any("Is this true of Ben Hale? studied" in one for one in searched) and not any(
+        "? Yes" in one for one in searched
+    )
 
 
 def test_where_nothing_fulfils_all_conditions_the_tree_is_built() -> None:

@@ -156,6 +156,57 @@ def test_what_named_an_answer_that_is_gone_is_put_right_or_counts_for_nothing(
         assert run.result.answer == "Latium" and {"A", "B", "R"} <= cited and not cited & {"C", "M"}
 
 
+# The question as its own tree
+
+
+ELDER = "Who was born first, Zed Quux or Bob Ray?"
+NO_NODES = Rule("No tree.", step="build")
+
+
+def test_an_echo_of_the_question_is_no_verified_tree() -> None:
+    said = says(MADE, verdict("unknown", "T1", enough=True, correct="Zed Quux"))
+    run = ask(MADE, NO_NODES, said, read("Ann Bee", "Bob Ray", "unknown"), pages=(FILM,), nodes=[], final="Zed Quux")
+    assert run.tops[0].resolved == MADE and run.tops[0].answer == "Zed Quux"
+    assert "final" not in run.steps and run.result.answer == "Ann Bee", "the tree tells nothing that was not asked"
+    alone = ask(MADE, NO_NODES, said, pages=(FILM,), nodes=[], final="Zed Quux")
+    assert alone.result.answer == "Zed Quux" and [one.id for one in alone.result.evidence] == ["A"]
+
+
+@pytest.mark.parametrize("script", [[NO_NODES], []], ids=["echo", "node"])
+def test_a_choice_is_not_supported_because_its_name_stands_in_a_text(script: list[Rule]) -> None:
+    said = says(ELDER, verdict("unknown", "T1", enough=True, correct="Zed Quux"))
+    nodes = [{"sub_question": ELDER}]
+    run = ask(ELDER, *script, said, pages=(ZED, BOB), nodes=nodes, final="Zed Quux")
+    assert (run.tops[0].answer, run.tops[0].verdict) == ("Zed Quux", "unknown")
+    assert run.of("final")[0]["source"] == "fallback" and not run.result.evidence
+
+
+def test_a_choice_out_of_a_tree_that_is_verified_in_part_is_a_guess() -> None:
+    rome = says(WHERE_ZED, verdict(True, "T1", correct="Rome"))
+    nodes = [node(WHERE_ZED, "Rome"), node(WHERE_BOB, "Oslo")]
+    run = ask(ELDER, rome, pages=(ZED, BOB), nodes=nodes, final="Zed Quux")
+    assert run.of("final")[0]["source"] == "fallback" and run.node(0)["evidence"] == []
+    assert any("not all that it compares" in warning for warning in run.result.warnings)
+
+
+# A kind that is plainly another
+
+
+def test_a_date_does_not_settle_where_something_was() -> None:
+    born = Passage("Z", "Zed Quux", "Zed Quux was born on 30 March 1967 in Rome.")
+    said = says(WHERE_ZED, verdict("unknown", "T1", enough=True, correct="30 March 1967"))
+    run = ask(BORN, said, pages=(FILM, born), nodes=[{"sub_question": WHERE_ZED}])
+    assert (run.tops[0].answer, run.tops[0].verdict) == ("", "unknown")
+
+
+def test_a_rebuilt_hypothesis_of_another_kind_is_not_borne_out() -> None:
+    born = Passage("Z", "Zed Quux", "Zed Quux was born on 30 March 1967 in Rome.")
+    wrong = says(WHERE_ZED, verdict(False, "T1", reason="It was not Oslo."))
+    new = Rule(json.dumps(node(WHERE_ZED, "30 March 1967")), step="rebuild")
+    run = ask(BORN, wrong, new, read("Rome"), pages=(FILM, born), nodes=[node(WHERE_ZED, "Oslo")])
+    assert run.tops[0].source == "internal" and run.result.answer == "Rome"
+
+
 # Guesses
 
 

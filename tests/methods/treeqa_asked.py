@@ -78,13 +78,21 @@ def rules(
     clue: str | list[str] = '{"new_clue": "Apollo 14"}',
     rebuild: str | list[str] = REBUILT,
     reason: str | list[str] = '{"reason": "It was Apollo 14.", "correct_answer": "Apollo 14"}',
+    align: str | list[str] = "Richard Nixon",
     final: str | list[str] = "Richard Nixon",
     direct: str | list[str] = "a guess",
     latency: float | None = None,
 ) -> list[Rule]:
     """A rule a step, after those that come first; by default every hypothesis is supported."""
     steps = {"build": build, "validate": validate, "clue": clue, "rebuild": rebuild, "reason": reason}
-    steps |= {"final": final, "direct": direct, "mentions": "[]", "entities": "[1][2][3]", "relations": "[1][2][3]"}
+    steps |= {
+        "align": align,
+        "final": final,
+        "direct": direct,
+        "mentions": "[]",
+        "entities": "[1][2][3]",
+        "relations": "[1][2][3]",
+    }
     return [*first, *(Rule(reply, step=step, latency=latency) for step, reply in steps.items())]
 
 

@@ -97,12 +97,40 @@ def test_evidence_must_have_a_name_that_the_reply_gave_and_not_one_that_only_say
         ("Which films star Ada Moor, Ben Hale, and Cora Lind?", {"ada moor", "ben hale", "cora lind"}),
         ("Ada Moor lived in a house. Which one?", {"ada moor"}),
         ("Which of them came from Akron, Ohio?", {"akron ohio"}),
+        ("Who is Ada Moor-Low, 3Rd Baron Low's child?", {"ada moor low 3rd baron low s"}),
+        ("Who taught Ada Moor, 1st Countess of Ghent, and Ben Hale?", {"ada moor 1st countess of ghent", "ben hale"}),
+        (
+            "Which films star Ada Moor, Count of Lund, Ben Hale and Cora Lind?",
+            {"ada moor count of lund", "ben hale", "cora lind"},
+        ),
+        ("Which films star Ada Moor, Jr. and Ben Hale, Sr.?", {"ada moor jr", "ben hale sr"}),
+        ("Which films star Ada Moor, Jr, and Ben Hale?", {"ada moor jr", "ben hale"}),
+        ("Which albums are by Ada Moor, Prince and Ben Hale?", {"ada moor", "prince", "ben hale"}),
+        ("Which albums are by Ada Moor, King Crimson and Queen?", {"ada moor", "king crimson", "queen"}),
     ],
 )
 def test_a_name_behind_a_comma_is_a_part_of_the_one_before_it_unless_they_are_listed(
     text: str, names: set[str]
 ) -> None:
     assert named(text) == names
+
+
+def test_a_rank_behind_a_comma_makes_no_list() -> None:
+    assert not may_list("Who is Ada Moor-Low, 3Rd Baron Low's child-in-law?")
+    assert not may_list("Who is the father of Ada Moor, 2nd Duke of Lund?")
+    assert may_list("Who taught both Ada Moor, 2nd Duke of Lund, and Ben Hale?")
+
+
+def test_a_condition_without_a_name_is_dropped_where_two_others_remain() -> None:
+    question = "Which billed stars of Low Tide studied at Bard College?"
+    both = ("stars of Low Tide", "studied at Bard College")
+    assert split(question, "stars", "billed stars", *both) == ("stars", both)
+    assert split(question, "stars", "billed stars", both[0]) is None
+
+
+def test_a_name_of_which_the_question_says_nothing_is_connected_with_what_is_asked_for() -> None:
+    found = split("Ada Moor and Ben Hale have two films in common. Which ones?", "films", "Ada Moor", "Ben Hale")
+    assert found == ("films", ("connected with Ada Moor", "connected with Ben Hale"))
 
 
 @settings(max_examples=200, deadline=None)

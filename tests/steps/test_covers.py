@@ -20,6 +20,8 @@ TOWN = Passage("p2", "Łódź", "A city in Poland.")
         ("Is Whiplash set in Lodz?", [FILM], False),
         ("Is Whiplash set in Lodz?", [TOWN, FILM], True),
         ("Is Damien Chazelle's film longer than La La Land?", [FILM], False),
+        ("Is Damien Chazelle's Whiplash set in a city?", [FILM], True),
+        ("Is Damien Chazelle's Whiplash set in a city?", [TOWN], False),
         ("who directed it", [TOWN], True),
         ("who directed it", [], False),
     ],

@@ -42,6 +42,23 @@ def test_possessives_are_names_too() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "text", "named"),
+    [
+        ("Who was in the cast of Grey's Anatomy?", "Grey's Anatomy stars Kevin McKidd.", True),
+        ("Who was in the cast of Grey’s Anatomy?", "Grey's Anatomy stars Kevin McKidd.", True),
+        ("Who was Grey's Anatomy's star?", "Grey's Anatomy stars Kevin McKidd.", True),
+        ("Who sang on Big Sean's Dark Sky Paradise?", "Dark Sky Paradise by Big Sean has Kevin McKidd.", True),
+        ("Who sang on Big Sean's Dark Sky Paradise?", "Big Sean met Kevin McKidd.", False),
+        ("Who sang on Big Sean's Dark Sky Paradise?", "Sean has a sky with Kevin McKidd.", False),
+    ],
+)
+def test_a_possessive_inside_a_name_is_a_part_of_it_or_has_a_name_on_both_sides(
+    question: str, text: str, named: bool
+) -> None:
+    assert grounded(Answer("Kevin McKidd"), question, [Passage("p", "", text)]).known is named
+
+
+@pytest.mark.parametrize(
     ("answer", "text"),
     [
         ("the city of Paris", "It is in Warsaw, the city of kings."),

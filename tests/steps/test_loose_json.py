@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hoptree.steps.reading.brackets import regrouped
 from hoptree.steps.reading.parse import (
     read_json,
 )
@@ -49,6 +52,62 @@ def test_json_is_read_by_the_first_stage_that_can(text: str, value: Any, repairs
     assert reading.value == value
     if repairs is not None:
         assert reading.repairs == repairs
+
+
+A, B = {"q": "A?", "children": []}, {"q": "B?", "children": []}
+TWO = {"tree": {"children": [A, B]}, "answer": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            '{"tree": {"children": [{"q": "A?", "children": []}], {"q": "B?", "children": []}}], "answer": "x"}',
+            TWO,
+        ),
+        (
+            '{"tree": {"children": [{"q": "A?", "children": []}]}, {"q": "B?", "children": []}}, "answer": "x"}',
+            TWO,
+        ),
+        (
+            '{"tree": {"children": [{"q": "A?", "children": []}, {"q": "B?", "children": []}]}], "answer": "x"}',
+            TWO,
+        ),
+        (
+            '{"tree": {"children": [{"q": "A?", "children": []}, {"q": "B?", "children": []}, "answer": "x"}}',
+            {"tree": {"children": [A, B], "answer": "x"}},
+        ),
+        ('{"q": "C?", "children": [], {"q": "A?", "children": []}}', {"q": "C?", "children": [A]}),
+        ('{"a": ["} ], {", 1], {"b": 2}}', {"a": ["} ], {", 1, {"b": 2}]}),
+    ],
+    ids=["list closed", "list and object closed", "closed once more", "not closed", "empty list closed", "in strings"],
+)
+def test_brackets_that_do_not_fit_are_put_right(text: str, value: dict[str, Any]) -> None:
+    reading = read_json(f"Here: {text} So much.")
+    assert (reading.value, reading.repairs) == (value, ("regrouped",))
+    assert reading.beside == "Here:   So much."
+
+
+NESTED = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), NESTED, max_size=3), st.sampled_from([None, 1]))
+def test_brackets_that_fit_stay_as_they_are(value: dict[str, Any], indent: int | None) -> None:
+    text = json.dumps(value, indent=indent)
+    assert regrouped(f"{text} and so on") == (text, len(text))
+
+
+@given(st.text(alphabet='{}[]",: a\\\n'))
+def test_nothing_that_is_regrouped_raises(text: str) -> None:
+    written, end = regrouped(text)
+    assert end <= len(text) and len(written) <= 2 * len(text) + 2
+
+
+def test_an_object_that_follows_no_list_is_not_put_anywhere() -> None:
+    assert not read_json('{"a": 1, {"b": 2}}').ok
 
 
 @pytest.mark.parametrize(

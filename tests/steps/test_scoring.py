@@ -45,11 +45,20 @@ def test_scores_are_read(reply: str, scores: dict[int, float]) -> None:
         ("[2][4]", {1: 0.5, 3: 0.5}, ("no scores",)),
         ("Apollo 14", {3: 1.0}, ("no scores",)),
         ("spouse\nplace of birth", {1: 0.5, 0: 0.5}, ("no scores",)),
+        ("[3] {spouse}", {1: 1.0}, ("no scores",)),
+        ("[3] {spouse}, [2] {place of birth}", {1: 0.5, 0: 0.5}, ("no scores",)),
+        ("[3] spouse\n[4]", {1: 0.5, 3: 0.5}, ("no scores",)),
+        ("2, 4", {1: 0.5, 3: 0.5}, ("no scores",)),
     ],
 )
 def test_lines_that_are_only_named_count_alike(reply: str, scores: dict[int, float], repairs: tuple[str, ...]) -> None:
     read = read_scores(reply, NAMES)
     assert (read.by_place, read.repairs, read.error) == (scores, repairs, "")
+
+
+@pytest.mark.parametrize("reply", ["[3] {spouse}", "[3] {spouse (Score: 0.7)}"])
+def test_a_name_counts_before_the_number_of_another_line_with_and_without_a_score(reply: str) -> None:
+    assert list(read_scores(reply, NAMES).by_place) == [1]
 
 
 def test_a_reply_that_says_none_is_read_and_one_that_says_nothing_is_not() -> None:

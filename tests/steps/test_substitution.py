@@ -31,6 +31,11 @@ from hoptree.steps.hypotheses.substitution import carried, names_it, substituted
         ("Why has Venus no moon?", "No", "Yes", "Why has Venus no moon?"),
         ("Who were the 2 men of Team 2?", "2", "3", "Who were the 2 men of Team 2?"),
         ("Which university in Paris did Ann Low attend?", "Ann Low, Paris", "Bob High", None),
+        ("What is the currency of France?", "Paris, France", "Lyon", "What is the currency of France?"),
+        ("What is the currency of France?", "Paris, France", "Lyon, France", "What is the currency of France?"),
+        ("Who rules Paris?", "Paris, France", "Lyon", "Who rules Lyon?"),
+        ("Who met Bob High?", "Ann Low and Bob High", "Cora Lind", "Who met Cora Lind?"),
+        ("When was Elia Kazan born?", "Kazan", "Elia Kazan", "When was Elia Kazan born?"),
         ("Who married Prince Charles?", "Prince", "Madonna", None),
         ("Who ruled in May 1966?", "1966", "1970", None),
         ("Where did he die, Rome or Milan?", "Rome", "Milan", None),
@@ -39,6 +44,25 @@ from hoptree.steps.hypotheses.substitution import carried, names_it, substituted
 )
 def test_what_is_named_is_replaced_by_its_like(text: str, wrong: str, right: str, becomes: str | None) -> None:
     assert substituted(text, wrong, right) == becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "right", "named"),
+    [
+        ("What is the currency of France?", "Paris, France", "Lyon", False),
+        ("What is the currency of France?", "Paris, France", "", False),
+        ("Who rules Paris?", "Paris, France", "Lyon", True),
+        ("When was Elia Kazan born?", "Kazan", "Elia Kazan", False),
+        ("When was Kazan born?", "Kazan", "Elia Ray", True),
+        ("Who met Bob High?", "Ann Low, Cora Lind, Bob High", "", True),
+        ("Who met Bob High?", "Ann Low and Bob High", "Ann Low", True),
+        ("Who met Ann Low?", "Ann Low and Bob High", "Ann Low", False),
+    ],
+)
+def test_only_what_is_wrong_in_an_answer_is_named_by_what_rests_on_it(
+    text: str, wrong: str, right: str, named: bool
+) -> None:
+    assert names_it(text, wrong, right) is named
 
 
 def test_what_is_below_carries_the_right_answer_however_deep() -> None:

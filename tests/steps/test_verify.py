@@ -110,6 +110,45 @@ def test_another_spelling_is_no_other_answer(said: Label, label: str, hypothesis
     assert held(verdict, "Where was Has born?", hypothesis, box).label == label
 
 
+@pytest.mark.parametrize(
+    ("question", "hypothesis", "label"),
+    [
+        ("Where was Ada Moor born?", "30 March 1967", "unknown"),
+        ("In which city was Ada Moor born?", "1967", "unknown"),
+        ("Where was Ada Moor born?", "Ghent", "supported"),
+        ("Where was Ada Moor born?", "Ghent, 1967", "supported"),
+        ("When was Ada Moor born?", "Ghent", "unknown"),
+        ("When was Ada Moor born?", "in Ghent", "unknown"),
+        ("When was Ada Moor born?", "30 March 1967", "supported"),
+        ("When was Ada Moor born?", "during World War II", "supported"),
+        ("When was Ada Moor born?", "the Middle Ages", "supported"),
+        ("When was Ada Moor born?", "shortly after Bob Hale", "supported"),
+        ("Which player of the year was born where Ada Moor was?", "Ghent", "supported"),
+    ],
+)
+def test_a_place_is_not_asked_for_by_when_nor_a_date_by_where(question: str, hypothesis: str, label: Label) -> None:
+    text = (
+        "Ada Moor was born in Ghent, 1967, on 30 March 1967, shortly after Bob Hale, during World War II, not in "
+        "the Middle Ages."
+    )
+    box = EvidenceBox((Passage("a", "Ada Moor", text),))
+    said = Verdict("supported", cited=Cited(box.passages))
+    found = held(said, question, hypothesis, box)
+    assert found.label == label and ("is asked for" in found.reason) is (label == "unknown")
+    other = Verdict("refuted", correction=hypothesis, stated=hypothesis)
+    assert held(other, question, "Oslo", box).label == ("unknown" if label == "unknown" else "refuted")
+
+
+def test_what_compares_needs_evidence_of_all_that_is_compared() -> None:
+    ada, ben = (
+        Passage(name, name, f"{name} was born in 19{year}.") for name, year in (("Ada Moor", 50), ("Ben Hale", 60))
+    )
+    question = "Who was born first, Ada Moor or Ben Hale?"
+    said = Verdict("supported", stated="Ada Moor")
+    assert held(said, question, "Ada Moor", EvidenceBox((ada,))).label == "unknown", "its own name is always there"
+    assert held(said, question, "Ada Moor", EvidenceBox((ada, ben))).label == "supported"
+
+
 NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)
 
 

@@ -97,13 +97,20 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         usage=result.usage.as_dict(),
         gold=example.supporting_ids,
         gold_titles=example.supporting_titles,
-        retrieved=tuple(tuple(p["id"] for p in event["passages"]) for event in events if event["event"] == "retrieve"),
+        retrieved=_retrieved(events),
         cited=tuple(passage.id for passage in result.evidence),
         sources=_sources(events),
         trace=events[0]["run"],
     )
     scores = _scored(example, row, cited_sentences(events), searched=searchable)
     return replace(row, scores=scores | _listed(example, row, events))
+
+
+def _retrieved(events: Sequence[Event]) -> tuple[tuple[str, ...], ...]:
+    """What every search found; where a method searches for more than it reads, it tells by a decision what was read."""
+    told = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "read"]
+    found = (event["passages"] for event in events if event["event"] == "retrieve")
+    return (tuple(told[-1]),) if told else tuple(tuple(passage["id"] for passage in some) for some in found)
 
 
 def _sources(events: Sequence[Event]) -> dict[str, int]:

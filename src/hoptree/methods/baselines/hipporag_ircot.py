@@ -53,4 +53,5 @@ async def hipporag_ircot(
     best = BestFound(k)
     search = partial(recall, ctx, k=max(found, k), facts=facts, recognised=recognise)
     reasoning = await reason_and_search(ctx, pen, best, search=search, max_sentences=max_steps, titles=titles)
+    ctx.decide("read", best.read)
     return await read_afresh(ctx, question.text, reasoning, best.passages, shots=shots, draw=draw, titles=titles)

@@ -22,7 +22,8 @@ __all__ = ["replug"]
     paper="REPLUG",
     needs=("corpus", "logprobs"),
     query="The question itself",
-    differs="documents weigh by the scores of whatever search there is, where the paper has cosines, and their probabilities are not mixed token by token",
+    differs="documents weigh by the scores of whatever search there is, where the paper has cosines, and their "
+    "probabilities are not mixed token by token",
 )
 async def replug(
     question: Question, ctx: Context, *, k: int = 10, temperature: float = 1.0, titles: bool = False

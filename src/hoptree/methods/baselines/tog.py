@@ -43,11 +43,12 @@ async def tog(
 ) -> Answer:
     """Follow the relations and entities that the model scores highest, until it can answer from the paths.
 
-    `width` relations of each entity are followed, and as many paths kept, to a `depth`; of an edge with 20 ends or more
-    `sampled` are drawn. Scores are given at `temperature`, judgements and answers without any. Where a path leads on to
-    nothing, the answer is concluded from what was found; where the depth is reached and it is still not enough, the
-    model reasons without paths. In the released runs the entities to start from come with the data set; here they are
-    linked, by the names in the question and by the model.
+    `width` relations of each entity are followed, and as many paths kept, to a `depth`; a relation or an end that is
+    alone is followed unasked, and of an edge with 20 ends or more `sampled` are drawn. Scores are given at
+    `temperature`, judgements and answers without any. Where a path leads on to nothing, the answer is concluded from
+    what was found; where the depth is reached and it is still not enough, the model reasons without paths. In the
+    released runs the entities to start from come with the data set; here they are linked, by the names in the question
+    and by the model.
     """
     ctx.require_graph()
     asked = question.text

@@ -13,6 +13,7 @@ from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome, last_stated
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
+from hoptree.steps.answering.compare import chooses
 from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.clue import new_clue
 from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox
@@ -21,6 +22,7 @@ from hoptree.steps.hypotheses.rebuild import Rebuilt, rebuild
 from hoptree.steps.hypotheses.substitution import carried, names_it
 from hoptree.steps.hypotheses.verify import Verdict, held, validate, weigh
 from hoptree.steps.linking.link import choose_facts, names_in
+from hoptree.steps.reading.answer_kinds import other_kind
 from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Passage
@@ -186,11 +188,16 @@ def _word_of_another(name: str, names: Collection[str]) -> bool:
 def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     """The verdict that code agrees with; without a hypothesis, an answer that the evidence holds is supported by it.
 
-    An answer that stands there, but beside no name from the question, is stated and nothing more.
+    An answer that stands there, but beside no name from the question, is stated and nothing more; so is one of the
+    things that the question names to choose from, which stand there whatever is right. One that is plainly of another
+    kind than is asked for is none.
     """
     if claim.hypothesis:
         return held(said, claim.question, claim.hypothesis, box)
-    grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
+    if misfit := other_kind(claim.question, said.stated):
+        return Verdict(reason=misfit)
+    told = bool(said.stated) and not chooses(claim.question)
+    grounds = set(box.supporting(said.stated, claim.question)) if told else set()
     if not grounds:
         stated = said.stated if said.stated and box.supporting(said.stated) else ""
         return Verdict(reason=said.reason, stated=stated)
@@ -221,7 +228,8 @@ def _borne_out(rebuilt: Rebuilt, box: EvidenceBox) -> Rebuilt:
     something else.
     """
     claim = rebuilt.claim
-    return replace(rebuilt, borne_out=bool(box.supporting(claim.hypothesis, claim.question)))
+    fits = not other_kind(claim.question, claim.hypothesis)
+    return replace(rebuilt, borne_out=fits and bool(box.supporting(claim.hypothesis, claim.question)))
 
 
 def _same_question(one: Claim, other: Claim) -> bool:

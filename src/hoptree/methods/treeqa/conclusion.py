@@ -13,12 +13,13 @@ from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import synthesise
 from hoptree.steps.answering.choose import surest
-from hoptree.steps.answering.compare import compare_pairs
+from hoptree.steps.answering.compare import chooses, compare_pairs
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
 from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.substitution import parts_of
+from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
 
 __all__ = ["conclude", "read_own"]
@@ -39,7 +40,8 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
 
     The tree is read only if evidence bears out all of it and the passages' readings differ, or nothing else is known: a
     model is as sure of its own guesses as of what it has read, so that their reading would be the surest for no good
-    reason. What its nodes cite is cited for the answer only where that comes from the tree.
+    reason. Nor is it read beside them where it is but the question itself, answered from passages as well. What its
+    nodes cite is cited for the answer only where that comes from the tree.
     """
     branches = [one for top in walk.tops for one in (top, *top.below())]
     moot = resting(walk, question)
@@ -52,7 +54,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     ):
         return compared
     known = [answer for answer in own if answer.known]
-    if known and (len(verified) < len(branches) or _agreed(known)):
+    if known and (len(verified) < len(branches) or _agreed(known) or _echoes(walk, question)):
         return surest(ctx, own, when="final", named=GLANCES)
     cited = [passage for one in verified for passage in _cited(walk, one)]
     seen = [
@@ -65,22 +67,35 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
     if last.known:
         grounds = _grounds(last.text, question, walk, kept, shown)
-        verified_says = any(agree(last.text, answer.text) for answer in said)
-        if known or (verified and (grounds or verified_says)):
+        says = bool(grounds) or any(agree(last.text, answer.text) for answer in said)
+        if chooses(question):  # what is chosen stands there whatever is right
+            says = len(verified) == len(branches)
+        if verified and says:
             ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)
             last = replace(last, support=tuple(ids))
+        elif known:  # what stands nowhere is no answer where there is one that was read
+            return surest(ctx, own, when="final", named=GLANCES)
         else:
-            last = _guess(ctx, last, partly=bool(verified))
+            last = _guess(ctx, last, question, partly=bool(verified))
     return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
 
 
-def _guess(ctx: Context, answer: Answer, *, partly: bool) -> Answer:
+def _guess(ctx: Context, answer: Answer, question: str, *, partly: bool) -> Answer:
     """The answer, called a guess; `partly` where some of what it is put together from is verified."""
     why = "The answer is put together from guesses that nothing found confirms."
-    if partly:
+    if partly and chooses(question):
+        why = "The answer is a guess: not all that it compares is verified."
+    elif partly:
         why = "The answer is a guess: it stands in nothing that was found, and in no answer that was verified."
     ctx.warn("unsupported", why)
     return replace(answer, source="fallback")
+
+
+def _echoes(walk: Walk, question: str) -> bool:
+    """Whether the tree is but one node that asks the question itself."""
+    return [question_key(one.node.question) for one in walk.tops] == [question_key(question)] and not walk.tops[
+        0
+    ].children
 
 
 def _cited(walk: Walk, branch: Branch) -> tuple[Passage, ...]:

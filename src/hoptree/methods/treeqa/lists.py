@@ -135,7 +135,7 @@ async def _check(ctx: Context, condition: _Condition, names: Sequence[str], care
     node = condition.branch.node
     open_names = [name for name in names if not condition.gave(name)]
     branches = [
-        Branch(Node(100 * node.id + number, f"Is it true of {name}: {condition.text}?", node.id, 2), "Yes")
+        Branch(Node(100 * node.id + number, _check_of(name, condition.text), node.id, 2), "Yes")
         for number, name in enumerate(open_names, 1)
     ]
     ctx.trace.add("plan", under=node.id, nodes=[written(one) for one in branches], issues=[])
@@ -150,6 +150,11 @@ async def _check(ctx: Context, condition: _Condition, names: Sequence[str], care
     told = Answer(", ".join(fulfilling), "", "answered" if fulfilling else "unknown", "external", support)
     ctx.end_node(node, told, candidates=list(condition.names), facts=condition.vouching_facts())
     return _Checked(fulfilling, _CHECKS * len(open_names))
+
+
+def _check_of(name: str, condition: str) -> str:
+    """The check in words that keep two names apart: behind a colon, the second would be a part of a title."""
+    return f"Is this true of {name}? {condition}?"
 
 
 async def _one(ctx: Context, branch: Branch, condition: _Condition, name: str, careful: Careful) -> Outcome:

@@ -54,7 +54,7 @@ def resting(walk: Walk, whole: str) -> frozenset[int]:
     found = [branch for case in _cases(walk, whole) for branch, _ in case.named]
     for above in (one for top in walk.tops for one in (top, *top.below())):
         if above.dropped and not agree(above.dropped, above.hypothesis) and not names_it(whole, above.dropped):
-            found += [one for one in above.below() if names_it(one.node.question, above.dropped)]
+            found += [one for one in above.below() if names_it(one.node.question, above.dropped, above.hypothesis)]
     return frozenset(one.node.id for branch in found for one in (branch, *branch.below()))
 
 
@@ -74,7 +74,7 @@ async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Pat
         below = await _align(ctx, walk, branch.children, (*path, number), wrongly)
         if below and walk.outcomes[number].label == "unknown":
             said = list(told(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, resting=wrongly))
-            answer = await synthesise(ctx, branch.node.question, said, prompt="final")
+            answer = await synthesise(ctx, branch.node.question, said, prompt="final", step="align", node=branch.node)
             if answer.known and not agree(answer.text, branch.hypothesis):
                 ctx.decide("aligned", answer.text, node=branch.node, before=branch.hypothesis)
                 walk.restate(branch, path, answer.text)
@@ -94,7 +94,9 @@ class _Case:
     @property
     def named(self) -> list[tuple[Branch, Path]]:
         """The sibling and what is below it, as far as they name what is wrong, each with the path to it."""
-        return [(one, path) for one, path in _walked(self.other, self.path) if names_it(one.node.question, self.wrong)]
+        right = self.corrected.hypothesis
+        walked = _walked(self.other, self.path)
+        return [(one, path) for one, path in walked if names_it(one.node.question, self.wrong, right)]
 
     @property
     def targets(self) -> set[_Looked]:
@@ -122,7 +124,7 @@ def _cases(walk: Walk, whole: str) -> Iterator[_Case]:
     for branches, path in _groups(walk.tops, (0,)):
         for corrected in branches:
             for wrong in walk.struck.get(corrected.node.id, ()):
-                if wrong == corrected.hypothesis or names_it(whole, wrong):
+                if agree(wrong, corrected.hypothesis) or names_it(whole, wrong):
                     continue
                 cases = (_Case(corrected, wrong, other, path) for other in branches if other is not corrected)
                 yield from (case for case in cases if case.named)

@@ -93,16 +93,19 @@ async def synthesise(
     statements: Sequence[str],
     *,
     prompt: str = "read",
+    step: str = "final",
+    node: Node | None = None,
     reasoned: bool = False,
     logprobs: bool = False,
 ) -> Answer:
     """The answer that follows from statements found on the way, by the prompt that documents are read with.
 
-    `reasoned` says that the prompt asks for a reason before "Answer:".
+    It is that of the whole question, unless it is the `step` of one `node`. `reasoned` says that the prompt asks for a
+    reason before "Answer:".
     """
     documents = "\n".join(statements)
     return await _read(
-        ctx, "final", prompt, question, documents, None, source="synthesis", reasoned=reasoned, logprobs=logprobs
+        ctx, step, prompt, question, documents, node, source="synthesis", reasoned=reasoned, logprobs=logprobs
     )
 
 

@@ -10,12 +10,18 @@ from hoptree.runtime.context import Context
 from hoptree.tree import Node, Plan
 from hoptree.values import Answer
 
-__all__ = ["compare_branches", "compare_pairs", "compares", "compares_again", "decide_by"]
+__all__ = ["chooses", "compare_branches", "compare_pairs", "compares", "compares_again", "decide_by"]
 
 
 def compares(question: str) -> bool:
     """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
     return detect(question) is not None
+
+
+def chooses(question: str) -> bool:
+    """Whether the answer is one of the things that the question sets side by side."""
+    found = detect(question)
+    return found is not None and found.kind in ("choice", "which")
 
 
 def compares_again(question: str, above: Iterable[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hoptree.names import name_spans
 from hoptree.values import Answer, Passage
@@ -15,6 +15,8 @@ __all__ = ["covers", "grounded"]
 _WORD = re.compile(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
+_POSSESSIVE = re.compile(r"['’]s\b")
+_POSSESSIVE_END = re.compile(r"['’]s\Z")
 _ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
 _SMALL = re.compile(_ARTICLES)
 # In small letters where they are kinds: "City of God" is a film.
@@ -43,8 +45,8 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     support = []
     for passage in passages:
         text = f"{passage.title}. {passage.text}"
-        held = " ".join(_fold(word) for word in _WORD.findall(text))
-        if names and not any(f" {name} " in f" {held} " for name in names):
+        held = _folded(text)
+        if names and not any(name.stands_in(held) for name in names):
             continue
         if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
             support.append(passage.id)
@@ -56,16 +58,28 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Whether the passages together hold every name in the question; without any passage nothing is covered."""
-    texts = (f"{passage.title}. {passage.text}" for passage in passages)
-    held = " ".join(_fold(word) for text in texts for word in _WORD.findall(text))
-    return bool(passages) and all(f" {name} " in f" {held} " for name in _names(question))
+    held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
+    return bool(passages) and all(name.stands_in(held) for name in _names(question))
 
 
-def _names(question: str) -> list[str]:
-    """The names in a question, folded; its first word is a capital without being one."""
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
+
+    whole: str
+    sides: tuple[str, ...]
+
+    def stands_in(self, held: str) -> bool:
+        """Whether a folded text has the name, or all its sides."""
+        return f" {self.whole} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+
+
+def _names(question: str) -> list[_Name]:
+    """The names in a question, without a possessive at their end; its first word is a capital without being one."""
     first = re.match(r"\W*\w+", question)
-    names = (question[start:end] for start, end in name_spans(question, first.end() if first else 0))
-    return [" ".join(_fold(word) for word in _WORD.findall(re.sub(r"['’]s\b", "", name))) for name in names]
+    spans = name_spans(question, first.end() if first else 0)
+    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
+    return [_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names]
 
 
 def _ways(answer: str) -> list[tuple[str, ...]]:
@@ -92,6 +106,10 @@ def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
             if folded[start : start + len(part)] == part:
                 return text[words[start].start() : words[start + len(part) - 1].end()]
     return ""
+
+
+def _folded(text: str) -> str:
+    return " ".join(_fold(word) for word in _WORD.findall(text))
 
 
 def _fold(word: str) -> str:

@@ -64,9 +64,10 @@ def may_list(question: str) -> bool:
 def read_conditions(reply: str, question: str) -> Listing | None:
     """The conditions in a reply; None where they are not two that each name something else of the question.
 
-    A bare name gets the words that the question has for it, and what is asked for is a condition itself where it names
-    something: members of a band. Together they have all names of the question: one that none of them has is asked about
-    in some other way, unless it only says which thing another is.
+    One that names nothing is left out: code could not check it. A bare name gets the words that the question has for
+    it, and what is asked for is a condition itself where it names something: members of a band. Together they have all
+    names of the question: one that none of them has is asked about in some other way, unless it only says which thing
+    another is.
     """
     value = read_json(reply).value
     if not isinstance(value, Mapping):
@@ -78,9 +79,10 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     kept: dict[frozenset[str], str] = {}
     for text in (_in_words_of(said, one) for one in texts):
         names = named(f"It {text}")
-        if not names or not all(f" {name} " in said for name in names):
+        if not all(f" {name} " in said for name in names):
             return None
-        kept.setdefault(names, text)
+        if names:
+            kept.setdefault(names, text)
     counted = _counted(question)
     kept = {names: text for names, text in kept.items() if not names <= counted}
     asked, kept = _with_asked(_whole(question, asked, kept), kept)
@@ -138,7 +140,8 @@ def _worded(question: str, text: str, others: Sequence[str], asked: str) -> str:
     """A condition in the words of the question, where it is but a name, and with what says which thing that is."""
     names = [name for one in others for name in ([one] if bare(one) else _spelled(one))]
     if bare(text):
-        return asked_of(question, text, names, asked)
+        said = asked_of(question, text, names, asked)
+        return f"connected with {said}" if bare(said) else said
     left = named(question).difference(*(map(question_key, _spelled(one)) for one in others))
     for name in _spelled(text):
         text = text.replace(name, attributed(question, name, left))

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.comparing.dates import date_spans, read_date
+from hoptree.comparing.names import read_yes_no
 from hoptree.graph.facts import Fact
 from hoptree.runtime.context import Context
+from hoptree.steps.answering.compare import chooses
 from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.answering.ground import grounded
+from hoptree.steps.answering.ground import covers, grounded
 from hoptree.steps.hypotheses.substitution import parts_of
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
@@ -68,13 +70,27 @@ class EvidenceBox:
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
         """The ids of passages, and texts of facts, that hold an answer, and a name from the question if it has any.
 
-        A date may be written in another way there, and a name and a date may stand apart in it.
+        A date may be written in another way there, and a name and a date may stand apart in it. Yes and no stand
+        nowhere, and what the question names itself stands wherever it is spoken of: for these, one passage or fact must
+        have all names of the question, and another one than the answer.
         """
-        told = [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
+        told = self._told()
+        if question and _says_nothing(answer, question):
+            names = [
+                part for part in parts_of(question.partition(" ")[2]) if question_key(part) != question_key(answer)
+            ]
+            told = [one for one in told if names and covers(question, [one])]
         whole = _holding(answer, question, told)
         parts = [_holding(part, question, told) for part in parts_of(answer)]
         together = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
         return tuple(one.id for one in told if one.id in whole or one.id in together)
+
+    def covers(self, question: str) -> bool:
+        """Whether all names of a question stand in it."""
+        return covers(question, self._told())
+
+    def _told(self) -> list[Passage]:
+        return [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
 
     def cited(self, references: Iterable[str]) -> Cited:
         """What references name: by tag, by a passage's id or title, or by the words of a fact."""
@@ -113,6 +129,12 @@ class EvidenceBox:
     def _tagged(self, number: int, *, texts: bool) -> list[Passage | Fact]:
         kind: Sequence[Passage | Fact] = self.passages if texts else self.facts
         return [kind[number - 1]] if 0 < number <= len(kind) else []
+
+
+def _says_nothing(answer: str, question: str) -> bool:
+    """Whether an answer adds no word to its question: yes, no, or what it names, unless it asks to choose from that."""
+    named = f" {question_key(answer)} " in f" {question_key(question)} "
+    return read_yes_no(answer) is not None or (named and not chooses(question))
 
 
 def _holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from hoptree.comparing.dates import date_spans
@@ -22,6 +22,13 @@ _BEGIN = re.compile(
 )
 """Words that a question or a condition begins with, and no name does."""
 _LISTED = re.compile(r"\s*(?:,\s*(?:and|or)?|and|or)\s+(?=[A-ZÀ-ÖØ-ÞΑ-ΩА-Я])")
+_BEFORE_RANK = re.compile(r",\s+(?:the\s+)?(?P<ordinal>\d{1,3}(?:st|nd|rd|th)\s+)?", re.IGNORECASE)
+_NOBLE = (
+    r"(?:Grand\s+|Arch)?(?:Baron(?:ess|et)?|Duke|Duchess|Count(?:ess)?|Viscount(?:ess)?|Earl|Lord|Marque(?:ss|es|sa)"
+    r"|Marquis|Marchioness|Margrave|Landgrave)\b"
+)
+_RANK = re.compile(rf"(?:Jr|Sr|I{{2,3}}|IV)\b|{_NOBLE}\s+(?:of|von|de)\b", re.IGNORECASE)
+_NUMBERED_RANK = re.compile(_NOBLE, re.IGNORECASE)
 _WORD = re.compile(r"[\w'’-]+")
 _SMALL = re.compile(
     r"in|of|on|at|to|for|with|by|from|into|the|an?|that|those|this|these|his|her|its|their|ones?|both|and|or|also|as"
@@ -46,7 +53,8 @@ _COUNTED = re.compile(r"\b(?:two|three|four|five|six)\s+(?:[\w'’-]+\s+){0,3}[\
 
 def named_spans(text: str) -> list[Span]:
     """Where names and dates stand in a text, in their order; what asks is none, and a name behind a comma is a part of
-    the one before it unless the two are listed: "Ann Low, Countess of Ghent", but "Ann Low, Bob High and Cora Lind".
+    the one before it unless the two are listed: "Ann Low, Countess of Ghent", but "Ann Low, Bob High and Cora Lind". A
+    rank is listed with nothing: "Ann Low, 3rd Baroness Low and Bob High" are two.
     """
     first = _FIRST.match(text)
     begin = first.end() if first and _BEGIN.fullmatch(first[1]) else 0
@@ -54,10 +62,22 @@ def named_spans(text: str) -> list[Span]:
     for start, end in name_spans(text, begin):
         if _BEGIN.fullmatch(text[start:end]):
             continue
-        joined = spans and text[spans[-1][1] : start] == ", " and not _LISTED.match(text, end)
-        listed = len(spans) > 1 and _LISTED.fullmatch(text, spans[-2][1], spans[-1][0])
-        spans.append((spans.pop()[0], end) if joined and not listed else (start, end))
+        joined = spans and (_ranks(text, spans[-1][1], start) or _belongs(text, spans, (start, end)))
+        spans.append((spans.pop()[0], end) if joined else (start, end))
     return sorted({*spans, *date_spans(text)})
+
+
+def _belongs(text: str, before: Sequence[Span], name: Span) -> bool:
+    """Whether a name behind a comma goes with the last of those before it, and is not listed with it."""
+    if text[before[-1][1] : name[0]] != ", " or _LISTED.match(text, name[1]):
+        return False
+    return len(before) < 2 or not _LISTED.fullmatch(text, before[-2][1], before[-1][0])
+
+
+def _ranks(text: str, before: int, start: int) -> bool:
+    """Whether a name is the rank of the one that ends before it: Jr., Duke of Lund, 3rd Baron Low."""
+    comma = _BEFORE_RANK.fullmatch(text, before, start)
+    return comma is not None and bool((_NUMBERED_RANK if comma["ordinal"] else _RANK).match(text, start))
 
 
 def named(text: str) -> frozenset[str]:

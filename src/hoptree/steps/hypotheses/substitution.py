@@ -18,6 +18,9 @@ Kind = Literal["name", "date"]
 _AROUND = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
 _NUMBER = re.compile(r"[ -]\d{1,3}\b")
 """Behind a name: Apollo 14."""
+_ADDED = re.compile(r"\w, (?=\w)(.+)")
+_LISTING = re.compile(r",.*,|\b(?:and|or)\b|[;&]")
+"""What lists things: no comma in it adds something to a name."""
 _DAY = re.compile(r"(?<!\d)\d{1,2}(?!\d)")
 
 
@@ -27,9 +30,13 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     A name takes the place of a name and a date that of a date: of "Apollo 8, in December 1968" a question may have
     either part. Nothing takes the place of a part of a longer name, and nothing that is neither a name nor a date is
     put anywhere: a question whether something is so names no yes. Nor is what the text has already: it may ask to
-    choose between the two.
+    choose between the two. France, of "Paris, France", is no name of what is wrong, but says of a text that also has
+    Paris that code cannot tell.
     """
-    named = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
+    in_text = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
+    named = [one for one in in_text if one in _wrong_parts(wrong, right)]
+    if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
+        return None
     put: dict[str, str] = {}
     for kind, part in named:
         counterpart = _counterpart(kind, right)
@@ -63,9 +70,9 @@ def _put(pattern: re.Pattern[str], said: str, text: str) -> str:
     return pattern.sub(lambda _: said, text)
 
 
-def names_it(text: str, hypothesis: str) -> bool:
-    """Whether a text names what a hypothesis says, or a part of it."""
-    return any(_as_words(part).search(text) for _, part in _parts(hypothesis))
+def names_it(text: str, hypothesis: str, right: str = "") -> bool:
+    """Whether a text names what a hypothesis says, or a part of it that what is `right` does not have as well."""
+    return any(_as_words(part).search(text) for _, part in _wrong_parts(hypothesis, right))
 
 
 def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim, ...] | None:
@@ -75,7 +82,7 @@ def carried(refuted: Claim, right: str, *, guesses: bool = True) -> tuple[Claim,
     With `guesses` hypotheses stay, as a model that writes the tree anew would likely have them; without, a question
     that changed has none, for what was guessed is the answer to another one.
     """
-    if not any(names_it(one.question, refuted.hypothesis) for one in refuted.all() if one is not refuted):
+    if not any(names_it(one.question, refuted.hypothesis, right) for one in refuted.all() if one is not refuted):
         return None
     below = tuple(_carried(child, refuted.hypothesis, right, guesses) for child in refuted.children)
     return None if None in below else tuple(one for one in below if one is not None)
@@ -101,6 +108,18 @@ def _parts(text: str) -> Iterator[tuple[Kind, str]]:
     """What a text may be named by: its dates, and its names."""
     yield from (("date", text[start:end]) for start, end in date_spans(text))
     yield from (("name", text[start:end]) for start, end in _names(text) if read_yes_no(text[start:end]) is None)
+
+
+def _wrong_parts(wrong: str, right: str) -> list[tuple[Kind, str]]:
+    """The parts of a wrong answer that are wrong: not those of the right one, nor what a comma adds to a name."""
+    parts = list(_parts(wrong))
+    added = [] if _LISTING.search(wrong) else [match[1] for match in _ADDED.finditer(wrong)]
+    return [
+        (kind, part)
+        for kind, part in parts
+        if not (kind == "name" and len(parts) > 1 and any(one.startswith(part) for one in added))
+        and not (right and _as_words(part).search(right))
+    ]
 
 
 def _names(text: str) -> list[tuple[int, int]]:

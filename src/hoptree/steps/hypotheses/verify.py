@@ -10,9 +10,11 @@ from typing import Any, Literal
 from hoptree.comparing.names import read_yes_no
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
+from hoptree.steps.answering.compare import chooses
 from hoptree.steps.hypotheses.agreement import agree, same
 from hoptree.steps.hypotheses.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.steps.hypotheses.logic_tree import answer_of, text_of
+from hoptree.steps.reading.answer_kinds import other_kind
 from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import JsonReading, looks_unanswered, read_json, within_its_question
 from hoptree.tree import Node, Pairs
@@ -172,7 +174,8 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
 
     A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
     false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
-    something that is there; what it says is right instead of the hypothesis must stand there.
+    something that is there; what it says is right instead of the hypothesis must stand there. Neither may plainly be of
+    another kind than is asked for, and of things to choose from, one of which always stands there, all must.
     """
     stated, doubt = verdict.stated, ""
     if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
@@ -182,11 +185,17 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
             doubt = "it is called true, and another answer given"
         elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
             doubt = "it is said to rest on what is not there"
+        elif misfit := other_kind(question, stated or hypothesis):
+            doubt = misfit
+        elif chooses(question) and not box.covers(question):
+            doubt = "not all that is compared is in the evidence"
         elif not any(box.supporting(one, question) for one in dict.fromkeys((stated, hypothesis)) if one):
             doubt = "nothing that was found says so of what was asked about"
     elif verdict.label == "refuted" and stated:
         if same(stated, hypothesis):
             doubt = "it is called false, and the same answer given"
+        elif misfit := other_kind(question, stated):
+            doubt = misfit
         elif not box.supporting(stated):
             doubt = "what should be right is not in the evidence"
     return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED) if doubt else verdict

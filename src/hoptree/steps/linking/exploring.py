@@ -37,7 +37,12 @@ async def edges_around(ctx: Context, entities: Sequence[Entity], *, known: Colle
 async def choose_edges(
     ctx: Context, question: str, edges: Sequence[Edge], *, keep: int, temperature: float = 0.0
 ) -> list[tuple[Edge, float]]:
-    """The edges that the model scores highest for a question, in one call, not knowing where they lead."""
+    """The edges that the model scores highest for a question, in one call, not knowing where they lead.
+
+    An edge that is alone is followed, and not asked about.
+    """
+    if len(edges) == 1:
+        return [(edges[0], 1.0)]
     shown = edges[:_SHOWN]
     lines = [edge.open_line for edge in shown]
     names = [(edge.open_line, edge.relation) for edge in shown]

@@ -43,9 +43,11 @@ class BestFound:
     """The passages with the best scores; one that several searches found has the best of its scores.
 
     The scores of each search are brought to between 0 and 1: those of a walk and those of texts have other scales.
+    `read` are the ids of all that were ever among the best: the others of a search are looked at by nobody.
     """
 
     limit: int
+    read: list[str] = field(default_factory=list)
     _found: dict[str, Passage] = field(default_factory=dict)
 
     @property
@@ -60,7 +62,9 @@ class BestFound:
         for passage, score in zip(several, normalised([one.score for one in several]), strict=True):
             if passage.id not in self._found or score > self._found[passage.id].score:
                 self._found[passage.id] = replace(passage, score=score)
-        return [passage.id for passage in self.passages if passage.id not in before]
+        new = [passage.id for passage in self.passages if passage.id not in before]
+        self.read += [name for name in new if name not in self.read]
+        return new
 
 
 async def recall(ctx: Context, query: str, *, k: int, facts: int, recognised: bool) -> tuple[Passage, ...]:

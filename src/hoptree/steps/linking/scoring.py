@@ -17,6 +17,9 @@ _LABELLED = re.compile(r"\bscore[^\w.]{0,5}(\d{1,3}(?:\.\d{1,9})?|\.\d{1,9})", r
 _AT_THE_END = re.compile(r"[\]):=|–—-]\s{0,3}\(?(\d{1,2}(?:\.\d{1,9})?|\.\d{1,9})[\W_]*\Z")
 _BARE_LIST = re.compile(r"[^\d.]{0,40}([\d.,;\s]{1,400})\W{0,9}")
 _TAG = re.compile(r"\[(\d{1,4})\]")
+_PIECE = re.compile(r"\n|(?=\[\d{1,4}\])")
+_PIECES = 100
+"""Lines of a reply, or parts of one that begin with a number, that are looked at."""
 _NONE = re.compile(r"\W*(?:no|none|0)\b", re.IGNORECASE)
 _LONGEST = 10_000
 """Characters of a reply that are looked at."""
@@ -56,12 +59,17 @@ def read_scores(reply: str, names: Sequence[Sequence[str]]) -> Scores:
     listed = re.findall(r"\d{0,3}\.\d{1,9}|\d{1,3}", bare[1]) if bare else []
     if len(listed) == len(names) > 1 and any("." in score for score in listed):
         return Scores(_to_one({place: float(score) for place, score in enumerate(listed)}), ("in order",))
-    if numbers := read_numbers(text, len(names)):
-        return Scores(dict.fromkeys((number - 1 for number in numbers), 1 / len(numbers)), ("no scores",))
-    named = [place for line in text.splitlines()[:100] if (place := _meant(line, keys)) is not None]
-    if named:
-        return Scores(dict.fromkeys(named, 1 / len(dict.fromkeys(named))), ("no scores",))
+    if chosen := _chosen(text, keys):
+        return Scores(dict.fromkeys(chosen, 1 / len(chosen)), ("no scores",))
     return Scores({}) if _NONE.match(text) else Scores({}, error="no score" if text.strip() else "the reply is empty")
+
+
+def _chosen(text: str, keys: Sequence[Sequence[str]]) -> list[int]:
+    """The lines that a reply names, or gives the numbers of where it names none, each once."""
+    pieces = _PIECE.split(text)[:_PIECES]
+    if any(_named(piece, keys) is not None for piece in pieces):
+        return list(dict.fromkeys(place for piece in pieces if (place := _meant(piece, keys)) is not None))
+    return [number - 1 for number in read_numbers(text, len(keys))]
 
 
 def _scored(text: str) -> Iterator[tuple[str, float]]:
@@ -77,7 +85,14 @@ def _scored(text: str) -> Iterator[tuple[str, float]]:
 
 
 def _meant(said: str, keys: Sequence[Sequence[str]]) -> int | None:
-    """The line whose name stands last in a text, the longest of those that end there; else the one of its number."""
+    """The line that a text names, or else the one of its number: what is named is what was meant."""
+    place = _named(said, keys)
+    tags = [int(tag) for tag in _TAG.findall(said)]
+    return place if place is not None or not tags or not 0 < tags[-1] <= len(keys) else tags[-1] - 1
+
+
+def _named(said: str, keys: Sequence[Sequence[str]]) -> int | None:
+    """The line whose name stands last in a text, the longest of those that end there."""
     words = f" {question_key(said)} "
     best: tuple[int, int] = (0, 0)
     place: int | None = None
@@ -86,8 +101,7 @@ def _meant(said: str, keys: Sequence[Sequence[str]]) -> int | None:
             start = words.rfind(f" {key} ")
             if start >= 0 and (start + len(key), len(key)) > best:
                 best, place = (start + len(key), len(key)), number
-    tags = [int(tag) for tag in _TAG.findall(said)]
-    return place if place is not None or not tags or not 0 < tags[-1] <= len(keys) else tags[-1] - 1
+    return place
 
 
 def _to_one(scores: Mapping[int, float]) -> dict[int, float]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hoptree.steps.reading.brackets import regrouped
 from hoptree.tree import Pairs
 
 __all__ = ["MAX_REPLY", "JsonReading", "load", "read_json"]
@@ -36,6 +38,7 @@ MAX_STARTS = 4
 """Brackets at which an object is tried to be read."""
 
 _OPENING = re.compile(r"[{\[]")
+_CLOSING = re.compile(r"[}\]]")
 # Prose in brackets begins otherwise: "[as asked]", "{this}"; and so does the second brace of "{{".
 _BEGUN = re.compile(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
 _FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
@@ -54,7 +57,8 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 def read_json(text: str) -> JsonReading:
     """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
 
-    Where one was begun that nothing can mend, no part of it is taken for it: what comes after it may be read.
+    Then brackets are put right, and last quotation marks. Where one was begun that nothing can mend, no part of it is
+    taken for it: what comes after it may be read.
     """
     text = text[:MAX_REPLY].strip()
     if not text:
@@ -76,11 +80,10 @@ def _found(text: str) -> JsonReading:
     while tried < MAX_STARTS and (opening := _OPENING.search(text, position)):
         start, position, tried = opening.start(), opening.end(), tried + 1
         body = text[start:]
-        for repair in (_balanced, _mended, _completed, _requoted):
+        for repair in (_balanced, _mended, _completed, _regrouped, _requoted):
             reading = load(repair(body))
             if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
-                end = len(_balanced(body)) if repair is _balanced else _end(body)
-                beside = f"{text[:start]} {body[end:]}"
+                beside = f"{text[:start]} {body[_ENDS.get(repair, _end)(body) :]}"
                 return JsonReading(reading.value, (repair.__name__.lstrip("_"),), beside=beside)
             error = reading.error or error
         if _BEGUN.match(body):
@@ -149,6 +152,22 @@ def _completed(text: str) -> str:
 def _requoted(text: str) -> str:
     """Escape quotation marks inside strings, and put double ones in the place of single ones."""
     return _complete(_requote(text.translate(_SMART_QUOTES)))
+
+
+def _regrouped(text: str) -> str:
+    """Open again what was closed too early, and leave out what closes nothing; "" where there is no such bracket."""
+    text = text.translate(_SMART_QUOTES)
+    if not _CLOSING.search(text):
+        return ""
+    fitting, end = regrouped(text)
+    return _complete(fitting) if fitting != text[:end] else ""
+
+
+_ENDS: dict[Callable[[str], str], Callable[[str], int]] = {
+    _balanced: lambda body: len(_balanced(body)),
+    _regrouped: lambda body: regrouped(body.translate(_SMART_QUOTES))[1],
+}
+"""Where what a repair reads ends in a text, if not where its first bracket closes."""
 
 
 def _complete(text: str) -> str:

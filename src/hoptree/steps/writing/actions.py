@@ -15,6 +15,8 @@ MAX_SAID = 500
 _TAG = re.compile(r"<\s*+(?P<close>/?)\s*+(?P<name>search|answer|information)\s*+>", re.IGNORECASE)
 _ANY = re.compile(r"<(?=\s*+/?\s*+(?:search|answer|information|think)\s*+>)", re.IGNORECASE)
 _THOUGHT = "</think>"
+_PLACEHOLDERS = {"search": "query", "answer": "answer"}
+"""What stands for the text of an action where its form is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def read_action(text: str) -> Action:
 
     Behind its thoughts, or within them where there is none behind. A tag that is not closed reaches to the next one, or
     to the end of its line. One that is opened again begins there. Other tags inside an action are dropped, and what is
-    empty is no action.
+    empty is no action, nor is the form copied as it was told: <search> query </search>.
     """
     text = text[:MAX_REPLY]
     behind = text.rfind(_THOUGHT)
@@ -90,6 +92,8 @@ def _inside(text: str, name: str, start: int) -> Action:
 
 def _action(name: str, inside: str, end: int, *, closed: bool) -> Action:
     said = " ".join(_TAG.sub(" ", inside).split())[:MAX_SAID].strip()
+    if said.rstrip(".").casefold() == _PLACEHOLDERS[name]:
+        said = ""
     return Action("search" if name == "search" else "answer", said, end, closed)
 
 
