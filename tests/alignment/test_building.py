@@ -355,3 +355,41 @@ def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be written"):
         write_rows(tmp_path / "f" / "out.jsonl", rows_of(yes=1))
+
+
+def test_questions_with_broken_answers_are_left_out_and_counted(here: Path) -> None:
+    broken = {"id": "q4", "question": "Which company?", "answers": ["[", "'", "A", "p", "l", "e", "]"]}
+    lines(here / "train.jsonl", [row | {"dataset": "films", "split": "train"} for row in (*QUESTIONS, broken)])
+    told, rows = made(here, "ra-isf-know")
+    (why,) = told["left_out"]
+    assert "single characters of a printed list" in why and told["left_out"][why] == 1
+    assert told["questions"]["read"] == 5 and len(rows) == 4
+
+
+def test_a_limit_takes_questions_of_all_files_in_turn(here: Path) -> None:
+    """A trial with twelve questions of three files had twelve of the first."""
+    films = [row | {"dataset": "films", "split": "train"} for row in QUESTIONS]
+    towns = [
+        {"id": f"t{n}", "question": f"What is town {n}?", "answers": ["x"], "dataset": "towns", "split": "train"}
+        for n in ("a", "b")
+    ]
+    data = (lines(here / "films.jsonl", films), lines(here / "towns.jsonl", towns))
+
+    def ids(limit: int) -> list[str]:
+        asyncio.run(build(replace(wanted(here, "ra-isf-know", limit=limit), data=data)))
+        return [json.loads(line)["id"] for line in (here / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    assert ids(2) == ["films/q0", "towns/ta"]
+    assert ids(3) == ["films/q0", "films/q1", "towns/ta"], "in the order of the files"
+    assert ids(5) == ["films/q0", "films/q1", "films/q2", "towns/ta", "towns/tb"]
+    assert len(ids(9)) == 6
+
+
+def test_excluded_questions_that_tell_no_steps_are_counted(here: Path) -> None:
+    told_steps = [row | {"id": f"e{n}", "question": f"Something else {n}?"} for n, row in enumerate(QUESTIONS[:1])]
+    untold: list[dict[str, Any]] = [
+        {"id": f"u{n}", "question": f"What about {n}?", "answers": ["x"]} for n in ("a", "b")
+    ]
+    evaluated = lines(here / "eval.jsonl", [*told_steps, *untold])
+    told, _ = made(here, "ra-isf-know", exclude=(evaluated,))
+    assert told["excluded"] == {"files": [str(evaluated)], "questions": 3, "without_steps": 2}

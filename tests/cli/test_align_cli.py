@@ -54,7 +54,7 @@ def test_one_object_and_nothing_else(here: Path) -> None:
     excluded = write(here / "dev.jsonl", [{"id": "q3", "dataset": "questions", "question": "Which?", "answers": ["x"]}])
     told = json.loads(align(here, "--json", "--exclude", excluded, "--balance", 1, "--seed", 2).output)
     assert told["labels"] == {"yes": 1, "no": 1} and told["questions"] == {"read": 4, "asked": 3, "in_rows": 2}
-    assert told["excluded"] == {"files": [str(excluded)], "questions": 1}
+    assert told["excluded"] == {"files": [str(excluded)], "questions": 1, "without_steps": 1}
     assert told["left_out"] == {"evaluation question by id": 1, "'no' by balance": 1}
     assert told["prompt_words"]["max"] > 10 and told["failed"] == []
 
@@ -125,7 +125,8 @@ def test_a_set_for_the_boundary_of_one_half(here: Path) -> None:
     assert lines[0].startswith(f"taikc-kbae: {len(asked)} rows from {len(asked)} of 4 questions")
     assert "right by exact match, and for it alone" in lines[1]
     assert any(line.split()[:2] == ["gap", str(len(asked) - (0 in asked))] and "Table 6" in line for line in lines)
-    assert lines[-1] == "  checked against 1 question of the other half"
+    assert lines[-2] == "  checked against 1 question of the other half"
+    assert lines[-1] == "  1 of 1 excluded questions tells no steps: only their ids and words were compared"
 
 
 def test_a_set_from_gold_in_the_form_of_another_program(here: Path) -> None:

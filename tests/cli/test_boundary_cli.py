@@ -50,7 +50,7 @@ def test_a_table_and_a_verdict(here: Path) -> None:
     assert "n/a" in lines[5] and "judged" not in printed.output
     assert "sure and wrong: 2; refused and right: 0; failed, and so wrong if asked directly: 0" in printed.output
     assert "  What is number 1?  answer 0 (right) -> [31mMilan\n" in printed.output, "and no control sequence"
-    assert "points of F1 (±" in lines[-1] and "too few to tell" in lines[-1]
+    assert "sure of 4 questions and refused 6: too few to tell" in lines[-1]
 
 
 def test_one_object_and_nothing_else(here: Path) -> None:
@@ -114,3 +114,13 @@ def test_what_cannot_be_asked_is_a_sentence(here: Path) -> None:
         result = boundary(here, *arguments)
         assert isinstance(result.exception, kind) and words in str(result.exception), arguments
         assert result.exception.remedy
+
+
+def test_questions_that_cannot_be_scored_are_told(here: Path) -> None:
+    broken = {"id": "q5", "question": "What is number 5?", "answers": ["[", "'", "A", "p", "l", "e", "]"]}
+    with (here / "nq.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(broken) + "\n")
+    printed = boundary(here, "--data", here / "nq.jsonl")
+    assert "\n  1 question of nq was left out: with accepted answers that are the single characters" in printed.output
+    told = json.loads(boundary(here, "--data", here / "nq.jsonl", "--json").output)["models"][0]["sets"]["nq"]
+    assert told["questions"] == 5 and any("(the first: q5)" in warning for warning in told["warnings"])

@@ -71,7 +71,7 @@ def test_both_settings_are_asked_and_counted(tmp_path: Path) -> None:
         ("q1", "the answer", "Milan")
     ]
     assert found["flips"][0]["question"] == "What is number 1?" and found["flips"][0]["direct_correct"] is True
-    assert not found["usable"] and "sure of 3 of 6 questions: too few to tell" in found["verdict"]
+    assert not found["usable"] and "sure of 3 questions and refused 3: too few to tell" in found["verdict"]
     kept = json.loads((tmp_path / "out" / "nq" / BOUNDARY).read_text(encoding="utf-8"))
     assert kept == json.loads(json.dumps(found)), "what the report reads"
 
@@ -166,13 +166,13 @@ def test_what_it_rests_on_is_on_record_and_a_change_is_noticed(tmp_path: Path) -
     measured(tmp_path, model)
     run = read_run(tmp_path / "out" / "nq")
     assert run["rests_on"]["method"] == "boundary" and run["name"] == f"{model} on nq"
-    assert run["rests_on"]["options"]["prompt"].startswith("taikc/confident@")
+    assert run["rests_on"]["options"]["prompt"].startswith("shared/confident@")
     with pytest.raises(InputError, match="rests on something else"):
         measured(tmp_path, model, options={"strict": True})
     with pytest.raises(ConfigError, match="no option 'strikt'"):
         measured(tmp_path, model, options={"strikt": True})
     with pytest.raises(ConfigError, match="is not possible"):
-        measured(tmp_path, model, options={"prompt": "taikc/confident@00000000"})
+        measured(tmp_path, model, options={"prompt": "shared/confident@00000000"})
 
 
 def test_strict_takes_only_the_identifier_for_a_refusal(tmp_path: Path) -> None:
@@ -216,12 +216,23 @@ def pairs(kept: Sequence[bool], refused_ones: Sequence[bool]) -> list[Pair]:
 @pytest.mark.parametrize(
     ("kept", "refused_ones", "usable", "words"),
     [
-        ([True] * 90 + [False] * 10, [False] * 100, True, "lie 90.0 points of F1 (± 6.9): this model knows"),
-        ([True] * 50 + [False] * 50, [True] * 50 + [False] * 50, False, "lie 0.0 points"),
-        ([True] * 14 + [False] * 86, [False] * 100, None, "too few to tell"),
-        ([True] * 3 + [False] * 7, [False] * 10, None, "too few to tell"),
-        ([True], [False], None, "lie 100.0 points of F1, and it was sure of 1 of 2 questions: too few to tell"),
-        ([True] * 9, [False] * 90, None, "sure of 9 of 99 questions: too few to tell"),
+        ([True] * 90 + [False] * 10, [False] * 100, True, "90.0 % of what it was sure of is right (± 5.9)"),
+        ([True] * 90 + [False] * 10, [False] * 100, True, "90.0 points of F1 (± 6.9): this model knows what it knows"),
+        ([True] * 50 + [False] * 50, [True] * 50 + [False] * 50, False, "lie 0.0 points of F1 (± 13.9), and 15 are"),
+        (
+            [True] * 150 + [False] * 850,
+            [False] * 700,
+            False,
+            "15.0 % of what it was sure of is right (± 2.2), and 50 % are",
+        ),
+        ([True] * 12 + [False] * 52, [False] * 1500, False, "wanted: this model shows no usable boundary"),
+        ([True] * 30 + [False] * 20, [False] * 50, None, "60.0 % of what it was sure of is right (± 13.7)"),
+        ([True] * 30 + [False] * 20, [False] * 50, None, "too close to tell"),
+        ([True] * 90, [True] * 72 + [False] * 18, None, "20.0 points of F1 (± 9.2), and 15 are wanted: too close"),
+        ([True] * 3 + [False] * 7, [False] * 10, None, "too close to tell"),
+        ([True], [False], None, "It was sure of 1 question and refused 1: too few to tell"),
+        ([True] * 9, [False] * 90, None, "It was sure of 9 questions and refused 90: too few to tell"),
+        ([True] * 90, [False] * 9, None, "sure of 90 questions and refused 9: too few to tell"),
         ([True] * 4, [], False, "It refused nothing: this model shows no usable boundary; use source=external."),
         ([], [True] * 4, False, "It answered nothing"),
         ([], [], None, "No question has an outcome yet."),

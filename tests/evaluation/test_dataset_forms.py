@@ -301,3 +301,34 @@ def test_beir_files_that_do_not_fit(tmp_path: Path, judged: str, words: str) -> 
 def test_a_folder_without_queries_is_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"queries\.jsonl"):
         read_examples(tmp_path)
+
+
+TAKEN_APART = {"id": "t1", "question": "Who founded it?", "answers": ["[", "'", "A", "p", "l", "e", "C", ","]}
+
+
+def test_answers_that_are_the_characters_of_a_printed_list_are_left_out_and_told(tmp_path: Path) -> None:
+    """Whoever said "Apple" was wrong, and whoever said "A" was right."""
+    letters = [
+        {"id": "t2", "question": "Which key?", "answers": ["A", "B", "C", "D", "["]},
+        {"id": "t3", "question": "Which bracket?", "answers": ["["]},
+        {"id": "t4", "question": "Which opens?", "answers": ["[", "(", "{", "an opening bracket"]},
+    ]
+    data = read_examples(lines(tmp_path / "trivia.jsonl", [TAKEN_APART, *letters]))
+    assert [example.id for example in data.examples] == ["t2", "t3", "t4"], "letters and brackets may be answers"
+    assert data.left_out == data.taken_apart == ("t1",)
+    (note,) = data.notes
+    assert note.startswith("1 question of trivia was left out: ") and "characters of a printed list" in note
+    assert "(the first: t1)" in note
+    with pytest.raises(InputError, match=r"'t1' of trivia is left out: .* single characters"):
+        data.select(["t1"])
+    for broken in (TAKEN_APART, {"question": "Who?", "answer": TAKEN_APART["answers"]}):
+        with pytest.raises(InputError, match=r"all questions of .* are the single characters") as refused:
+            read_examples(lines(tmp_path / "all.jsonl", [broken]))
+        assert '["Apple"' in refused.value.remedy
+
+
+def test_what_has_no_answer_is_told_beside_what_has_a_broken_one(tmp_path: Path) -> None:
+    data = read_examples(whole(tmp_path / "iirc.json", [IIRC]))
+    (note,) = data.notes
+    assert note == "1 question of iirc was left out: without an accepted answer (the first: q_4)."
+    assert read_examples(lines(tmp_path / "made.jsonl", [OWN])).notes == ()

@@ -343,3 +343,14 @@ def test_a_run_without_outcomes_has_no_means(tmp_path: Path) -> None:
     summary = summarise(tmp_path / "run")
     assert summary["usage"]["llm_calls"] == {"total": 0.0, "mean": None, "median": None, "p95": None}
     assert summary["metrics"] == {} and summary["judges"] == {}
+
+
+def test_questions_with_broken_answers_are_not_scored_and_the_run_says_so(tmp_path: Path) -> None:
+    wanted = experiment(tmp_path, script(tmp_path / "model.json", right(range(6))))
+    broken = {"id": "q6", "question": "Which company?", "answers": ["[", "'", "A", "p", "l", "e", "]"]}
+    with wanted.data.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(broken) + "\n")
+    summary = run(wanted, tmp_path / "run")
+    assert summary["questions"] == 6 and summary["metrics"]["em"]["mean"] == 1
+    assert any("single characters of a printed list" in warning and "q6" in warning for warning in summary["warnings"])
+    assert summary["warnings"] == json.loads((tmp_path / "run" / METRICS).read_text(encoding="utf-8"))["warnings"]

@@ -56,7 +56,9 @@ def build(
             show_default=False,
         ),
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.", show_default=False)
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.", show_default=False)
     ] = None,
@@ -114,7 +116,10 @@ def build(
     Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
     for evaluation ("dev.jsonl") while none of its questions is excluded. --any-split takes those that --exclude does
     not know. A question is excluded by its data set and id, or if 80 % of the different words in it and in an
-    evaluation question are in both. One that comes twice is taken once.
+    evaluation question are in both. So is one that shares a step with an evaluation question: a single question that
+    both are put together from (MuSiQue's ids), a fact by its subject and property, or a sub-question. Of evaluation
+    questions that tell no steps, which are counted, only ids and words are compared. One that comes twice is taken
+    once.
 
     if has a teacher (-m) answer by taikc, with its options (--set), and keeps what it said on the way to right answers.
     kbae asks the model itself each question, and learns to answer where it was right and to ask for documents where it
@@ -232,6 +237,11 @@ def _report(told: Mapping[str, Any]) -> None:
         typer.echo(f"  {untold:,} questions do not say of which split they are, nor does their file's name")
     if told["evaluation_questions"]:
         typer.echo(f"  {told['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and their rows say so")
+    _report_excluded(told)
+
+
+def _report_excluded(told: Mapping[str, Any]) -> None:
+    """What the questions were held against, and for how many of that only in part."""
     files, known = told["excluded"]["files"], told["excluded"]["questions"]
     if files:
         typer.echo(f"  checked against {known:,} evaluation questions of {_files(len(files))}{_other(told)}")
@@ -239,6 +249,9 @@ def _report(told: Mapping[str, Any]) -> None:
         typer.echo(f"  checked against {known:,} {'question' if known == 1 else 'questions'} of the other half")
     else:
         typer.echo("  no evaluation questions were excluded: name those you will measure on with --exclude")
+    if blind := told["excluded"]["without_steps"]:
+        some = f"{blind:,} of {known:,} excluded questions {'tells' if blind == 1 else 'tell'} no steps"
+        typer.echo(f"  {some}: only their ids and words were compared")
 
 
 def _other(told: Mapping[str, Any]) -> str:

@@ -115,6 +115,8 @@ def _boundaries(some: Sequence[Mapping[str, Any]]) -> None:
         [*head, *(f"{title} {_AGAINST} base" for title in _CHANGES.values())],
         [[*name, *(_change(against.get(column)) for column in _CHANGES)] for name, against in changed],
     )
+    for warning in dict.fromkeys(warning for one in some for warning in one.get("warnings", ())):
+        typer.echo(clean(f"  {warning}"))
     several = {one["run"] for one in some if one["folder"] is None}  # what is of several data sets lies in no folder
     for name, one in rows:
         if "verdict" in one and (one["folder"] is None) == (one["run"] in several):

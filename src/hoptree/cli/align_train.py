@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hoptree.cli.align_figures import print_beside_the_paper
-from hoptree.cli.console import clean, print_json, stoppable
+from hoptree.cli.console import clean, print_json, say, stoppable
 from hoptree.cli.options import AsJson
-from hoptree.cli.progress import shown
+from hoptree.cli.progress import Show, bars, lines, on_terminal
 from hoptree.errors import HoptreeError
 
 __all__ = ["train"]
@@ -40,7 +41,9 @@ def train(
     targets: Annotated[
         str, typer.Option(help="Layers that learn: names divided by commas, or all-linear.")
     ] = "all-linear",
-    max_length: Annotated[int, typer.Option(help="Tokens of a packed sequence; a longer example is refused.")] = 2048,
+    max_length: Annotated[
+        int, typer.Option(help="Tokens of a packed sequence; a longer example is refused. A processor packs none.")
+    ] = 2048,
     seed: Annotated[int, typer.Option(help="Of the first weights, the order and dropout.")] = 0,
     dtype: Annotated[
         str, typer.Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]", show_default=False)
@@ -87,11 +90,14 @@ def train(
         seed=seed,
         dtype=dtype,
     )
+    quiet = as_json or not first_of_all()
     wanted = TrainingWanted(model, tuple(data), out, recipe, Pace(device, save_every, checkpointing), dry_run)
     try:
-        with shown(as_json or not first_of_all()) as show:
+        with _shown(quiet) as show:
             told = train(
-                wanted, on_progress=lambda done, total, loss: show(done, total, lambda: f"steps, loss {loss:.3f}")
+                wanted,
+                on_progress=lambda done, total, loss: show(done, total, lambda: f"steps, loss {loss:.3f}"),
+                on_stage=(lambda said: None) if quiet else say,
             )
     except HoptreeError as error:
         if first_of_all():
@@ -103,6 +109,13 @@ def train(
         print_json(told)
     else:
         _report(told)
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Show]:
+    """How far it is: a bar on a terminal, and in a log a line every few minutes."""
+    with bars(quiet) if quiet or on_terminal() else lines() as work, work("align train") as show:
+        yield show
 
 
 def _report(told: Mapping[str, Any]) -> None:
@@ -119,6 +132,8 @@ def _report(told: Mapping[str, Any]) -> None:
     if told["evaluation_questions"]:
         typer.echo(f"  {told['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
     _report_repeats(told.get("same_prompts") or {})
+    if untold := told.get("rows_without_kind"):
+        typer.echo(f"  rows that do not say what they are (meta.kind): {untold:,}; whose labels they have is not known")
     if told.get("dry_run"):
         typer.echo(f"  packed into {told['sequences_an_epoch']:,} sequences an epoch")
         typer.echo(

@@ -75,10 +75,11 @@ def boundary(
 ) -> None:
     """Measure whether a model knows what it knows, which TAIKC's default rests on.
 
-    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A model with a usable boundary is
-    right where it was sure and wrong where it refused. A question that fails is wrong if asked directly, and neither
-    sure nor refused: there is no verdict before it is asked again (--retry-failed). hoptree report draws the folders
-    of several models together.
+    Each question is asked twice: for an answer, and for an answer or RAG_REQUIRED. A boundary is usable if at least
+    half of what the model was sure of is right, and at least 15 points of F1 lie between that and its direct answers to
+    what it refused, both by more than chance (95 %) and over 10 or more questions it was sure of and 10 it refused. A
+    question that fails is wrong if asked directly, and neither sure nor refused: there is no verdict before it is asked
+    again (--retry-failed). hoptree report draws the folders of several models together.
 
     \b
     hoptree boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out boundary/NAME
@@ -156,6 +157,8 @@ def _report(found: Mapping[str, Any]) -> None:
         typer.echo(clean(f"  {_cut(flip['question'])}  {_right(flip, 'direct')} -> {_right(flip, 'confident')}"))
     if len(whole["flips"]) > _FLIPS:
         typer.echo(f"  … and {len(whole['flips']) - _FLIPS:,} more answers that changed (--json lists them)")
+    for warning in dict.fromkeys(warning for one in found["sets"].values() for warning in one["warnings"]):
+        typer.echo(clean(f"  {warning}"))
     typer.echo(f"  {whole['verdict']}")
 
 

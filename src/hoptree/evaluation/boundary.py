@@ -6,7 +6,6 @@ FOLDER/DATA/…/boundary.json  what it came to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from hoptree.errors import InputError
 from hoptree.evaluation.boundary_asking import EVENT
+from hoptree.evaluation.boundary_verdict import standing_of
 from hoptree.evaluation.calibration import (
     Attempt,
     BoundaryAwareness,
@@ -26,15 +26,12 @@ from hoptree.evaluation.calibration import (
 )
 from hoptree.evaluation.judge import JudgeItem, JudgeReport, judge_all
 from hoptree.evaluation.run_folder import TRACES, read_rows
-from hoptree.evaluation.summary import half_width
 from hoptree.models.model import Model
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.trace import Event, read_events
 
 __all__ = [
     "BOUNDARY",
-    "FEWEST",
-    "LEAST_GAP",
     "Judgement",
     "Pair",
     "judge_pairs",
@@ -44,10 +41,6 @@ __all__ = [
 ]
 
 BOUNDARY = "boundary.json"
-FEWEST = 10
-"""Questions a model must have been sure of, and refused, before anything is said of the difference."""
-LEAST_GAP = 0.15
-"""F1 by which confident knowledge must exceed the knowledge gap before a model is left to decide what to look up."""
 _ANSWERED_ABOVE = 0.5
 """Least token probability from which an answer counts as kept, as `taikc` has it with source=probability."""
 
@@ -136,7 +129,7 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
     direct, confident = _attempts(asked, judged)
     found = _awareness(pairs, judged)
     decided = calibrate(decisions_of(direct, confident))
-    gap, around = found.figures()["gap_f1"], _around(direct, confident)
+    standing = standing_of(direct, confident)
     by_id = {pair.id: pair for pair in pairs}
     flips = [
         {**asdict(flip), "question": by_id[flip.id].question, "answers": list(by_id[flip.id].golds[:5])}
@@ -146,14 +139,14 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
         **found.as_dict(),
         "failed": failed,
         "refused_share": found.gap.questions / len(asked) if asked else None,
-        "gap_f1_plus_minus": around,
+        "gap_f1_plus_minus": standing.gap_around,
         "precision": decided.precision,
         "overconfident": decided.overconfident,
         "underconfident": decided.underconfident,
         "probability": _probability(asked, direct),
         "judge": judged.as_dict() if judged else None,
-        "usable": None if failed else _usable(found, gap, around),
-        "verdict": f"{failed:,} failed: --retry-failed first." if failed else _verdict(found, gap, around),
+        "usable": None if failed else standing.usable,
+        "verdict": f"{failed:,} failed: --retry-failed first." if failed else standing.verdict,
         "flips": flips,
     }
 
@@ -197,15 +190,6 @@ def _merged(judged: Mapping[str, Judgement]) -> Judgement:
     return Judgement(*kinds)
 
 
-def _around(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> float | None:
-    """Half of the 95 % interval of the gap in F1; None where one side has fewer than two questions."""
-    kept = [sure.f1 for sure in confident.values() if sure is not None]
-    refused = [direct[name].f1 for name, sure in confident.items() if sure is None]
-    if min(len(kept), len(refused)) < 2:
-        return None
-    return math.hypot(half_width(kept), half_width(refused))
-
-
 def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
     """The same decision by the least token probability of the direct answer; None where the model tells none."""
     if all(pair.confidence is None for pair in pairs):
@@ -215,34 +199,3 @@ def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[s
         for pair in pairs
     ]
     return calibrate(decisions).as_dict() | {"threshold": _ANSWERED_ABOVE}
-
-
-def _usable(found: BoundaryAwareness, gap: float | None, around: float | None) -> bool | None:
-    """Whether the model's own word can be rested on; None where the questions are too few to tell."""
-    if gap is None:
-        return False if found.direct.questions else None
-    few = min(found.gap.questions, found.direct.questions - found.gap.questions) < FEWEST
-    if few or around is None or abs(gap - LEAST_GAP) < around:
-        return None
-    return gap >= LEAST_GAP
-
-
-def _verdict(found: BoundaryAwareness, gap: float | None, around: float | None) -> str:
-    """What follows for TAIKC, whose default (source=unified) rests on the model's own word."""
-    if not found.direct.questions:
-        return "No question has an outcome yet."
-    if not found.gap.questions:
-        return "It refused nothing: this model shows no usable boundary; use source=external."
-    if gap is None:
-        return "It answered nothing: with source=unified it would look up everything, as with source=external."
-    said = f"Between what it was sure of and what it refused lie {100 * gap:.1f} points of F1"
-    said += f" (± {100 * around:.1f})" if around is not None else ""
-    usable = _usable(found, gap, around)
-    if usable is None:
-        sure = found.direct.questions - found.gap.questions
-        few = f"and it was sure of {sure:,} of {found.direct.questions:,} questions"
-        return f"{said}, {few}: too few to tell whether it knows what it knows. Ask more, or use source=external."
-    if not usable:
-        wanted = f"{100 * LEAST_GAP:.0f} are wanted"
-        return f"{said}, and {wanted}: this model shows no usable boundary; use source=external."
-    return f"{said}: this model knows what it knows; source=unified can rest on it."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,14 @@ from hoptree.runtime.calls import Calls, open_calls
 __all__ = ["measure_all", "planned_for"]
 
 Listener = Callable[[Planned, Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The run of one data set, and what whoever reads its scores should know."""
+
+    folder: Path
+    warnings: tuple[str, ...]
 
 
 def planned_for(files: Sequence[Path], wanted: BoundaryExperiment) -> list[Planned]:
@@ -68,24 +76,24 @@ async def measure_all(
     return found
 
 
-async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: Listener) -> dict[str, Path]:
-    """Run what has no outcome yet, with one model that is loaded once; the folder of each data set."""
+async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: Listener) -> dict[str, _Asked]:
+    """Run what has no outcome yet, with one model that is loaded once."""
     first = next(iter(sets.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
-    folders = {}
+    asked = {}
     try:
         for name, one in sets.items():
-            folders[name] = out / one.folder
 
             def show(progress: Progress, one: Planned = one) -> None:
                 on_progress(one, progress)
 
             # Both answers are judged together, in the end: the run itself has no judge.
             wanted = replace(one.experiment, judge="", judge_base_url="")
-            await run_experiment(wanted, folders[name], ways, model=model, on_progress=show)
+            summary = await run_experiment(wanted, out / one.folder, ways, model=model, on_progress=show)
+            asked[name] = _Asked(out / one.folder, tuple(summary["warnings"]))
     finally:
         await model.aclose()
-    return folders
+    return asked
 
 
 async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) -> tuple[Model, Calls] | None:
@@ -99,16 +107,17 @@ async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) ->
     return model, calls
 
 
-async def _measured(label: str, folders: Mapping[str, Path], judging: tuple[Model, Calls] | None) -> dict[str, Any]:
-    pairs: dict[str, list[Pair]] = {name: read_pairs(folder) for name, folder in folders.items()}
+async def _measured(label: str, asked: Mapping[str, _Asked], judging: tuple[Model, Calls] | None) -> dict[str, Any]:
+    pairs: dict[str, list[Pair]] = {name: read_pairs(one.folder) for name, one in asked.items()}
     judged: dict[str, Judgement] | None = None
     if judging:
         judged = {name: await judge_pairs(some, *judging) for name, some in pairs.items()}
     sets = {}
     for name, some in pairs.items():
-        sets[name] = {"model": label, "data": name, **measure(some, judged[name] if judged else None)}
-        write_json(folders[name] / BOUNDARY, sets[name])
-    found: dict[str, Any] = {"model": label, "folders": {name: str(folder) for name, folder in folders.items()}}
+        told = measure(some, judged[name] if judged else None)
+        sets[name] = {"model": label, "data": name, **told, "warnings": list(asked[name].warnings)}
+        write_json(asked[name].folder / BOUNDARY, sets[name])
+    found: dict[str, Any] = {"model": label, "folders": {name: str(one.folder) for name, one in asked.items()}}
     found |= {"sets": sets, "all": None, "mean": None}
     if len(sets) > 1:
         found["all"], found["mean"] = measure_several(pairs, judged)

@@ -94,8 +94,9 @@ async def run_experiment(
     """Ask every question that has no outcome yet, have the answers judged where the experiment says so, and sum up.
 
     `model` is one that is open already, `data` the questions where they are read already. `on_begin` hears what the run
-    rests on before anything is asked. `warnings` of the summary tell of a trace that could not be written to its end;
-    where the outcomes are in the trace, as those of a boundary run, it is an error instead.
+    rests on before anything is asked. `warnings` of the summary tell of questions that could not be scored and were
+    left out, and of a trace that could not be written to its end; where the outcomes are in the trace, as those of a
+    boundary run, it is an error instead.
     """
     ways = ways or Ways()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
@@ -123,7 +124,7 @@ async def run_experiment(
             await _ask_missing(experiment, data, engine, folder, ways, hear, on_progress)
             warnings = [str(writer.failure)] if writer.failure else []
             summary = summarise(out) | {"warnings": warnings}
-            warnings += _noticed(summary, ways)
+            warnings += [*data.notes, *_noticed(summary, ways)]
             write_json(out / METRICS, summary)
         except InputError:
             refused = True

@@ -231,10 +231,30 @@ def test_killed_before_it_said_what_it_is_a_training_begins_anew(wanted: Trainin
 def test_a_dry_run_tells_what_it_would_take_and_writes_nothing(wanted: TrainingWanted) -> None:
     told = train(replace(wanted, dry_run=True), on_progress=stopping(1))
     assert told["dry_run"] and told["steps"] == STEPS and told["examples"] == 21
-    assert 6 <= told["sequences_an_epoch"] < 21
+    assert told["sequences_an_epoch"] == 21, "without an accelerator nothing is packed"
     assert told["seconds"] == pytest.approx(STEPS * told["seconds_a_step"], rel=0.1, abs=0.1) and told["seconds"] > 0
     assert told["tokens"]["longest"] <= 128 and told["tokens"]["reply"] > 21
     assert not wanted.out.exists()
+
+
+def test_without_an_accelerator_examples_are_learnt_one_by_one_and_a_dry_run_takes_two(
+    wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step packed into 8,192 tokens took 13 GB and ten minutes of a processor: each token sees all others."""
+    lora: Any = importlib.import_module("hoptree.alignment.training.lora")
+    loss, learnt = lora.Learner._loss, []
+
+    def seen(self: Any, one: Any) -> Any:
+        learnt.append(one.positions.count(0))
+        return loss(self, one)
+
+    monkeypatch.setattr(lora.Learner, "_loss", seen)
+    said: list[str] = []
+    train(replace(wanted, dry_run=True), on_stage=said.append)
+    assert learnt == [1, 1] and len(said) == 2 and "loading" in said[0] and "timing 1 example on cpu" in said[1]
+    learnt.clear()
+    train(wanted)
+    assert learnt == [1] * 42
 
 
 def test_without_the_libraries_the_group_is_named(wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch) -> None:

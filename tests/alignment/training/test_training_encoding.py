@@ -61,7 +61,7 @@ def test_examples_that_are_too_long_are_named_all_at_once(loaded: Any, tmp_path:
     assert "300 are taken" in said[1] and "--max-length" in refused.value.remedy
     with pytest.raises(InputError, match="1,024 are taken") as refused:
         encoding.encode(rows(tmp_path, chat("long", "river " * 1200)), loaded, 5000)
-    assert "The model takes no more" in refused.value.remedy
+    assert "the model takes no more" in refused.value.remedy
 
 
 def test_what_the_template_or_the_model_does_not_take_is_named(loaded: Any, tmp_path: Path) -> None:
@@ -77,6 +77,23 @@ def test_a_reply_that_holds_the_end_of_a_reply_is_named(loaded: Any, tmp_path: P
     found = rows(tmp_path, chat("x", reply="red<|im_end|> hill"), chat("y"))
     with pytest.raises(InputError, match=r"1 row .*\n.*\(id x\): its reply holds '<\|im_end\|>'"):
         encoding.encode(found, loaded, 100)
+
+
+def test_a_remedy_is_that_of_the_fault(loaded: Any, tmp_path: Path) -> None:
+    """Whoever had the end of a reply in one was told to give --max-length more."""
+    long, ended = chat("long", "river " * 200), chat("x", reply="red<|im_end|> hill")
+    with pytest.raises(InputError) as refused:
+        encoding.encode(rows(tmp_path, ended), loaded, 100)
+    remedy = refused.value.remedy
+    assert "--max-length" not in remedy and "without" in remedy and "nothing was written" in remedy
+    with pytest.raises(InputError) as refused:
+        encoding.encode(rows(tmp_path, ended, long), loaded, 100)
+    assert "--max-length" in refused.value.remedy and refused.value.remedy.count("nothing was written") == 1
+    assert remedy.split(";")[0].strip() in refused.value.remedy
+    loaded.tokenizer.chat_template = "{{ '' }}"
+    with pytest.raises(InputError, match="empty prompt") as refused:
+        encoding.encode(rows(tmp_path, chat("x")), loaded, 100)
+    assert "--max-length" not in refused.value.remedy
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 12)), min_size=1, max_size=25))

@@ -12,9 +12,10 @@ from tests.alignment.training.small_sets import chat, many, write
 
 from hoptree.alignment.building.chat_rows import ChatRow
 from hoptree.alignment.building.formats import Format, write_set
-from hoptree.alignment.training.rows import read_sets, same_prompts
+from hoptree.alignment.training.rows import read_sets, same_prompts, without_kind
 from hoptree.errors import InputError
 from hoptree.models.model import Message
+from hoptree.runtime.prompts import prompt_for
 
 BASE = "ab" * 32
 
@@ -87,6 +88,33 @@ def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, row: Any, why:
 def test_labels_of_the_same_weights_are_taken(tmp_path: Path, labels_of: str) -> None:
     (one,) = read_sets([write(tmp_path / "set.jsonl", [chat("x", labels_of=labels_of)])], BASE)
     assert len(one.rows) == 1
+
+
+@pytest.mark.parametrize("meta", [{}, {"meta": {}}, {"meta": {"labels_of": BASE}}, {"meta": {"kind": "my own"}}])
+@pytest.mark.parametrize("reply", ["RAG_REQUIRED", "Skagen"])
+def test_a_row_of_the_boundary_must_say_whose_boundary_it_is(tmp_path: Path, meta: dict[str, Any], reply: str) -> None:
+    """Without `meta` such a row was trained on, whoever's labels it had."""
+    asked = prompt_for("taikc", "confident").fill(question="Where was Ada Moor born?").messages
+    row = {"id": "x", "messages": turns(*((turn.role, turn.content) for turn in asked), ("assistant", reply)), **meta}
+    path = write(tmp_path / "set.jsonl", [row])
+    if meta.get("meta"):
+        assert len(read_sets([path], BASE)[0].rows) == 1
+        return
+    with pytest.raises(InputError, match=r"\(id x\): .*RAG_REQUIRED.*labels_of is missing"):
+        read_sets([path], BASE)
+
+
+def test_rows_that_do_not_say_what_they_are_are_counted(tmp_path: Path) -> None:
+    untold = [{"id": f"u{n}", "messages": turns(("user", "A?"), ("assistant", "a"))} for n in range(2)]
+    sets = read_sets([write(tmp_path / "set.jsonl", [*untold, chat("told")])], BASE)
+    assert without_kind(sets) == 2
+
+
+def test_a_set_made_when_prompts_had_other_names_is_still_trained_on(tmp_path: Path) -> None:
+    """What counts is what a row asks, and not in which folder its template lay."""
+    row = chat("x", template="taikc/read@00000000", part="read")
+    (one,) = read_sets([write(tmp_path / "set.jsonl", [row])], BASE)
+    assert one.rows[0].kind == "colours read"
 
 
 def test_ids_are_of_one_row_over_all_sets(tmp_path: Path) -> None:

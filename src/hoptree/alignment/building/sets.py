@@ -22,7 +22,7 @@ from hoptree.alignment.building.taikc_gold import Form, make_gold
 from hoptree.alignment.building.taikc_instructions import make_instructions
 from hoptree.alignment.plans.by_hand import packaged_plans
 from hoptree.alignment.questions.leakage import OVERLAP, Admitted, Excluded, admit
-from hoptree.alignment.questions.reading import TrainingQuestion, read_training_questions
+from hoptree.alignment.questions.reading import TrainingQuestion, read_training_files
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import HALVES, half_of, sample
 from hoptree.models import DEFAULT_MODEL
@@ -41,8 +41,9 @@ class Wanted:
     """A training set as it was asked for.
 
     `only_train`, `allow_evaluation` and `exclude` say which questions may be in it (see `admit`); `limit` takes the
-    first of those, or with a `seed` as many drawn by it. Of `half`, first or second, questions are taken alone, and
-    none that is like one of the other half. `balance` is how many times as often as the rarest a label may occur.
+    first of those, of each file in turn, or with a `seed` as many drawn by it. Of `half`, first or second, questions
+    are taken alone, and none that is like one of the other half. `balance` is how many times as often as the rarest a
+    label may occur.
 
     The rest belongs to some kinds: `model` to those that ask one, `right_f1` to know, `judge` to kbae, `corpus` to `k`
     to what searches, `titles` to relevance and gold, `linked` to decompose, `options` of TAIKC to if, and `robust`
@@ -90,8 +91,8 @@ def read_kind(name: str) -> Kind:
 async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: None) -> dict[str, Any]:
     """Write the file, and say what is in it and what was left out."""
     _check(wanted)
-    read = read_training_questions(wanted.data)
-    mine, others = _halves(read, wanted.half)
+    read = read_training_files(wanted.data)
+    mine, others = _halves(read.questions, wanted.half)
     excluded = Excluded(wanted.exclude, others)
     admitted = admit(
         mine, excluded, only_train=wanted.only_train, any_split=wanted.any_split, allow=wanted.allow_evaluation
@@ -110,16 +111,20 @@ async def build(wanted: Wanted, *, on_progress: Progress = lambda done, total: N
         "files": [str(path) for path in files],
         **({"half": wanted.half} if wanted.half else {}),
         "questions": {
-            "read": len(read),
+            "read": len(read.questions) + sum(read.left_out.values()),
             "asked": len(chosen),
             "in_rows": len({row.meta["question"] for row in kept}),
         },
         "splits": dict(Counter(question.split for question in chosen)),
-        "excluded": {"files": [str(path) for path in wanted.exclude], "questions": len(excluded)},
+        "excluded": {
+            "files": [str(path) for path in wanted.exclude],
+            "questions": len(excluded),
+            "without_steps": excluded.without_steps,
+        },
         "same_question_from": OVERLAP,
         "any_split": wanted.any_split,
         "evaluation_questions": sum(question.key in admitted.evaluation for question in chosen),
-        "left_out": {**admitted.left_out, **made.left_out, **_dropped(made.rows, kept)},
+        "left_out": _added(read.left_out, admitted.left_out, made.left_out, _dropped(made.rows, kept)),
         "warnings": warnings,
         **made.told,
         **described(kept),
@@ -164,9 +169,17 @@ def _nothing(made: Made, wanted: Wanted) -> InputError:
 
 
 def _chosen(questions: Sequence[TrainingQuestion], wanted: Wanted) -> list[TrainingQuestion]:
-    """The first, or with a seed as many drawn by it: the same way as a run chooses its questions."""
+    """The first of each file in turn, or with a seed as many drawn by it: the same way as a run chooses its questions.
+
+    Without a seed they stay in their order.
+    """
     if wanted.seed is None:
-        return list(questions[: wanted.limit])
+        before: Counter[str] = Counter()
+        turns = []
+        for place, question in enumerate(questions):
+            turns.append((before[question.file], place))
+            before[question.file] += 1
+        return [questions[place] for place in sorted(place for _, place in sorted(turns)[: wanted.limit])]
     keyed = {question.key: question for question in questions}
     examples = [replace(question.example, id=key) for key, question in keyed.items()]
     return [keyed[example.id] for example in sample(examples, len(examples), wanted.seed)][: wanted.limit]
@@ -252,6 +265,14 @@ def _warnings(wanted: Wanted, kept: Sequence[ChatRow]) -> list[str]:
     if wanted.balance is not None:
         raise InputError(f"{said}, so nothing can be balanced.", "Give more or other questions, or no --balance.")
     return [f"{said}: a model trained on such a set learns to say nothing else. Give more or other questions."]
+
+
+def _added(*parts: Mapping[str, int]) -> dict[str, int]:
+    """How many were left out for what on the whole way."""
+    whole: Counter[str] = Counter()
+    for part in parts:
+        whole.update(part)
+    return dict(whole)
 
 
 def _dropped(made: Sequence[ChatRow], kept: Sequence[ChatRow]) -> dict[str, int]:

@@ -95,6 +95,7 @@ def boundary_gains(measured: Measured) -> list[dict[str, Any]]:
         pairs = {data: read_pairs(Path(folder)) for data, folder in told["folders"].items()}
         for data, some in pairs.items():
             found.append(_named(trial, data, told["folders"][data]) | _figures(told["sets"][data]))
+            found[-1]["warnings"] = told["sets"][data]["warnings"]
             scored.append(_scores(some))
         if told["all"]:
             found.append(_named(trial, ALL) | _figures(told["all"]))

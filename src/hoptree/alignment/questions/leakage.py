@@ -50,6 +50,7 @@ class Excluded:
         """The questions of files and runs, and `others` under the names by which they are told."""
         self._digests: set[bytes] = set()
         self._entered: set[tuple[str, frozenset[str]]] = set()
+        self._stepped: set[tuple[str, frozenset[str]]] = set()
         self._ids: dict[str, str] = {}
         self._steps: dict[tuple[str, ...], str] = {}
         self._parted: set[str] = set()
@@ -73,9 +74,12 @@ class Excluded:
     def _enter(self, questions: Iterable[TrainingQuestion], name: str) -> None:
         for question in questions:
             self.datasets.add(question.example.dataset)
-            for step in steps_within(question):
+            steps = steps_within(question)
+            for step in steps:
                 self._steps.setdefault(step, name)
             key, words = question.key, frozenset(normalise(question.example.question).split())
+            if steps:
+                self._stepped.add((key, words))
             if (key, words) not in self._entered:  # another run asked the same
                 self._entered.add((key, words))
                 self._ids.setdefault(key, name)
@@ -83,6 +87,11 @@ class Excluded:
 
     def __len__(self) -> int:
         return len(self._words)
+
+    @property
+    def without_steps(self) -> int:
+        """How many tell no step, by an id, facts or sub-questions: what shares one with them is not found."""
+        return len(self._entered - self._stepped)
 
     def same_file(self, path: Path) -> bool:
         """Whether a file is one of those of evaluation questions, by another name or not."""

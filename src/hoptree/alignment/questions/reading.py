@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.evaluation.datasets import FORMS, Example, read_examples
+from hoptree.evaluation.datasets import FORMS, DataSet, Example, read_examples
 from hoptree.evaluation.datasets.aliases import Aliases
 from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.relevance import find_beir
@@ -17,9 +18,11 @@ from hoptree.evaluation.datasets.rows import read_question_rows
 __all__ = [
     "TRAIN",
     "Fact",
+    "TrainingFiles",
     "TrainingQuestion",
     "is_evaluation",
     "is_named_for_evaluation_alone",
+    "read_training_files",
     "read_training_questions",
     "split_told_by",
 ]
@@ -54,9 +57,28 @@ class TrainingQuestion:
         return f"{self.example.dataset}/{self.example.id}"
 
 
+@dataclass(frozen=True, slots=True)
+class TrainingFiles:
+    """The questions of files, and how many of theirs were left out for what: such as nothing could be scored of."""
+
+    questions: tuple[TrainingQuestion, ...]
+    left_out: dict[str, int]
+
+
+def read_training_files(paths: Iterable[Path]) -> TrainingFiles:
+    """All questions of all files that have an answer, in their order."""
+    questions: list[TrainingQuestion] = []
+    left_out: Counter[str] = Counter()
+    for path in paths:
+        data = read_examples(path)
+        questions += _read(path, data)
+        left_out.update({why: len(keys) for why, keys in data.reasons.items()})
+    return TrainingFiles(tuple(questions), dict(left_out))
+
+
 def read_training_questions(paths: Iterable[Path]) -> list[TrainingQuestion]:
     """All questions of all files, in their order."""
-    return [question for path in paths for question in _read(path)]
+    return list(read_training_files(paths).questions)
 
 
 def is_evaluation(split: str) -> bool:
@@ -89,8 +111,8 @@ def _split_in(text: str) -> str:
     return TRAIN if _TRAIN_WORD.search(text) else ""
 
 
-def _read(path: Path) -> list[TrainingQuestion]:
-    data, beir = read_examples(path), find_beir(path)
+def _read(path: Path, data: DataSet) -> list[TrainingQuestion]:
+    beir = find_beir(path)
     told = _told(beir.queries if beir else path, data.form)
     by_name = split_told_by(beir.judgements if beir else path)
     questions = []

@@ -47,8 +47,10 @@ class Packed:
 def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list[Example]:
     """The rows as tokens; those that are too long, or that the model cannot take, are named and refused."""
     longest = min(max_length, loaded.context)
-    room = "Give --max-length more" if longest < loaded.context else "The model takes no more"
-    refused = RefusedRows(f"{room}, or take them out; nothing was written.")
+    shorter = "take out what is longer, as the model takes no more"
+    if longest < loaded.context:
+        shorter = "give --max-length more, or take out what is longer"
+    refused = RefusedRows()
     end, ends = end_of_turn(loaded), end_tokens(loaded)
     prompts = OneSequence(loaded.tokenizer, _ANY_LENGTH)
     known = int(loaded.model.get_input_embeddings().weight.shape[0])
@@ -65,9 +67,14 @@ def encode(rows: Sequence[TrainingRow], loaded: Loaded, max_length: int) -> list
             refused.add(row.where, "the model's chat template makes an empty prompt of it")
         elif inside := ends.intersection(reply):
             said = loaded.tokenizer.decode([min(inside)])
-            refused.add(row.where, f"its reply holds '{said}', with which the model would end it there")
+            refused.add(
+                row.where,
+                f"its reply holds '{said}', with which the model would end it there",
+                f"write replies without '{said}': each gets its end by itself",
+            )
         elif len(tokens) > longest:
-            refused.add(row.where, f"it has {len(tokens):,} tokens, and {longest:,} are taken")
+            why = f"it has {len(tokens):,} tokens, and {longest:,} are taken"
+            refused.add(row.where, why, shorter)
         elif max(tokens) >= known:
             said = loaded.tokenizer.decode([max(tokens)])
             refused.add(row.where, f"the tokenizer writes '{said}' as a token that the model does not know")

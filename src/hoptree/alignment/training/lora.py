@@ -21,12 +21,18 @@ WEIGHT_DECAY = 0.0
 
 
 class Learner:
-    """The base with an adapter on it: only the adapter learns, and it has 32 bits whatever the base has."""
+    """The base with an adapter on it: only the adapter learns, and it has 32 bits whatever the base has.
 
-    def __init__(self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False) -> None:
+    Without `packing` every example is a sequence of its own.
+    """
+
+    def __init__(
+        self, model: Any, recipe: Recipe, processes: Processes, *, checkpointing: bool = False, packing: bool = True
+    ) -> None:
         self._torch: Any = importlib.import_module("torch")
         self._recipe = recipe
         self._processes = processes
+        self._longest = recipe.max_length if packing else 1
         model.set_attn_implementation("sdpa")  # the batch of inference has one of its own
         # cuDNN plans each new length anew, and its gradients are no numbers for sequences of 64 tokens more than a
         # multiple of 128 under a mask (pytorch issue 196678; Qwen2.5 meets it within 50 steps).
@@ -76,7 +82,7 @@ class Learner:
         for weight in self.weights.values():
             weight.grad = self._torch.zeros_like(weight)
         loss = self._torch.zeros((), device=self._processes.device)
-        for one in packed(self._processes.share(examples), self._recipe.max_length):
+        for one in packed(self._processes.share(examples), self._longest):
             part = self._loss(one) / told
             part.backward()
             loss += part.detach()

@@ -6,18 +6,20 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hoptree.alignment.building.taikc_boundary import REFUSAL
 from hoptree.errors import InputError
 from hoptree.models.model import Message
 
-__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets", "same_prompts", "shortened"]
+__all__ = ["RefusedRows", "TrainingRow", "TrainingSet", "read_sets", "same_prompts", "shortened", "without_kind"]
 
 _NAMED = 5
 _ROLES = ("system", "user", "assistant")
+_UNTOLD = "untold"
 _LABELLED = "taikc-kbae"
 """The kind of sets whose labels say what one model knows."""
 # An identity is KIND:DIGEST;… and a digest is one word of it.
@@ -54,14 +56,15 @@ class TrainingSet:
 
 @dataclass(slots=True)
 class RefusedRows:
-    """What is wrong with rows: the first few in words, and how many there are."""
+    """What is wrong with rows: the first few in words, how many there are, and what mends each kind of fault."""
 
-    remedy: str
     said: list[str] = field(default_factory=list)
     count: int = 0
+    remedies: dict[str, None] = field(default_factory=dict)
 
-    def add(self, where: str, why: str) -> None:
+    def add(self, where: str, why: str, remedy: str = "mend these rows or take them out") -> None:
         self.count += 1
+        self.remedies[remedy] = None
         if self.count <= _NAMED:
             self.said.append(f"{where}: {why}")
 
@@ -70,12 +73,15 @@ class RefusedRows:
             return
         head = "1 row cannot be trained on:" if self.count == 1 else f"{self.count:,} rows cannot be trained on:"
         more = [f"  and {self.count - _NAMED:,} more"] if self.count > _NAMED else []
-        raise InputError("\n".join((head, *(f"  {one}" for one in self.said), *more)), f"\n{self.remedy}")
+        remedy = "; ".join((*self.remedies, "nothing was written."))
+        raise InputError(
+            "\n".join((head, *(f"  {one}" for one in self.said), *more)), f"\n{remedy[0].upper()}{remedy[1:]}"
+        )
 
 
 def read_sets(paths: Sequence[Path], base: str) -> list[TrainingSet]:
     """The sets, if every row of them can be trained on; `base` is the digest of the weights that will be trained."""
-    refused = RefusedRows("Mend these rows or take them out; nothing was written.")
+    refused = RefusedRows()
     seen: dict[str, str] = {}
     found = []
     for path in paths:
@@ -113,6 +119,11 @@ def same_prompts(sets: Sequence[TrainingSet]) -> dict[str, Any]:
             otherwise += 1
             first = first or f"{before.where} and {row.where}"
     return {"same_reply": again, "other_reply": otherwise, "first": first}
+
+
+def without_kind(sets: Sequence[TrainingSet]) -> int:
+    """How many rows do not say of what kind they are: whose labels they have is not known."""
+    return sum(row.kind == _UNTOLD for one in sets for row in one.rows)
 
 
 def _other_form(data: bytes) -> str:
@@ -173,10 +184,16 @@ def _fault(value: dict[str, Any], base: str, seen: dict[str, str]) -> str:
     labels_of = str(meta.get("labels_of") or "")
     if meta.get("kind") == _LABELLED and not labels_of:
         return "its label says what a model knows, and not which: labels_of is missing"
+    if not labels_of and not meta.get("kind") and _asks_for_a_refusal(value["messages"]):
+        return f"it is about {REFUSAL}, which says what a model knows, and not which: meta.labels_of is missing"
     if labels_of and not _is_of(labels_of, base):
         whose = meta.get("model") or "another model"
         return f"its label says what {whose} knows ({shortened(labels_of)}), and the base is {shortened(base)}"
     return ""
+
+
+def _asks_for_a_refusal(turns: Sequence[Mapping[str, str]]) -> bool:
+    return any(REFUSAL in turn["content"] for turn in turns)
 
 
 def _is_of(identity: str, base: str) -> bool:
@@ -211,7 +228,7 @@ def _turns_fault(turns: Any) -> str:
 
 def _kind(meta: dict[str, Any]) -> str:
     said = [str(meta[name]) for name in ("kind", "part") if meta.get(name)]
-    return " ".join(said) or "untold"
+    return " ".join(said) or _UNTOLD
 
 
 def shortened(text: str) -> str:

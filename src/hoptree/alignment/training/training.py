@@ -17,7 +17,7 @@ from hoptree.alignment.building.makers import TAIKC
 from hoptree.alignment.building.paper_figures import Length, beside_the_paper
 from hoptree.alignment.training.libraries import require_libraries, versions
 from hoptree.alignment.training.recipe import DTYPES, Pace, Recipe
-from hoptree.alignment.training.rows import TrainingSet, read_sets, same_prompts
+from hoptree.alignment.training.rows import TrainingSet, read_sets, same_prompts, without_kind
 from hoptree.errors import ConfigError, HoptreeError, InputError
 from hoptree.evaluation.lines import read_lines
 from hoptree.lock import WriteLock
@@ -69,10 +69,16 @@ class Order:
         return self._shuffled[1][place * many : (place + 1) * many]
 
 
-def train(wanted: TrainingWanted, *, on_progress: Progress = lambda done, total, loss: None) -> dict[str, Any]:
+def train(
+    wanted: TrainingWanted,
+    *,
+    on_progress: Progress = lambda done, total, loss: None,
+    on_stage: Callable[[str], None] = lambda said: None,
+) -> dict[str, Any]:
     """Train an adapter, or go on with it, and say what came of it; a dry run says what it would take.
 
-    Whatever is wrong with the model, the sets or the folder is told before anything is written.
+    `on_stage` hears what a dry run is about to do where that takes a while. Whatever is wrong with the model, the sets
+    or the folder is told before anything is written.
     """
     require_libraries()
     from hoptree.alignment.training.encoding import encode
@@ -93,10 +99,12 @@ def train(wanted: TrainingWanted, *, on_progress: Progress = lambda done, total,
         if not wanted.dry_run:
             shutil.rmtree(wanted.out / STATE, ignore_errors=True)  # it was killed after the card was written
         return {**finished, "out": str(wanted.out), "new_steps": 0}
+    if wanted.dry_run:
+        on_stage(f"loading {name}")
     loaded = load(source, dtype=DTYPES[dtype], device=processes.device)
     examples = encode([row for one in sets for row in one.rows], loaded, wanted.recipe.max_length)
     run = _Run(wanted, base, sets, training, examples, processes)
-    return run.dry(loaded.model) if wanted.dry_run else run.whole(loaded.model, on_progress)
+    return run.dry(loaded.model, on_stage) if wanted.dry_run else run.whole(loaded.model, on_progress)
 
 
 def _name(model: str) -> str:
@@ -169,22 +177,36 @@ class _Run:
     def steps(self) -> int:
         return self.wanted.recipe.steps(len(self.examples))
 
-    def dry(self, model: Any) -> dict[str, Any]:
-        """What the training would take; one step is taken, and forgotten."""
+    @property
+    def packing(self) -> bool:
+        """Whether the examples of a step share sequences: only an accelerator is the quicker for it.
+
+        A processor has nothing to fill up, and time and memory grow with the square of a sequence.
+        """
+        return not self.processes.device.startswith("cpu")
+
+    def dry(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
+        """What it would take: a step is taken and forgotten, or an example a process where none are packed."""
         from hoptree.alignment.training.encoding import packed
 
         order, recipe = Order(len(self.examples), self.wanted.recipe), self.wanted.recipe
         learner = self._learner(model)
-        first = [self.examples[place] for place in order.of(0)]
-        learner.step(first[:1], 0, self.steps)  # what is only done once, such as choosing kernels, is not timed
+        shortest, *_ = by_length = sorted(self.examples, key=lambda example: len(example.tokens))
+        first = by_length[len(by_length) // 2 :][: self.processes.world]
+        if self.packing:
+            first = [self.examples[place] for place in order.of(0)]
+        size = sum(len(example.tokens) for example in first)
+        some = "1 example" if len(first) == 1 else f"{len(first):,} examples"
+        on_stage(f"timing {some} on {self.processes.device}: {size:,} tokens, which are learnt and forgotten")
+        learner.step([shortest], 0, self.steps)  # what is only done once, such as choosing kernels, is not timed
         began = time.perf_counter()
         learner.step(first, 0, self.steps)
         seconds = time.perf_counter() - began
         a_epoch = self.steps // recipe.epochs
         tokens = sum(len(example.tokens) for example in self.examples)
-        share = tokens / a_epoch / sum(len(example.tokens) for example in first)
+        share = tokens / a_epoch / size
         chosen = [[self.examples[place] for place in order.of(step)] for step in range(a_epoch)]
-        sequences = sum(len(packed(some, recipe.max_length)) for some in chosen)
+        sequences = sum(len(packed(step, recipe.max_length if self.packing else 1)) for step in chosen)
         return {
             "dry_run": True,
             **self._told(),
@@ -234,6 +256,7 @@ class _Run:
             "sets": [one.as_dict() for one in self.sets],
             "evaluation_questions": sum(row.evaluation for row in rows),
             "same_prompts": same_prompts(self.sets),
+            "rows_without_kind": without_kind(self.sets),
             "examples": len(self.examples),
             "tokens": {"prompt": prompt, "reply": reply, "longest": longest},
             "beside_the_paper": beside_the_paper(taikc),
@@ -244,7 +267,9 @@ class _Run:
         from hoptree.alignment.training.lora import Learner
 
         pace = self.wanted.pace
-        return Learner(model, self.wanted.recipe, self.processes, checkpointing=pace.checkpointing)
+        return Learner(
+            model, self.wanted.recipe, self.processes, checkpointing=pace.checkpointing, packing=self.packing
+        )
 
     @contextlib.contextmanager
     def _writing(self, checkpoints: Checkpoints) -> Iterator[None]:

@@ -10,7 +10,10 @@ from dataclasses import dataclass, fields, replace
 from hoptree.errors import InputError
 from hoptree.values import Question
 
-__all__ = ["DataSet", "Example", "digest_of"]
+__all__ = ["TAKEN_APART", "DataSet", "Example", "digest_of"]
+
+TAKEN_APART = "with accepted answers that are the single characters of a printed list, and so no answers"
+"""Why questions are left out that have such answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ def digest_of(examples: Iterable[Example]) -> str:
 class DataSet:
     """The examples that were asked for; `digest` stands for all examples of the file, chosen or not.
 
-    `form` is the form the file was read in. `left_out` are the ids of questions for which the data set itself gives
-    no answer, as some of WebQSP, QALD-10 and IIRC, so that nothing could be scored.
+    `form` is the form the file was read in. `left_out` are the ids of questions that nothing could be scored of: those
+    for which the data set itself gives no answer, as some of WebQSP, QALD-10 and IIRC, and those whose answers are
+    `taken_apart`, the characters of a printed list.
     """
 
     examples: tuple[Example, ...]
@@ -77,6 +81,24 @@ class DataSet:
     form: str
     name: str
     left_out: tuple[str, ...] = ()
+    taken_apart: tuple[str, ...] = ()
+
+    @property
+    def reasons(self) -> dict[str, tuple[str, ...]]:
+        """Why questions of the file were left out, and which, where there are any."""
+        broken = set(self.taken_apart)
+        unanswered = tuple(key for key in self.left_out if key not in broken)
+        found = {"without an accepted answer": unanswered, TAKEN_APART: self.taken_apart}
+        return {why: keys for why, keys in found.items() if keys}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever reads the scores should know of what was left out, in sentences."""
+        return tuple(
+            f"{len(keys):,} {'question' if len(keys) == 1 else 'questions'} of {self.name} "
+            f"{'was' if len(keys) == 1 else 'were'} left out: {why} (the first: {keys[0]})."
+            for why, keys in self.reasons.items()
+        )
 
     @property
     def has_answers(self) -> bool:
@@ -89,6 +111,10 @@ class DataSet:
         chosen: dict[str, Example] = {}
         for key in ids:
             if key not in by_id:
+                if key in self.taken_apart:
+                    raise InputError(
+                        f"The question '{key}' of {self.name} is left out: {TAKEN_APART}.", "Take it out of the ids."
+                    )
                 why = "has no answer in" if key in self.left_out else "is not in"
                 raise InputError(f"The question '{key}' {why} {self.name}.", "Give ids of the same data set.")
             if key in chosen:

@@ -12,6 +12,7 @@ from hoptree.evaluation.datasets.aliases import Aliases, read_aliases
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
 from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.forms import FORMS, Form, form_of
+from hoptree.evaluation.datasets.printed_lists import is_taken_apart
 from hoptree.evaluation.datasets.relevance import BeirFiles, find_beir, with_relevant
 from hoptree.evaluation.datasets.rows import read_question_rows
 from hoptree.evaluation.datasets.samples import half, read_ids, sample
@@ -41,7 +42,8 @@ def read_examples(
 
     The form is told from the first row unless it is given. A file in which anything is broken is refused, as a score
     over the rest would not be comparable; so are ids that come twice, and questions without answers beside others
-    that have them. `aliases` is a file of further names for answers: see `read_aliases`.
+    that have them. Questions whose answers are the characters of a printed list are left out, and the set tells of it
+    (`notes`). `aliases` is a file of further names for answers: see `read_aliases`.
     """
     _check(form, limit)
     found = find_beir(path) if form in ("auto", "beir") else None
@@ -49,7 +51,8 @@ def read_examples(
     if found:
         placed = _judged(placed, found)
     _refuse_repeated(placed)
-    kept = _answered(placed, FORMS[name])
+    taken_apart = tuple(example.id for _, example in placed if is_taken_apart(example.answers))
+    kept = _answered(_sound(placed, taken_apart, path), FORMS[name])
     if not kept:
         raise InputError(
             f"{path} holds no questions.", "Each row holds a question, its answers, or what names gold passages."
@@ -62,6 +65,7 @@ def read_examples(
         name,
         examples[0].dataset if len({example.dataset for example in examples}) == 1 else _stem(path),
         tuple(example.id for _, example in placed if example.id not in chosen),
+        taken_apart,
     )
     if ids is not None:
         data = data.select(read_ids(ids) if isinstance(ids, Path) else ids)
@@ -126,6 +130,17 @@ def _refuse_repeated(placed: list[Placed]) -> None:
                 "Give each question an id of its own.",
             )
         seen[example.id] = where
+
+
+def _sound(placed: list[Placed], taken_apart: tuple[str, ...], path: Path) -> list[Placed]:
+    """The examples without those whose answers were taken apart."""
+    if placed and len(taken_apart) == len(placed):
+        raise InputError(
+            f"The accepted answers of all questions of {path} are the single characters of a printed list.",
+            'Write each answer as one text: "answers": ["Apple", "Apple Inc."].',
+        )
+    broken = set(taken_apart)
+    return [(where, example) for where, example in placed if example.id not in broken]
 
 
 def _answered(placed: list[Placed], form: Form) -> list[Example]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.errors import InputError
-from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP
+from hoptree.evaluation.boundary import BOUNDARY
+from hoptree.evaluation.boundary_verdict import LEAST_GAP, LEAST_RIGHT
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 
@@ -131,9 +132,10 @@ def boundary_tables(groups: Iterable[DataGroup]) -> list[Table]:
         "Direct QA asks for an answer, Confident QA lets the model refuse; the knowledge gap are the questions it "
         "refused, with their direct answers. Points of 100; a failed question is wrong in Direct QA, and in no other "
         "figure. ECE: expected calibration error of the least token probability.",
-        f"Usable: at least {100 * LEAST_GAP:.0f} points of F1 lie between confident knowledge and knowledge gap. "
+        f"Usable: surely (by 95 % intervals) {100 * LEAST_RIGHT:.0f} % or more of what it was sure of is right, and at "
+        f"least {100 * LEAST_GAP:.0f} points of F1 lie between confident knowledge and knowledge gap. "
         "TAIKC's source=unified rests on that; with a model whose boundary is not usable, use source=external. "
-        "n/a while questions have failed.",
+        "n/a where questions are too few or too close to tell, and while some have failed.",
     )
     columns = (*_COUNTS.values(), *_F1.values(), *_MISTAKES.values(), "ECE", "Usable")
     tables = [
