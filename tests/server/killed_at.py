@@ -1,14 +1,13 @@
-"""Changes a corpus in a process that kills itself before the n-th renaming: `python -m tests.server.killed_at`.
+"""Changes a corpus in a process that kills itself before the n-th renaming.
 
 Every step that a kill could come between ends in a renaming: of a document, of the note about the change, of a folder.
-Arguments: the folder of the server, n (0: no kill), what to do with the corpus `mine`, and a JSON object of files.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-import json
+import multiprocessing
 import os
 import signal
 import sys
@@ -19,6 +18,12 @@ from starlette.datastructures import UploadFile
 from tests.server.running import settings
 
 from hoptree.server.house import House, open_house
+
+__all__ = ["is_killed_at"]
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["httpx", "hoptree.indexing", "hoptree.server.app", "hoptree.server.serving"])
+"""Imported once: each process begins with it, and without the threads of this one."""
 
 
 def _watch(folder: Path, number: int) -> None:
@@ -47,13 +52,17 @@ async def _change(house: House, what: str, files: dict[str, str]) -> None:
     await house.aclose()
 
 
-def main() -> None:
-    folder, number, what, files = sys.argv[1:]
-    own = Path(folder) / "own"
-    house = open_house(settings(Path(folder), corpora_folder=own))
-    _watch(own, int(number))
-    asyncio.run(_change(house, what, json.loads(files)))
+def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
+    own = folder / "own"
+    house = open_house(settings(folder, corpora_folder=own))
+    _watch(own, number)
+    asyncio.run(_change(house, what, files))
 
 
-if __name__ == "__main__":
-    main()
+def is_killed_at(number: int, folder: Path, what: str, files: dict[str, str]) -> bool:
+    """Whether a change of the corpus `mine` was killed before its n-th step; it has fewer where not (0: no kill)."""
+    process = _PROCESSES.Process(target=_main, args=(folder, number, what, files))
+    process.start()
+    process.join()
+    assert process.exitcode in (0, -signal.SIGKILL), process.exitcode
+    return process.exitcode != 0

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.server.killed_at import is_killed_at
 from tests.server.running import Running, eventually, running, settings
 
-_REPOSITORY = Path(__file__).parent.parent.parent
 _BEFORE = {"a.txt": "Ada keeps bees.", "b.txt": "Bob keeps ants.", "c/d.txt": "Dan keeps cats."}
 _NEW = {"a.txt": "Ada keeps wasps.", "c/d.txt": "Dan keeps dogs.", "e.txt": "Eve keeps eels."}
 _MOST = 40
 """More steps than any change has."""
-
-
-def _killed(folder: Path, number: int, what: str, files: dict[str, str]) -> bool:
-    """Whether a change was killed before its n-th step; it has fewer where not."""
-    words = [sys.executable, "-m", "tests.server.killed_at", str(folder), str(number), what, json.dumps(files)]
-    ended = subprocess.run(words, cwd=_REPOSITORY, capture_output=True, text=True, check=False)
-    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
-    return ended.returncode != 0
 
 
 def _documents(corpus: Path) -> dict[str, str]:
@@ -56,11 +44,12 @@ def _documents_of(server: Running) -> dict[str, str]:
     [
         ("add", _NEW, _BEFORE | _NEW),
         ("add", {"a.txt": "", "c/d.txt": "", "e.txt": ""}, None),
+        ("add", {"a.txt": "", "e.txt": _NEW["e.txt"]}, _BEFORE | {"e.txt": _NEW["e.txt"]}),
         ("b.txt", {}, {name: text for name, text in _BEFORE.items() if name != "b.txt"}),
         ("create", _NEW, _NEW),
         ("create", {"a.txt": ""}, None),
     ],
-    ids=["replaces", "fails", "removes", "makes", "fails-to-make"],
+    ids=["replaces", "fails", "keeps-one", "removes", "makes", "fails-to-make"],
 )
 def test_whenever_a_change_is_killed_it_happens_as_a_whole_or_not_at_all(
     tmp_path: Path, what: str, files: dict[str, str], after: dict[str, str] | None
@@ -69,14 +58,14 @@ def test_whenever_a_change_is_killed_it_happens_as_a_whole_or_not_at_all(
     before = None if what == "create" else _BEFORE
     settings(tmp_path)
     if before:
-        assert not _killed(tmp_path, 0, "create", before)
+        assert not is_killed_at(0, tmp_path, "create", before)
         shutil.copytree(own, kept)
     ends = []
     for number in range(1, _MOST):
         shutil.rmtree(own, ignore_errors=True)
         if before:
             shutil.copytree(kept, own)
-        killed = _killed(tmp_path, number, what, files)
+        killed = is_killed_at(number, tmp_path, what, files)
         with running(settings(tmp_path, corpora_folder=own)) as server:
             eventually(lambda: not server.house.jobs.running(), seconds=30)
             there = _documents(own / "mine") or None

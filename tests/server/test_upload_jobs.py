@@ -24,7 +24,9 @@ from hoptree.server.house import open_house
 from hoptree.server.indexing import bring_up_to_date
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
+from hoptree.server.pending import Change
 from hoptree.server.refusals import Refusal
+from hoptree.server.unpacking import Staging
 
 _GOOD = b"Ada keeps bees."
 
@@ -105,14 +107,17 @@ def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
     async def once(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
         if not added:
             raise OSError(24, "Too many open files")
-        return await bring_up_to_date(corpus, limits, job, added)
+        said = await bring_up_to_date(corpus, limits, job, added)
+        if "a.txt" in added:
+            raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
+        return said
 
     own = tmp_path / "own"
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
         monkeypatch.setattr(changing, "bring_up_to_date", once)
-        job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b""})
-        assert (job["state"], job["error"]["class"]) == ("failed", "CorpusError")
+        job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Ada keeps wasps."})
+        assert (job["state"], job["error"]["class"]) == ("failed", "TooSlow")
         assert (own / "mine" / "pending").exists() and not _found(server, "bees")
         refused = server.client.delete("/v1/corpora/mine/documents/none.txt")
         assert refused.status_code == 404
@@ -158,7 +163,7 @@ def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         monkeypatch.setattr(placing, "_move", fails)
         sent = [("files", ("a.txt", b"Wrong.")), ("files", ("b.txt", b"New."))]
-        assert server.client.post("/v1/corpora/mine/documents", files=sent).status_code == 500
+        assert server.client.post("/v1/corpora/mine/documents", files=sent).status_code == 503
         assert _documents(own) == {"a.txt": _GOOD}
         assert not (own / "mine" / "pending").exists()
 
@@ -282,3 +287,25 @@ def test_folders_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None
 def test_only_who_runs_the_server_may_read_uploads(tmp_path: Path) -> None:
     asyncio.run(open_house(settings(tmp_path, corpora_folder=tmp_path / "own")).aclose())
     assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("where", ["while it is unpacked", "while it is placed"])
+def test_a_full_disk_is_told_as_such_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def full(*given: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    own = tmp_path / "own"
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
+        if where == "while it is unpacked":
+            monkeypatch.setattr(Staging, "_count", full)
+        else:
+            monkeypatch.setattr(Change, "write", full)
+        for path, data in (("/v1/corpora/mine/documents", {}), ("/v1/corpora", {"name": "other"})):
+            reply = server.client.post(path, data=data, files={"files": ("b.txt", b"Bob keeps ants.")})
+            assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoSpace")
+            assert "retryable" not in reply.json()["error"]
+        assert _documents(own) == {"a.txt": _GOOD} and not (own / "other").exists()
+        assert not list((own / ".incoming").iterdir())

@@ -5,10 +5,11 @@ uploads needs none of it.
 
     at the door         guard  keys  allowance  limits  settings  schemas  unreadable  names
     a question          routes/asks  routes/chats  asking  live  journal  streaming  chat  models  sources
+                        unopened
     what is told        telling  words  option_words  replying  refusals  mistakes (the log)  metrics
     the document        document  reply_schemas/
     corpora             routes/corpora  corpora  changing  unpacking  file_names  pending  placing  to_the_end
-                        jobs  indexing  indexing_worker
+                        jobs  outcomes  indexing  indexing_worker  reindexing  replacements
     runs                routes/runs  runs
     the process         house (all that is open)  serving  open_files
     the page            routes/page  page/

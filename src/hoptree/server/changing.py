@@ -19,12 +19,13 @@ from hoptree.errors import CorpusError
 from hoptree.server.corpora import Corpora, Managed
 from hoptree.server.file_names import Names, check_file_name
 from hoptree.server.indexing import Postponed, Taken, bring_up_to_date, wait_until_free
-from hoptree.server.jobs import Job, Jobs
+from hoptree.server.jobs import Job, Jobs, new_job_id
 from hoptree.server.limits import Limits
 from hoptree.server.names import check_name
-from hoptree.server.pending import Change, Stage
-from hoptree.server.placing import clear_leftovers, incoming, note_whole, place, remove, set_aside, settle, undo
-from hoptree.server.refusals import Refusal, refusal_of
+from hoptree.server.outcomes import keep_outcome, last_outcome
+from hoptree.server.pending import Change, Failure, Stage
+from hoptree.server.placing import clear_leftovers, hide, incoming, note_whole, place, remove, settle, undo
+from hoptree.server.refusals import Refusal, refusal_of, telling_of_space
 from hoptree.server.sources import Retrievers
 from hoptree.server.to_the_end import to_the_end
 from hoptree.server.unpacking import Staging
@@ -57,9 +58,9 @@ class Changing:
         corpus = Managed(name, self._folder() / name)
         self.jobs.check(name)
         self._check_new(name)
-        async with self._staged(name, files) as (staged, sizes):
-            with self.jobs.hold(name):
-                change = Change("create", tuple(sizes))
+        async with self._staged(name, files) as (staged, staging, sizes):
+            with self.jobs.hold(name), telling_of_space():
+                change = _new("create", staging)
                 await to_the_end(self._check_fits, corpus, change, sizes)
                 change = await to_the_end(note_whole, staged, change)
                 self._check_new(name)  # nobody comes between this and the next line
@@ -69,19 +70,20 @@ class Changing:
     async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
         """Further files, or new versions of some, for a corpus made here."""
         self._changeable(name)
-        async with self._staged(name, files) as (staged, sizes):
+        async with self._staged(name, files) as (staged, staging, sizes):
             # Files were received meanwhile, and others may have been quicker.
-            return await self._begin(self._changeable(name), Change("add", tuple(sizes)), staged, sizes)
+            return await self._begin(self._changeable(name), _new("add", staging), staged, sizes)
 
     async def remove_document(self, name: str, document: str) -> Job:
         """Take a file out of a corpus made here."""
-        return await self._begin(self._changeable(name), Change("remove", removed=(check_file_name(document),)))
+        change = Change("remove", removed=(check_file_name(document),), job=new_job_id())
+        return await self._begin(self._changeable(name), change)
 
     async def remove(self, name: str) -> None:
         """Remove a corpus made here with all that is in it."""
         corpus = self.corpora.own(name)
         with self.jobs.hold(name):
-            folder = set_aside(corpus)
+            folder = hide(corpus)
             self.retrievers.forget(name)
             await to_the_end(remove, folder)
 
@@ -91,9 +93,15 @@ class Changing:
             return
         clear_leftovers(self.corpora.folder)
         for corpus in self.corpora.managed():
-            if change := Change.read(corpus):
-                # Its client was not told how it ended: it counts as tried, though a kill may have come before that.
-                self._start(corpus, replace(change, tries=max(1, change.tries)))
+            if job := last_outcome(corpus):
+                self.jobs.remember(job)
+            try:
+                change = Change.read(corpus)
+            except OSError as error:
+                _LOG.error("what is pending of corpus %s cannot be read: %s", corpus.name, error.strerror)
+                continue
+            if change is not None:
+                self._start(corpus, replace(change, resumed=True))
             else:
                 remove(corpus.replaced)  # of a change that was settled but for that
 
@@ -111,7 +119,7 @@ class Changing:
         self.jobs.check(name)
         change = Change.read(corpus)
         if change is not None and change.stage is Stage.INDEXING:
-            self._start(corpus, change)
+            self._start(corpus, replace(change, resumed=True))
             raise Refusal(
                 409,
                 "Unfinished",
@@ -132,7 +140,9 @@ class Changing:
             )
 
     @asynccontextmanager
-    async def _staged(self, name: str, files: Sequence[UploadFile]) -> AsyncIterator[tuple[Managed, dict[str, int]]]:
+    async def _staged(
+        self, name: str, files: Sequence[UploadFile]
+    ) -> AsyncIterator[tuple[Managed, Staging, dict[str, int]]]:
         """Uploaded files in a folder of their own, with their sizes; what is not taken from there goes at the end."""
         staged = incoming(self._folder(), name)
         staging = Staging(staged.documents, self.limits)
@@ -142,13 +152,15 @@ class Changing:
             for file in files:
                 staging.take(file.filename or "", file.file)
             if not staging.names:
-                raise Refusal(400, "NoFiles", "No file was uploaded.", "Send one or more as 'files'.")
+                cause = "Only hidden files were uploaded." if staging.left_out else "No file was uploaded."
+                raise Refusal(400, "NoFiles", cause, "Send one or more as 'files'.")
             return {name: (staged.documents / name).stat().st_size for name in staging.names}
 
         try:
             async with self._turn:
-                sizes = await to_the_end(put, give_up=staging.give_up)
-            yield staged, sizes
+                with telling_of_space():
+                    sizes = await to_the_end(put, give_up=staging.give_up)
+            yield staged, staging, sizes
         finally:
             await to_the_end(remove, staged.folder)
 
@@ -162,17 +174,18 @@ class Changing:
         """Put the documents in place, and start the job that indexes them."""
         with self.jobs.hold(corpus.name):
             try:
-                placed = await to_the_end(self._place, corpus, change, staged, sizes or {})
+                with telling_of_space():
+                    placed = await to_the_end(self._place, corpus, change, staged, sizes or {})
             except asyncio.CancelledError:
-                await to_the_end(_take_back, corpus)
+                await to_the_end(_undo_what_is_pending, corpus)
                 raise
             return self._start(corpus, placed)
 
     def _place(self, corpus: Managed, change: Change, staged: Managed | None, sizes: Mapping[str, int]) -> Change:
         """Put the documents in place, once those of an earlier change that could not be undone are back in theirs."""
-        earlier = _take_back(corpus)
+        stale = _undo_what_is_pending(corpus)
         self._check_fits(corpus, change, sizes)
-        return place(corpus, replace(change, stale=earlier is not None), staged)
+        return place(corpus, replace(change, stale=stale), staged)
 
     def _check_fits(self, corpus: Managed, change: Change, sizes: Mapping[str, int]) -> None:
         """Refuse a change after which the corpus would be too large, or empty, or a file a folder as well."""
@@ -182,6 +195,14 @@ class Changing:
         after = {name: size for name, size in before.items() if name not in change.removed} | dict(sizes)
         if not after:
             raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
+        known = corpus.passages()
+        if change.removed and not any(known.get(name, 1) for name in after):
+            raise Refusal(
+                409,
+                "LastDocument",
+                "That would leave nothing in the corpus that can be read.",
+                "Remove the corpus instead, or add to it first.",
+            )
         if change.added and len(after) > self.limits.files:
             raise Refusal(413, "TooMany", f"A corpus may hold {self.limits.files:,} files.", _MAKE_ROOM)
         if change.added and sum(after.values()) > self.limits.stored:
@@ -191,34 +212,39 @@ class Changing:
             names.check_beside(name)
 
     def _start(self, corpus: Managed, change: Change) -> Job:
-        return self.jobs.start(Job(change.kind, corpus.name), lambda job: self._carry_out(corpus, change, job))
+        known = change.job and not self.jobs.is_running(change.job)  # a corpus that was copied brings its note along
+        job = Job(change.kind, corpus.name, change.job if known else new_job_id(), left_out=change.left_out)
+        return self.jobs.start(job, lambda job: self._carry_out(corpus, change, job))
 
     async def _carry_out(self, corpus: Managed, change: Change, job: Job) -> str:
         """Bring a change to its end from wherever it is: indexed, or undone."""
-        failure: Exception | None = None
+        failure: Exception | None = change.failure.refusal() if change.failure else None
         if change.stage is Stage.INDEXING:
             try:
                 if change.tries >= _TRIES:
                     raise _given_up()
                 said = await self._index(corpus, job, change)
             except Exception as error:  # a stop, which is none, leaves it to be taken up
-                failure, change = error, change.begun()
-                if _is_kept(failure, change):
+                told = refusal_of(error)
+                failure, change = error, replace(change.begun(), failure=Failure.of(told))
+                if _is_kept(error, change):
                     raise
+                await to_the_end(keep_outcome, corpus, job.failed(told))
             else:
+                await to_the_end(keep_outcome, corpus, job.succeeded(said))
                 await to_the_end(settle, corpus)
                 return said
-        said = await self._put_back(corpus, change, job, failure)
+        said = await self._undo(corpus, change, job, failure)
         if failure is not None:
             raise failure
         return said
 
-    async def _put_back(self, corpus: Managed, change: Change, job: Job, failure: Exception | None) -> str:
+    async def _undo(self, corpus: Managed, change: Change, job: Job, failure: Exception | None) -> str:
         """Undo a change, and bring the index up to date with the documents as they were."""
-        undone = change if change.stage is Stage.UNDONE else await to_the_end(undo, corpus, change)
+        stale = await to_the_end(undo, corpus, change)
         if change.kind == "create":
             self.retrievers.forget(corpus.name)
-        if undone is None:
+        if not stale:
             return "what was cut off is undone"
         try:
             said = await self._index(corpus, job)
@@ -259,7 +285,7 @@ def _is_kept(error: Exception, change: Change) -> bool:
     if isinstance(error, Postponed):
         return True
     of_files = isinstance(error, Refusal) and error.kind == CorpusError.__name__
-    return not of_files and 1 < change.tries < _TRIES
+    return not of_files and change.resumed and change.tries < _TRIES
 
 
 def _given_up() -> Refusal:
@@ -271,7 +297,11 @@ def _given_up() -> Refusal:
     )
 
 
-def _take_back(corpus: Managed) -> Change | None:
-    """Undo what is pending, unless that is done; what is left to do then."""
+def _new(kind: str, staging: Staging) -> Change:
+    return Change(kind, tuple(staging.names), left_out=tuple(staging.left_out), job=new_job_id())
+
+
+def _undo_what_is_pending(corpus: Managed) -> bool:
+    """Make the documents what they were before a change that came to no end; whether the index may not be theirs."""
     change = Change.read(corpus)
-    return change if change is None or change.stage is Stage.UNDONE else undo(corpus, change)
+    return change is not None and undo(corpus, change)

@@ -7,6 +7,7 @@ A corpus made here is a folder of its own below the corpora folder:
     NAME/pending        there while the index is not up to date with the documents: what is being done, and how far
     NAME/replaced/      the files that a change takes out, until the index is up to date
     NAME/passages       how many passages the index has of each document
+    NAME/job            how the last change ended
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +28,10 @@ from hoptree.sample import sample_index
 from hoptree.server.names import check_name, unknown
 from hoptree.server.refusals import Refusal
 
-__all__ = ["SAMPLE", "Corpora", "Managed"]
+__all__ = ["MADE_ANEW", "SAMPLE", "Corpora", "Managed"]
 
 SAMPLE = "sample"
+MADE_ANEW = "Add or remove a document: the index is made anew then; or tell whoever runs the server."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +62,27 @@ class Managed:
         return self.folder / "passages"
 
     @property
+    def outcome(self) -> Path:
+        return self.folder / "job"
+
+    @property
     def ready(self) -> bool:
         return (self.index / MANIFEST).exists()
 
     def files(self) -> list[tuple[str, int]]:
-        """Name and size of the documents, by name."""
+        """Name and size of the documents, by name; one that is taken away at this moment is left out."""
         found = []
         for above, _, names in os.walk(self.documents):
             for name in names:
                 path = Path(above) / name
-                found.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    found.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
         return sorted(found)
+
+    def count(self) -> int:
+        """How many documents there are: as the index has them, and as they lie there while it is being changed."""
+        known = {} if self.pending.exists() else self.passages()
+        return len(known) or len(self.files())
 
     def passages(self) -> dict[str, int]:
         """How many passages the index has of each document, as far as that is known."""
@@ -130,7 +143,7 @@ class Corpora:
         if name not in known:
             raise unknown("corpus", name, self.names)
         if not known[name].ready:
-            raise Refusal(409, "NotReady", f"The corpus '{name}' is still being made.", "Wait for its job to be done.")
+            raise _not_ready(known[name])
         return str(known[name].index)
 
     def told(self) -> list[dict[str, Any]]:
@@ -139,7 +152,7 @@ class Corpora:
         own = []
         for one in self.managed():
             about = self._about(one.name, str(one.index)) if one.ready else _nothing(one.name)
-            own.append({**about, "documents": len(one.files()), "managed": True})
+            own.append({**about, "documents": one.count(), "managed": True})
         return [*named, *own]
 
     def _about(self, name: str, where: str) -> dict[str, Any]:
@@ -153,6 +166,14 @@ class Corpora:
         kinds = [kind for kind in KINDS if kind in ("bm25", *(("linked",) if settings.links else ()))]
         kinds += ["dense", "hybrid"] if settings.encoder else []
         return {"name": name, "passages": manifest.passages, "documents": None, "retrievers": kinds}
+
+
+def _not_ready(corpus: Managed) -> Refusal:
+    if corpus.pending.exists():
+        cause, remedy = f"The corpus '{corpus.name}' is still being made.", "Wait for its job to be done."
+    else:
+        cause, remedy = f"The index of the corpus '{corpus.name}' is gone.", MADE_ANEW
+    return Refusal(409, "NotReady", cause, remedy)
 
 
 def _nothing(name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ __all__ = ["CHANGE", "JSON_BODY", "QUESTION", "READ", "UPLOAD", "describe", "rep
 
 READ = (400, 401, 403, 404, 421, 422, 429, 500)
 """Of what is only looked at."""
-CHANGE = (*READ, 409)
+CHANGE = (*READ, 409, 503)
 """Of what changes a corpus."""
 UPLOAD = (*CHANGE, 408, 413, 415, 504)
 JSON_BODY = (400, 401, 403, 408, 409, 413, 415, 421, 422, 429, 500, 501, 502, 503, 504)

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoptree.errors import ConfigError
+from hoptree.errors import ConfigError, IndexUnavailable
+from hoptree.lock import WriteLock
 from hoptree.methods.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS
 from hoptree.runtime.calls import open_calls
@@ -44,6 +45,7 @@ class House:
     jobs: Jobs
     changing: Changing
     runs: Runs
+    lock: WriteLock | None
 
     async def aclose(self) -> None:
         """Jobs first: they write what the others have open."""
@@ -52,6 +54,8 @@ class House:
         await self.graphs.aclose()
         await self.models.aclose()
         self.asking.calls.close()
+        if self.lock is not None:
+            self.lock.give_back()
 
 
 def open_house(settings: Settings) -> House:
@@ -76,8 +80,40 @@ def open_house(settings: Settings) -> House:
     jobs = Jobs()
     metrics.watch_jobs(jobs.running)
     changing = Changing(corpora, retrievers, jobs, limits)
-    runs = Runs(settings.runs)
-    return House(settings, asking, live, metrics, allowances, models, corpora, retrievers, graphs, jobs, changing, runs)
+    return House(
+        settings=settings,
+        asking=asking,
+        live=live,
+        metrics=metrics,
+        allowances=allowances,
+        models=models,
+        corpora=corpora,
+        retrievers=retrievers,
+        graphs=graphs,
+        jobs=jobs,
+        changing=changing,
+        runs=Runs(settings.runs),
+        lock=_locked(settings.corpora_folder),
+    )
+
+
+def _locked(folder: Path | None) -> WriteLock | None:
+    """The right to change the corpora of a folder: two servers would take each other's changes for cut off ones.
+
+    It is the system that gives it back where a server is killed.
+    """
+    if folder is None:
+        return None
+    lock = WriteLock(folder, IndexUnavailable)
+    try:
+        lock.take()
+    except IndexUnavailable as error:
+        raise ConfigError(
+            f"Another server uses the folder {folder} of corpora.", "Stop that one, or give another: --corpora DIR"
+        ) from error
+    except OSError as error:
+        raise _useless(folder, error.strerror) from error
+    return lock
 
 
 def _check_folders(settings: Settings) -> None:

@@ -13,8 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import IndexUnavailable
+from hoptree.errors import IndexUnavailable, InternalError
 from hoptree.http.outside import hidden
+from hoptree.http.refused import as_line
 from hoptree.lock import WriteLock
 from hoptree.server.corpora import Managed
 from hoptree.server.jobs import Job
@@ -45,8 +46,9 @@ WAITING_SECONDS = 600.0
 _LOOKING_AGAIN = 0.2
 _WAITING = "waits for another process that writes to the index"
 _ITS_TURN = "waiting"
-_STATUS = {IndexUnavailable.__name__: 503}
-"""Of errors that are not about what the files hold, but of this moment: no space is left, say."""
+_TOLD = 100
+_LATER = "Send it again later, or tell whoever runs the server; its log says more."
+"""Of errors that are not about what the files hold: no space is left, say."""
 _LOG = logging.getLogger("hoptree.server")
 
 
@@ -137,6 +139,7 @@ async def _follow(
         "documents": str(corpus.documents.absolute()),
         "index": str(corpus.index.absolute()),
         "counts": str(corpus.counts.absolute()),
+        "replaced": str(corpus.replaced.absolute()),
         "added": list(added),
         "seconds": limits.indexing_seconds,
         "memory": limits.indexing_memory,
@@ -150,14 +153,11 @@ async def _follow(
             stage, job.done, job.total, passages = progress
             job.message = f"{stage}: {_passages(passages)}"
         if error := said.get("error"):
-            internal = error["class"] == "InternalError"
-            if internal:
-                _LOG.error("%s in the indexing worker\n%s", error["kind"], error["where"])
-            cause = "The files could not be read." if internal else hidden(error["cause"])
-            status = 500 if internal else _STATUS.get(error["class"], 400)
-            raise Refusal(status, error["class"], cause, hidden(error["remedy"]))
+            raise _failure(error, corpus)
         if done := said.get("done"):
-            job.passed_over = [_passed(one) for one in done["files"]]
+            job.passed_over = [*(_passed(one) for one in done["files"]), *map(_left_out, job.left_out)][:_TOLD]
+            if done["anew"]:
+                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, as_line(done["anew"]))
             return _in_words(done)
     _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, _ending(await process.wait()))
     raise Refusal(
@@ -166,6 +166,25 @@ async def _follow(
         "Indexing ended without a word: the files may take too much memory.",
         "Upload less at once.",
     )
+
+
+def _failure(error: dict[str, str], corpus: Managed) -> Refusal:
+    """What is told of an error of the worker: what only the server's runner can change is for the log."""
+    kind, cause = error["class"], error["cause"]
+    for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
+        cause = cause.replace(str(folder), corpus.name)
+    if kind == InternalError.__name__:
+        _LOG.error("%s in the indexing worker\n%s", error["kind"], error["where"])
+        return Refusal(500, kind, "The files could not be read.", hidden(error["remedy"]))
+    if kind == IndexUnavailable.__name__:
+        _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, as_line(error["cause"]))
+        return Refusal(503, kind, hidden(cause), _LATER)
+    return Refusal(400, kind, hidden(cause), hidden(error["remedy"]))
+
+
+def _left_out(name: str) -> dict[str, str]:
+    cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
+    return {"file": name, "cause": cause, "remedy": "Rename it if it is a document, then upload it again."}
 
 
 def _passed(one: dict[str, str]) -> dict[str, str]:
@@ -182,7 +201,8 @@ def _ending(status: int) -> str:
 def _in_words(done: dict[str, Any]) -> str:
     parts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
     passed = f"; passed over: {hidden(done['passed_over'])}" if done["passed_over"] else ""
-    return f"{_passages(done['passages'])} ({', '.join(parts) or 'nothing changed'}){passed}"
+    what = "the index was made anew" if done["anew"] else ", ".join(parts) or "nothing changed"
+    return f"{_passages(done['passages'])} ({what}){passed}"
 
 
 def _passages(count: int) -> str:

@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import CorpusError, HoptreeError, IndexUnavailable, InternalError
-from hoptree.indexing import build_index
-from hoptree.indexing.commands import update_index
 from hoptree.indexing.outcome import Outcome, Progress
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger_file import open_ledger
-from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.server.reindexing import is_of_files, reading_of, reindex
+from hoptree.server.replacements import put_back, unread_versions
 from hoptree.whole_files import write_whole
 
 __all__ = ["main"]
@@ -47,6 +46,7 @@ _REMEDIES = {
 }
 """What to do about a file, by a word of the sentence that says what is wrong with it."""
 _MEND = "Mend it, then upload it again."
+_STAYS = "The version that was there before stays."
 _COUNTS = """
 select files.name, sum(held.count) from files join (
     select file, count(*) as count from passages group by file
@@ -64,14 +64,7 @@ def main() -> None:
     os.nice(_LATER)
     _bound(int(wanted["seconds"]), int(wanted["memory"]))
     try:
-        outcome = _index(Path(wanted["documents"]), Path(wanted["index"]))
-        counts = _counts(Path(wanted["index"]))
-        added = [str(name) for name in wanted["added"]]
-        files = _passed_over(outcome.examples, counts, added)
-        if added and not any(counts.get(name) for name in added):
-            raise CorpusError(f"Nothing of what was uploaded can be read: {files[0]['cause']}", files[0]["remedy"])
-        write_whole(Path(wanted["counts"]), [json.dumps(counts)])
-        _say(done={**_told(outcome), "files": files})
+        _bring_up_to_date(wanted)
     except MemoryError:
         _tell(CorpusError("Reading the files takes more memory than allowed.", "Upload smaller files."))
     except IndexUnavailable as error:
@@ -79,9 +72,13 @@ def main() -> None:
             _say(taken=True)  # another process has the lock, and the server waits for it
         else:
             _tell(error)
-    except HoptreeError as error:
-        if type(error) is CorpusError:  # others are not about what a file holds
+    except CorpusError as error:
+        if is_of_files(error):
             error.remedy = _remedy(error.cause, error.remedy)
+            _tell(error)
+        else:
+            _tell(IndexUnavailable(error.cause, error.remedy))
+    except HoptreeError as error:
         _tell(error)
     except Exception as error:
         # Without its message, which may quote what a file holds.
@@ -103,29 +100,49 @@ def _bound(seconds: int, memory: int) -> None:
             resource.setrlimit(what, (most, most))
 
 
-def _index(documents: Path, index: Path) -> Outcome:
-    listener = _Listener()
-    if not (index / MANIFEST).exists():
-        return build_index(documents, index, on_progress=listener)
-    return update_index(index, on_progress=listener)
+def _bring_up_to_date(wanted: Mapping[str, Any]) -> None:
+    documents, replaced, index = (Path(wanted[name]) for name in ("documents", "replaced", "index"))
+    added = [str(name) for name in wanted["added"]]
+    unread = unread_versions(documents, replaced, added, reading_of(index))
+    if unread and len(unread) == len(added):
+        raise _nothing(_passed_over([], {}, added, unread)[0])
+    # From here on something of the upload can be read: whatever comes, it is not taken for one that cannot.
+    put_back(documents, replaced, unread)
+    old = {name: f"{why} {_STAYS}" for name, why in unread.items()}
+    outcome, anew = reindex(documents, index, _Listener())
+    counts = _counts(documents, index)
+    files = _passed_over(outcome.examples, counts, added, old)
+    if added and not any(counts.get(name) for name in added if name not in old):
+        raise _nothing(files[0])
+    write_whole(Path(wanted["counts"]), [json.dumps(counts)])
+    _say(done={**_told(outcome), "files": files, "anew": anew})
 
 
-def _counts(index: Path) -> dict[str, int]:
+def _nothing(first: Mapping[str, str]) -> CorpusError:
+    return CorpusError(f"Nothing of what was uploaded can be read: {first['cause']}", first["remedy"])
+
+
+def _counts(documents: Path, index: Path) -> dict[str, int]:
     """How many passages there are of each document."""
+    every = {path.relative_to(documents).as_posix(): 0 for path in documents.rglob("*") if path.is_file()}
     with closing(open_ledger(Index(index).generation / "ledger.sqlite", writable=False)) as ledger:
-        every: dict[str, int] = {name: 0 for (name,) in ledger.execute("select name from files")}
         return every | dict(ledger.execute(_COUNTS))
 
 
-def _passed_over(sentences: Sequence[str], counts: Mapping[str, int], added: Sequence[str]) -> list[dict[str, str]]:
-    """The uploaded files that were not read, or not wholly, with why and what to do; those not read at all first."""
-    said: dict[str, str] = {}
+def _passed_over(
+    sentences: Sequence[str], counts: Mapping[str, int], added: Sequence[str], old: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """The uploaded files that were not read, or not wholly, with why and what to do; those not read at all first.
+
+    Of some the `old` versions stay, which may well be read.
+    """
+    said = dict(old)
     for sentence in sentences:
         named = [name for name in added if sentence.startswith(f"{name} ") or f" of {name} " in sentence]
         if named:
             said.setdefault(max(named, key=len), sentence)
-    unread = [name for name in added if not counts.get(name)]
-    rest = [name for name in said if counts.get(name)]
+    unread = [name for name in added if name in old or not counts.get(name)]
+    rest = [name for name in said if name not in unread]
     causes = {name: said.get(name, f"{name} holds nothing that can be read.") for name in (*unread, *rest)}
     told = [{"file": name, "cause": cause, "remedy": _remedy(cause)} for name, cause in causes.items()]
     return told[:_TOLD]

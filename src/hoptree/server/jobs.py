@@ -7,37 +7,52 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from hoptree.errors import HoptreeError
+from hoptree.http.refused import as_line
 from hoptree.server.mistakes import log_mistake
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal, refusal_of, told_error
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["Job", "Jobs", "new_job_id"]
 
 _LOG = logging.getLogger("hoptree.server")
 _REMEMBERED = 200
 _AT_ONCE = 2
 
 
+def new_job_id() -> str:
+    return uuid.uuid4().hex[:16]
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """One change of a corpus; `done` of `total` are bytes or passages, as `message` says.
 
-    `passed_over` tells of uploaded files that were not read, or not wholly: `file`, `cause` and `remedy`.
+    `passed_over` tells of uploaded files that were not read, or not wholly: `file`, `cause` and `remedy`; `left_out`
+    was in an archive and not taken.
     """
 
     kind: str
     corpus: str
-    id: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
+    id: str = field(default_factory=new_job_id)
     state: str = "running"
     done: int = 0
     total: int | None = None
     message: str = "waiting"
     passed_over: list[dict[str, str]] = field(default_factory=list)
     error: Refusal | None = None
+    left_out: tuple[str, ...] = ()
+
+    def succeeded(self, message: str) -> Self:
+        """The job as it is once it is done, with what it did in words."""
+        return replace(self, state="done", message=message, done=self.done if self.total is None else self.total)
+
+    def failed(self, error: Refusal) -> Self:
+        """The job as it is once it has failed."""
+        return replace(self, state="failed", message=error.cause, error=error)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -74,6 +89,9 @@ class Jobs:
         """The job that is under way for a corpus."""
         return next((job for job in self._jobs.values() if job.corpus == corpus and job.state == "running"), None)
 
+    def is_running(self, name: str) -> bool:
+        return name in self._tasks
+
     def running(self) -> int:
         return len(self._tasks)
 
@@ -93,6 +111,10 @@ class Jobs:
         finally:
             self._held.discard(corpus)
 
+    def remember(self, job: Job) -> None:
+        """A job that ended before the server was started."""
+        self._jobs[job.id] = job
+
     def start(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> Job:
         """Begin with a job; `work` returns what it did in words. Hold the corpus, or check that it is free."""
         self._jobs[job.id] = job
@@ -105,16 +127,16 @@ class Jobs:
 
     async def _run(self, job: Job, work: Callable[[Job], Awaitable[str]]) -> None:
         try:
-            job.message = await work(job)
-            job.state, job.done = "done", job.done if job.total is None else job.total
+            self._jobs[job.id] = job.succeeded(await work(job))
         except asyncio.CancelledError:
             job.state, job.message = "stopped", "goes on when the server is back"
         except Exception as error:
             if not isinstance(error, HoptreeError):
                 log_mistake(error)
-            job.error = refusal_of(error)
-            job.state, job.message = "failed", job.error.cause
-            _LOG.warning("job %s of corpus %s failed: %s", job.kind, job.corpus, job.error.kind)
+            refusal = refusal_of(error)
+            self._jobs[job.id] = job.failed(refusal)
+            why = f"{refusal.kind}: {as_line(refusal.cause)}"
+            _LOG.warning("job %s (%s) of corpus %s failed: %s", job.id, job.kind, job.corpus, why)
 
     async def aclose(self) -> None:
         """End what runs; it is taken up at the next start."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from hoptree.server.corpora import Managed
 from hoptree.server.pending import Change, Stage
 
-__all__ = ["clear_leftovers", "incoming", "note_whole", "place", "remove", "set_aside", "settle", "undo"]
+__all__ = ["clear_leftovers", "hide", "incoming", "note_whole", "place", "remove", "settle", "undo"]
 
 _INCOMING = ".incoming"
 _REMOVED = ".removed"
@@ -33,7 +33,7 @@ def clear_leftovers(folder: Path) -> None:
         remove(folder / leftover)
 
 
-def set_aside(corpus: Managed) -> Path:
+def hide(corpus: Managed) -> Path:
     """Take a corpus away from everybody who looks, in one step; the folder that is left to be removed."""
     away = corpus.folder.parent / _REMOVED / uuid.uuid4().hex
     away.parent.mkdir(exist_ok=True)
@@ -74,14 +74,16 @@ def place(corpus: Managed, change: Change, staged: Managed | None) -> Change:
     return placed
 
 
-def undo(corpus: Managed, change: Change) -> Change | None:
-    """Make the documents what they were; a corpus that was to be made goes. What is left to do, if anything is.
+def undo(corpus: Managed, change: Change) -> bool:
+    """Make the documents what they were; a corpus that was to be made goes. Whether the index may not be theirs.
 
     It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
     """
+    if change.stage is Stage.UNDONE:
+        return True
     if change.kind == "create":
-        remove(set_aside(corpus))
-        return None
+        remove(hide(corpus))
+        return False
     if change.stage is Stage.INDEXING:  # from here on the documents are neither those of before nor of after
         change = replace(change, stage=Stage.UNDOING)
         change.write(corpus)
@@ -93,10 +95,9 @@ def undo(corpus: Managed, change: Change) -> Change | None:
     _drop_empty(corpus, new)
     if not change.stale:
         settle(corpus)
-        return None
-    undone = replace(change, stage=Stage.UNDONE)
-    undone.write(corpus)
-    return undone
+        return False
+    replace(change, stage=Stage.UNDONE).write(corpus)
+    return True
 
 
 def settle(corpus: Managed) -> None:

@@ -5,9 +5,12 @@ Paths, addresses of endpoints and tracebacks stay inside: they are for the log o
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hoptree.errors import (
@@ -25,7 +28,7 @@ from hoptree.errors import (
 )
 from hoptree.http.outside import ASK_WHO_RUNS_IT, told_outside
 
-__all__ = ["Refusal", "refusal_of", "told_error"]
+__all__ = ["Refusal", "refusal_of", "telling_of_space", "told_error"]
 
 _USUAL: tuple[tuple[type[HoptreeError], str], ...] = (
     (MissingExtra, ASK_WHO_RUNS_IT),
@@ -94,6 +97,22 @@ def refusal_of(error: Exception) -> Refusal:
     lasting = status >= 500 and isinstance(error, ModelError | MissingExtra | MissingModel)
     lasting = lasting and not getattr(error, "retryable", False)
     return Refusal(status, type(error).__name__, cause, remedy, retry_after=wait, lasting=lasting)
+
+
+@contextmanager
+def telling_of_space() -> Iterator[None]:
+    """A disk that is full is no mistake inside the server, and may have room later."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Refusal(
+            503,
+            "NoSpace",
+            "The server has no space left for the files.",
+            "Send them again later, or tell whoever runs it.",
+        ) from error
 
 
 def _told(error: HoptreeError) -> tuple[str, str]:

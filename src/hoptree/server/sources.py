@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from hoptree.errors import CorpusError
 from hoptree.graph.knowledge import KnowledgeGraph
 from hoptree.graph.opening import open_graph
 from hoptree.retrieval.index.manifest import MANIFEST
@@ -14,6 +15,7 @@ from hoptree.retrieval.remote import is_remote
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.names import unknown
 from hoptree.server.refusals import Refusal
+from hoptree.server.unopened import unopened
 
 __all__ = ["Graphs", "Retrievers"]
 
@@ -64,7 +66,12 @@ class Retrievers:
             known = self._open.get(way)
             if known and known[0] == state:
                 return known[1]
-            fresh = await asyncio.to_thread(self._open_one, where, kind, rerank)
+            try:
+                fresh = await asyncio.to_thread(self._open_one, where, kind, rerank)
+            except CorpusError as error:
+                if state and not _state_of(where):
+                    raise _gone(corpus) from error
+                raise await asyncio.to_thread(unopened, error, corpus, where) from error
             if state and not _state_of(where):  # forgotten meanwhile, and nobody would close it
                 await fresh.aclose()
                 raise _gone(corpus)

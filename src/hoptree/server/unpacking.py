@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from hoptree.server.file_names import Names, check_file_name, check_kind
+from hoptree.server.file_names import Names, check_file_name, check_kind, is_added_by_packers, shown
 from hoptree.server.limits import Limits
 from hoptree.server.refusals import Refusal
 
@@ -39,6 +39,7 @@ _ENTRY = 1_024
 """Bytes that a file may take in the directory of a .zip, with the folders it lies in."""
 _MEMBERS = 10_000
 """Pieces that packed files may have beyond one each; tools that pack in pieces make them of some 64 KB."""
+_LEFT_OUT = 100
 _PACK_AGAIN = "Pack it with deflate, or upload the files themselves."
 
 
@@ -60,6 +61,8 @@ class Staging:
         self._members = 0
         self._given_up = threading.Event()
         self.names = Names()
+        self.left_out: list[str] = []
+        """What lay in archives and was not taken, up to a bound."""
 
     def give_up(self) -> None:
         """Nobody waits for it any more: the next block ends it."""
@@ -80,12 +83,19 @@ class Staging:
         except _BROKEN as error:
             raise _bad_zip() from error
         with archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            entries = [entry for entry in archive.infolist() if not entry.is_dir() and self._is_taken(entry.filename)]
             if len(entries) + len(self.names) > self._limits.files:
                 raise self._too_many()
             for entry in entries:
                 _check_entry(entry)
                 self._put(check_file_name(entry.filename), _unpacked(archive, entry))
+
+    def _is_taken(self, name: str) -> bool:
+        if not is_added_by_packers(name):
+            return True
+        if len(self.left_out) < _LEFT_OUT:
+            self.left_out.append(shown(name))
+        return False
 
     def _put(self, name: str, blocks: Iterable[bytes]) -> None:
         self._go_on()
@@ -93,7 +103,9 @@ class Staging:
         if len(self.names) >= self._limits.files:
             raise self._too_many()
         if name in self.names:
-            raise Refusal(400, "TwiceThere", f"'{name[:80]}' was uploaded twice.", "Give each file a name of its own.")
+            raise Refusal(
+                400, "TwiceThere", f"'{shown(name)}' was uploaded twice.", "Give each file a name of its own."
+            )
         self.names.check_beside(name)
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

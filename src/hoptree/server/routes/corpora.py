@@ -15,7 +15,7 @@ from starlette.responses import Response
 from hoptree.server.document import CHANGE, READ, UPLOAD, replies
 from hoptree.server.house import House
 from hoptree.server.names import NAME
-from hoptree.server.refusals import Refusal
+from hoptree.server.refusals import Refusal, telling_of_space
 from hoptree.server.reply_schemas.corpora import Corpora, Documents, JobReply, Started
 from hoptree.server.replying import Json
 from hoptree.server.unpacking import too_many_files
@@ -108,7 +108,8 @@ def _receiving(most: int) -> type[APIRoute]:
 
             async def receive(request: Request) -> Response:
                 try:
-                    await request.form(max_files=most)  # which is kept, and read there
+                    with telling_of_space():
+                        await request.form(max_files=most)  # which is kept, and read there
                 except HTTPException as error:
                     if error.detail.startswith("Too many files"):
                         raise too_many_files(most) from None

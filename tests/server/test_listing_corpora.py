@@ -1,0 +1,67 @@
+"""Lists of corpora and documents: right while files move, and quick where there are many."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.server.corpora_made import made
+from tests.server.running import running, settings
+
+from hoptree.server.corpora import Managed
+
+_FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
+
+
+def _walk_then(monkeypatch: pytest.MonkeyPatch, then: Any) -> None:
+    """Have something happen between the finding of files and the look at them."""
+    walk = os.walk
+
+    def watched(*given: Any, **how: Any) -> Any:
+        for step in list(walk(*given, **how)):
+            then()
+            yield step
+
+    monkeypatch.setattr(os, "walk", watched)
+
+
+@pytest.mark.parametrize("all_of_it", [True, False], ids=["corpus", "file"])
+def test_what_goes_while_it_is_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_of_it: bool
+) -> None:
+    own = made(tmp_path, _FILES)
+    (own / "mine" / "passages").unlink()  # as in the making
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+
+        def goes() -> None:
+            if all_of_it:
+                shutil.rmtree(own / "mine", ignore_errors=True)
+            else:
+                (own / "mine" / "documents" / "bob.txt").unlink(missing_ok=True)
+
+        _walk_then(monkeypatch, goes)
+        listed = server.client.get("/v1/corpora/mine/documents")
+        assert listed.status_code == 200, listed.text
+        assert [one["id"] for one in listed.json()["documents"]] == ([] if all_of_it else ["ada.txt"])
+        every = server.client.get("/v1/corpora")
+        assert every.status_code == 200, every.text
+
+
+def test_documents_are_counted_without_a_walk_through_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = b'{"_id": "q", "text": "Who?"}\n'  # of a BEIR folder, where nothing is read of it
+    own = made(
+        tmp_path, {**_FILES, "corpus.jsonl": b'{"_id": "p", "text": "Cid counts cats."}\n', "queries.jsonl": rows}
+    )
+    looked = []
+    files = Managed.files
+    monkeypatch.setattr(Managed, "files", lambda self: looked.append(self.name) or files(self))  # type: ignore[func-returns-value]
+    with running(settings(tmp_path, corpora_folder=own)) as server:
+        told = {one["name"]: one for one in server.client.get("/v1/corpora").json()["corpora"]}
+        assert (told["mine"]["documents"], looked) == (4, [])
+        assert server.client.get("/v1/corpora/mine/documents").json()["total"] == 4
