@@ -59,6 +59,26 @@ def test_a_bare_name_gets_the_words_that_the_question_has_for_it(
     assert split(question, asked, *names) == (asked, conditions)
 
 
+@pytest.mark.parametrize(
+    ("question", "told", "read"),
+    [
+        ("Which songs did Ann Low write and Bob High sing?", ("written by Ann Low", "sung by Bob High"), None),
+        ("Which plays did Ann Low write that Bob High staged?", ("written by Ann Low", "staged by Bob High"), None),
+        (
+            "Which albums did Ann Low produce for Bob High?",
+            ("produced by Ann Low", "made for Bob High"),
+            ("produced by Ann Low", "for Bob High"),
+        ),
+        ("Who was in Ann Low and sang in Bob High?", ("was in Ann Low", "sang in Bob High"), None),
+    ],
+)
+def test_conditions_with_verbs_of_their_own_stay_as_they_were_told(
+    question: str, told: tuple[str, ...], read: tuple[str, ...] | None
+) -> None:
+    found = read_conditions(json.dumps({"asked": "things", "conditions": told}), question)
+    assert found is not None and found.conditions == (read or told)
+
+
 def test_names_in_what_is_asked_for_count() -> None:
     question = "Which Baltic ports trade with Ghent and with Dover?"
     both = ("trade with Ghent", "with Dover")

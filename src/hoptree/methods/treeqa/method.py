@@ -71,15 +71,15 @@ async def treeqa(
 ) -> Answer:
     """Guess the answers of a tree of sub-questions, hold each against graph and text, and rebuild what is refuted.
 
-    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` has the
-    conflict told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as
-    the paper's text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at
-    once, or all nodes at once, where those below a refuted one are done again; the tree is the same. `evidence` is
-    where to look, `preset` how many entities, relations and passages are kept (3, 3, 3 or 2, 1, 2). Names are
-    looked for by the words of a query and by what the model reads out of it; a `linker` (gliner:FOLDER or
-    relik:FOLDER) marks them in the place of the words. The model says which `relations` matter, or the encoder
-    minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the paper's ablation.
-    `recursive` builds the tree node by node (Algorithm 1).
+    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` has the conflict
+    told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the paper's
+    text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once (which spends
+    what repair may cost in another order), or all nodes at once, where those below a refuted one are done again and the
+    tree is the same as node by node. `evidence` is where to look, `preset` how many entities, relations and passages
+    are kept (3, 3, 3 or 2, 1, 2). Names are looked for by the words of a query and by what the model reads out of it; a
+    `linker` (gliner:FOLDER or relik:FOLDER) marks them in the place of the words. The model says which `relations`
+    matter, or the encoder minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the
+    paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
 
     `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and
     facts are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and

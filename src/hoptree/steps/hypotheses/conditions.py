@@ -34,6 +34,7 @@ _OTHERWISE = re.compile(
 # chooses nothing.
 _CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
 _TOLD = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
+_JOINS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
 _OF = re.compile(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
 
 
@@ -77,7 +78,10 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     asked = text_of(value.get("asked")) or "things"
     said = f" {question_key(question)} "
     kept: dict[frozenset[str], str] = {}
-    for text in (_in_words_of(said, one) for one in texts):
+    as_told: dict[str, str] = {}
+    for told in texts:
+        text = _in_words_of(said, told)
+        as_told.setdefault(text, told)
         names = named(f"It {text}")
         if not all(f" {name} " in said for name in names):
             return None
@@ -87,7 +91,7 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     kept = {names: text for names, text in kept.items() if not names <= counted}
     asked, kept = _with_asked(_whole(question, asked, kept), kept)
     about = tuple(kept.values())
-    worded = tuple(_worded(question, text, about, asked) for text in about)
+    worded = tuple(_worded(question, text, as_told.get(text, text), about, asked) for text in about)
     known = counted.union(named(f"It {asked}"), *(named(f"It {text}") for text in worded))
     if any(not any(name in one for one in known) for name in named(question)):
         return None
@@ -136,11 +140,16 @@ def _spelled(text: str) -> list[str]:
     return [whole[start:end] for start, end in named_spans(whole)]
 
 
-def _worded(question: str, text: str, others: Sequence[str], asked: str) -> str:
-    """A condition in the words of the question, where it is but a name, and with what says which thing that is."""
+def _worded(question: str, text: str, told: str, others: Sequence[str], asked: str) -> str:
+    """A condition in the words of the question, where it is but a name, and with what says which thing that is.
+
+    Where these join several things ("did A write and B sing"), it stays as it was `told`.
+    """
     names = [name for one in others for name in ([one] if bare(one) else _spelled(one))]
     if bare(text):
         said = asked_of(question, text, names, asked)
+        if _JOINS.search(said.replace(text, "…")) and not bare(told):
+            return told
         return f"connected with {said}" if bare(said) else said
     left = named(question).difference(*(map(question_key, _spelled(one)) for one in others))
     for name in _spelled(text):
@@ -184,5 +193,5 @@ async def find_candidates(
     reply = await ctx.generate("candidates", prompt, role="verify", max_tokens=_LIST_TOKENS, node=node)
     names = read_mentions(reply.text, most=_MOST_NAMES)
     note_reply(ctx, "candidates", "" if names or read_json(reply.text).ok else "no name")
-    others = (name for name in names if question_key(name) not in listing.named)
+    others = (name for name in names if not {question_key(name), question_key(f"{name}'s")} & listing.named)
     return tuple(name for name in others if box.supporting(name, f"It {listing.about[number]}"))
