@@ -6,6 +6,7 @@ from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, node, tree, verdict
 
 from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
 from hoptree.values import Passage
 
 WHEN = "When was the director of the film of 1961 about grass born?"
@@ -16,7 +17,7 @@ PAGES = (
 )
 
 
-def asked(final: str) -> Run:
+def asked(final: str, budget: Budget | None = None) -> Run:
     script = [
         Rule(tree(node(WHO, "Elia Kazan"), node(BORN, "1909"), question=WHEN, answer="1909"), step="build"),
         Rule(verdict(True, "T1"), step="validate", contains=f"Question: {WHO}"),
@@ -26,7 +27,9 @@ def asked(final: str) -> Run:
         Rule("[]", step="mentions"),
         Rule("no", step="conditions"),
     ]
-    return Run(script, question=WHEN, pages=Pages(*PAGES), graph=SmallGraph(), robust=True, evidence="text")
+    return Run(
+        script, question=WHEN, pages=Pages(*PAGES), graph=SmallGraph(), budget=budget, robust=True, evidence="text"
+    )
 
 
 def test_a_tree_is_not_read_as_what_nothing_holds() -> None:
@@ -37,3 +40,8 @@ def test_a_tree_is_not_read_as_what_nothing_holds() -> None:
 def test_a_tree_is_read_as_what_its_nodes_say() -> None:
     run = asked("1909")
     assert run.result.answer == "1909"
+
+
+def test_a_reading_that_is_done_is_ready_when_the_budget_ends() -> None:
+    run = asked("1909", Budget(calls=3))
+    assert run.result.stopped_by and run.result.answer in ("1910", "1909", "1908")

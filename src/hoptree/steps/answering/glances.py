@@ -29,8 +29,12 @@ async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> l
     """
     sure = "logprobs" in ctx.model_for("answer").capabilities
     shown = ((passages[:_BEST], "read"), (passages[:_FEW], "read_asked_first"), (passages[::-1], "read"))
-    answers = await together(
-        answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure) for some, prompt in shown
-    )
+
+    async def read(place: int, some: Sequence[Passage], prompt: str) -> Answer:
+        answer = await answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure)
+        ctx.propose(answer, order=_WHOLE - len(shown) + place)  # a budget may end before the others are read
+        return answer
+
+    answers = await together(read(place, some, prompt) for place, (some, prompt) in enumerate(shown))
     ctx.propose(surest(ctx, answers, when="own", named=GLANCES), order=_WHOLE)
     return answers
