@@ -48,6 +48,7 @@ async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]
     arriving, sent = [{"type": "http.request", "body": body}], list[dict[str, Any]]()
 
     async def receive() -> dict[str, Any]:
+        assert scope["type"] == "http"  # as in a real server, what receives holds the request
         if arriving:
             return arriving.pop()
         await asyncio.sleep(stays)

@@ -95,6 +95,7 @@ class Guard:
             log_mistake(error)
             await visit.refuse(refusal_of(error))
         finally:
+            scope.get("state", {}).pop("body", None)  # it receives from what holds the scope: a ring that stays
             visit.close()
 
     def _admit(self, scope: Scope, visit: _Visit) -> Key:
