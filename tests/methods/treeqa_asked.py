@@ -24,9 +24,12 @@ __all__ = [
     "TREE",
     "WRONG_PRESIDENT",
     "Run",
+    "asked",
+    "careful",
     "node",
     "refutes",
     "rules",
+    "says",
     "shape",
     "tree",
     "verdict",
@@ -142,3 +145,17 @@ def shape(nodes: list[TreeNode]) -> list[Any]:
         (one.id, one.resolved, one.answer, one.verdict, one.struck, one.evidence, one.facts, shape(one.children))
         for one in nodes
     ]
+
+
+def careful(script: list[Rule], **given: Any) -> Run:
+    """A run with no names but those with capitals, and passages that say nothing by themselves unless told so."""
+    further = [Rule("{}", step="conditions"), Rule("[]", step="mentions"), Rule("not stated", step="read")]
+    return Run([*script, *further], robust=True, **given)
+
+
+def says(question: str, reply: str) -> Rule:
+    return Rule(reply, step="validate", contains=f"Question: {question}")
+
+
+def asked(run: Run, step: str = "validate") -> list[str]:
+    return [text.rpartition("Question: ")[2].splitlines()[0] for text in run.texts(step)]
