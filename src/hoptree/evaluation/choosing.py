@@ -76,7 +76,7 @@ class Course:
                     pool.checked |= moment.checked if moment.move == SETTLING else {}
             self._counted[made] = pool.standings()
         weighed = [replace(one, probability=chooser.probability(one.features)) for one in self._counted[made]]
-        return sorted(weighed, key=lambda one: (one.ways == ("own",), -one.probability))
+        return sorted(weighed, key=lambda one: (one.recalled, -one.probability))
 
     def best(self, chooser: Chooser, moves: Iterable[str]) -> tuple[float, float]:
         """F1 and probability of the answer that would be given after some moves; nothing of either where none is."""

@@ -66,6 +66,11 @@ class Standing:
     features: dict[str, float]
     probability: float
 
+    @property
+    def recalled(self) -> bool:
+        """Whether only the model's own knowledge says it."""
+        return self.ways == ("own",)
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "answer": self.answer.text,
@@ -116,7 +121,7 @@ class Pool:
 
     def may_be_final(self, one: Standing) -> bool:
         """Whether it can be given: what only the model knows cannot, unless it knows where its knowledge ends."""
-        return self._trusted or one.ways != ("own",)
+        return self._trusted or not one.recalled
 
     def _groups(self) -> Iterator[list[Candidate]]:
         left = list(self.candidates)

@@ -93,9 +93,8 @@ def _guess(ctx: Context, answer: Answer, question: str, *, partly: bool) -> Answ
 
 def _echoes(walk: Walk, question: str) -> bool:
     """Whether the tree is but one node that asks the question itself."""
-    return [question_key(one.node.question) for one in walk.tops] == [question_key(question)] and not walk.tops[
-        0
-    ].children
+    tops = [one for one in walk.tops if question_key(one.node.question) == question_key(question)]
+    return len(tops) == len(walk.tops) == 1 and not tops[0].children
 
 
 def _cited(walk: Walk, branch: Branch) -> tuple[Passage, ...]:

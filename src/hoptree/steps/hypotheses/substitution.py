@@ -34,7 +34,8 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     Paris that code cannot tell.
     """
     in_text = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
-    named = [one for one in in_text if one in _wrong_parts(wrong, right)]
+    wrong_parts = _wrong_parts(wrong, right)
+    named = [one for one in in_text if one in wrong_parts]
     if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
         return None
     put: dict[str, str] = {}
