@@ -33,6 +33,9 @@ from hoptree.steps.hypotheses.rebuild import Rebuilt
 from hoptree.steps.hypotheses.verify import Verdict
 from hoptree.tree import Node
 
+COSTLY = (3, 4, 9, 11)
+"""Of the first twelve seeds those with which most is begun in vain."""
+
 
 def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validated() -> None:
     run = Run(rules(refutes(LANDING)), traversal="speculative")
@@ -47,7 +50,7 @@ def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: f
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(careful, "held", lambda said, *_: said)
         calls: dict[str, list[int]] = {
-            how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in range(12)]
+            how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in COSTLY]
             for how in ("serial", "speculative")
         }
     assert sum(calls["speculative"]) <= 3 * sum(calls["serial"]), calls

@@ -6,7 +6,19 @@ import json
 
 import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
-from tests.methods.treeqa_asked import LANDING, PAGES, PRESIDENT, asked, careful, node, rules, says, tree, verdict
+from tests.methods.treeqa_asked import (
+    LANDING,
+    NIXON,
+    PAGES,
+    PRESIDENT,
+    asked,
+    careful,
+    node,
+    rules,
+    says,
+    tree,
+    verdict,
+)
 
 from hoptree.models.scripted import Rule
 from hoptree.values import Passage
@@ -196,13 +208,24 @@ def test_an_unverified_node_is_brought_in_line_with_what_was_corrected_below() -
     build = tree(node(above, "Lyndon Baines Johnson", node(PRESIDENT, "Lyndon Baines Johnson")))
     elected = verdict(False, "T1", reason="It was Nixon.", correct="Richard Nixon")
     script = rules(says(above, verdict("unknown")), says(PRESIDENT, elected), build=build, clue="{}")
-    run = careful(script, graph=NO_GRAPH)
+    run = careful(script, graph=NO_GRAPH, pages=Pages(*PAGES, NIXON))
     (top,) = run.tops
     assert (top.answer, top.struck) == ("Richard Nixon", ()), "nothing refuted what it was before"
     assert run.of("decision", kind="aligned")[0]["before"] == "Lyndon Baines Johnson"
     assert [event["node"] for event in run.of("llm", step="align")] == [top.id], "what it took is the node's"
     assert [event["node"] for event in run.of("decision", kind="answered") if event["step"] == "align"] == [top.id]
     assert run.node(top.id)["stages"]["align"] > 0
+
+
+def test_what_nothing_bears_out_brings_nothing_in_line() -> None:
+    """The page of the correction has but a part of the name that is asked about."""
+    above = "Who was President at the third landing?"
+    build = tree(node(above, "Lyndon Baines Johnson", node(PRESIDENT, "Lyndon Baines Johnson")))
+    elected = verdict(False, "T1", reason="It was Nixon.", correct="Richard Nixon")
+    run = careful(rules(says(above, verdict("unknown")), says(PRESIDENT, elected), build=build, clue="{}"))
+    (top,) = run.tops
+    assert (top.answer, top.children[0].answer) == ("Lyndon Baines Johnson", "Richard Nixon")
+    assert not run.of("decision", kind="aligned") and "align" not in run.steps
 
 
 # The last word

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
-from tests.methods.treeqa_asked import LANDING, PAGES, PRESIDENT, Run, node, rules, tree, verdict
+from tests.methods.treeqa_asked import LANDING, NIXON, PAGES, PRESIDENT, Run, node, rules, tree, verdict
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.golden import golden_tree
@@ -57,7 +57,8 @@ def brought_in_line() -> Run:
     elected = verdict(False, "T1", reason="It was Nixon.", correct="Richard Nixon")
     unsaid = Rule(UNKNOWN, step="validate", contains=f"Question: {ABOVE}")
     refuted = Rule(elected, step="validate", contains=f"Question: {PRESIDENT}")
-    return Run([*rules(unsaid, refuted, build=build, clue="{}"), *BEYOND], robust=True, graph=SmallGraph())
+    pages = Pages(*PAGES, NIXON)
+    return Run([*rules(unsaid, refuted, build=build, clue="{}"), *BEYOND], robust=True, graph=SmallGraph(), pages=pages)
 
 
 def test_a_node_in_line_with_what_is_below_says_so_and_strikes_nothing_out() -> None:

@@ -186,7 +186,31 @@ def test_a_choice_out_of_a_tree_that_is_verified_in_part_is_a_guess() -> None:
     nodes = [node(WHERE_ZED, "Rome"), node(WHERE_BOB, "Oslo")]
     run = ask(ELDER, rome, pages=(ZED, BOB), nodes=nodes, final="Zed Quux")
     assert run.of("final")[0]["source"] == "fallback" and run.node(0)["evidence"] == []
-    assert any("not all that it compares" in warning for warning in run.result.warnings)
+    assert any("not all that it rests on" in warning for warning in run.result.warnings)
+
+
+ZED_ROME = Passage("Z", "Zed Quux", "Zed Quux was born in Rome in 1920.")
+BOB_MILAN = Passage("Y", "Bob Ray", "Bob Ray was born in Milan in 1950.")
+
+
+@pytest.mark.parametrize("pages", [(ZED_ROME, BOB_MILAN), (BOB_MILAN,)], ids=["both pages", "one page"])
+@pytest.mark.parametrize(("hypothesis", "is_true"), [("Bob Ray", True), ("Zed Quux", False)])
+def test_a_choice_is_not_verified_by_the_models_word(
+    pages: tuple[Passage, ...], hypothesis: str, is_true: bool
+) -> None:
+    said = says(ELDER, verdict(is_true, "T1", reason="He is older.", correct="Bob Ray"))
+    run = ask(ELDER, said, pages=pages, nodes=[node(ELDER, hypothesis)], final="Bob Ray")
+    assert (run.tops[0].answer, run.tops[0].source) == ("Bob Ray", "internal")
+    assert run.of("final")[0]["source"] == "fallback" and run.result.warnings
+
+
+def test_a_choice_that_a_model_calls_true_does_not_outvote_what_is_read() -> None:
+    where = "In which city was the elder of Zed Quux and Bob Ray born?"
+    script = [says(ELDER, verdict(True, "T1")), says(WHERE_BOB, verdict(True, "T1", correct="Milan"))]
+    nodes = [node(ELDER, "Bob Ray"), node(WHERE_BOB, "Milan")]
+    read_rome = read("Rome", "Milan", "Rome")
+    run = ask(where, *script, read_rome, pages=(ZED_ROME, BOB_MILAN), nodes=nodes, final="Milan")
+    assert run.result.answer == "Rome" and "final" not in run.steps
 
 
 # A kind that is plainly another
@@ -219,6 +243,74 @@ def test_a_guess_behind_a_verified_node_is_called_one_and_cites_nothing() -> Non
     assert run.result.answer == "Oslo" and run.of("final")[0]["source"] == "fallback"
     assert any("stands in nothing that was found" in warning for warning in run.result.warnings)
     assert run.node(0)["evidence"] == []
+
+
+DIRECTED = "Who directed Film Alpha?"
+SET_IN = Passage("A", "Film Alpha", "Film Alpha is a drama.")
+BOB_BORN = says(WHERE_BOB, verdict(True, "T1", correct="Milan"))
+
+
+@pytest.mark.parametrize("reply", [UNKNOWN, verdict(False, "T1", reason="It was Bob Ray.")], ids=["unknown", "refuted"])
+@pytest.mark.parametrize("evidence", ["text", "graph"])
+def test_what_is_verified_of_a_guess_is_a_guess(reply: str, evidence: str) -> None:
+    """That Bob Ray was born in Milan is true; that he directed the film is what nothing says."""
+    guessed = "Bob Ray" if reply == UNKNOWN else "Tom Cruise"
+    new = Rule(json.dumps(node(DIRECTED, "Bob Ray", node(WHERE_BOB, "Milan"))), step="rebuild")
+    nodes = [node(DIRECTED, guessed, node(WHERE_BOB if reply == UNKNOWN else "Where does he live?", "Milan"))]
+    script = [
+        *(says(DIRECTED, reply), says(WHERE_BOB, verdict(True, "F1" if evidence == "graph" else "T1"))),
+        *(Rule("Milan", step="final"), Rule("{}", step="conditions"), Rule("unknown", step="read"), new),
+        *rules(build=tree(*nodes, question=BORN, answer=""), validate=UNKNOWN, clue="{}"),
+    ]
+    graph = SmallGraph(("Bob Ray", "born in", "Milan"), ("Film Alpha", "genre", "drama"))
+    run = Run(script, question=BORN, graph=graph, pages=Pages(SET_IN, BOB), evidence=evidence, robust=True)
+    (top,) = run.tops
+    assert (top.answer, top.source) == ("Bob Ray", "internal") and top.children[0].verdict == "supported"
+    assert run.result.answer == "Milan" and run.of("final")[0]["source"] == "fallback"
+    assert any("not all that it rests on is verified" in warning for warning in run.result.warnings)
+
+
+def test_a_yes_to_one_thing_is_no_yes_to_another() -> None:
+    prize = "Did Zed Quux win the Rome Prize?"
+    won = Passage("Z", "Zed Quux", "Zed Quux won the Rome Prize.")
+    nodes = [node(prize, "Yes"), node("Is Bob Ray from Italy?", "Yes")]
+    same = "Are Zed Quux and Bob Ray from the same country?"
+    run = ask(same, says(prize, verdict(True, "T1", correct="Yes")), pages=(won, BOB), nodes=nodes, final="Yes")
+    assert run.tops[0].verdict == "supported" and run.of("final")[0]["source"] == "fallback"
+
+
+WHEN_ZED = "When was Zed Quux born?"
+
+
+@pytest.mark.parametrize(
+    ("final", "source"), [("12 May 1920", "fallback"), ("1920", "synthesis"), ("Zed Quux", "fallback")]
+)
+def test_a_verified_year_is_no_day_and_a_name_no_date(final: str, source: str) -> None:
+    made = says(MADE, verdict(True, "T1", correct="Zed Quux"))
+    born = says(WHEN_ZED, verdict(True, "T1", correct="1920"))
+    nodes = [node(MADE, "Zed Quux", node(WHEN_ZED, "1920"))]
+    run = ask("When was the maker of Film Alpha born?", made, born, pages=(FILM, ZED_ROME), nodes=nodes, final=final)
+    assert run.result.answer == final and run.of("final")[0]["source"] == source
+
+
+def test_days_that_are_invented_decide_no_comparison() -> None:
+    ann = Passage("X", "Ann Bee", "Ann Bee was born in 1920.")
+    nodes = [node(WHEN_ZED, "12 May 1920"), node("When was Ann Bee born?", "3 March 1920")]
+    script = [says(one["sub_question"], verdict(True, "T1")) for one in nodes]
+    question = "Who was born first, Zed Quux or Ann Bee?"
+    run = ask(question, *script, read("Zed Quux"), pages=(ZED_ROME, ann), nodes=nodes)
+    assert [top.verdict for top in run.tops] == ["unknown", "unknown"] and run.result.answer == "Zed Quux"
+
+
+def test_what_refuted_another_answer_is_not_told_below_one_that_it_does_not_say() -> None:
+    wrong = says(MADE, verdict(False, "F1", reason="It was somebody else."))
+    build = tree(node(MADE, "Tom Cruise"), question=BEHIND, answer="")
+    new = Rule(json.dumps(node(MADE, "Ann Bee")), step="rebuild")
+    script = [Rule("{}", step="conditions"), wrong, new, *rules(build=build, final="Ann Bee")]
+    graph = SmallGraph(("Film Alpha", "maker", "Zed Quux"))
+    run = Run(script, question=BEHIND, graph=graph, pages=Pages(), evidence="graph", robust=True)
+    (said,) = run.texts("final")
+    assert "Ann Bee (not verified" in said and "Film Alpha | maker" not in said
 
 
 def test_an_answer_that_a_verified_node_has_is_no_guess() -> None:

@@ -18,6 +18,7 @@ __all__ = [
     "GRAPH",
     "LANDING",
     "MOON",
+    "NIXON",
     "PAGES",
     "PRESIDENT",
     "REBUILT",
@@ -52,6 +53,8 @@ PAGES = (
     Passage("Apollo 8_0_0", "Apollo 8", "Apollo 8 flew around the Moon in December 1968 without landing."),
     Passage("Richard Nixon_0_0", "Richard Nixon", "Richard Nixon was President from 1969 to 1974."),
 )
+NIXON = Passage("Nixon_1_0", "Richard Nixon", "Richard Nixon was President of the United States in 1971.")
+"""What bears out that he was what he is asked for as."""
 
 
 def node(question: str, hypothesis: str, *children: dict[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,19 @@ def test_conditions_with_verbs_of_their_own_stay_as_they_were_told(
     assert found is not None and found.conditions == (read or told)
 
 
+@pytest.mark.parametrize(
+    ("question", "asked", "conditions"),
+    [
+        ("Which films did Ann Low direct and Bob High produce?", "films", ("Ann Low", "Bob High")),
+        ("What country are Ann Low and Bob High from?", "country", ("Ann Low from", "Bob High from")),
+    ],
+)
+def test_bare_names_between_which_the_words_cannot_be_parted_are_no_conditions(
+    question: str, asked: str, conditions: tuple[str, ...]
+) -> None:
+    assert may_list(question) and split(question, asked, *conditions) is None
+
+
 def test_names_in_what_is_asked_for_count() -> None:
     question = "Which Baltic ports trade with Ghent and with Dover?"
     both = ("trade with Ghent", "with Dover")

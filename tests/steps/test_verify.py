@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -139,14 +140,31 @@ def test_a_place_is_not_asked_for_by_when_nor_a_date_by_where(question: str, hyp
     assert held(other, question, "Oslo", box).label == ("unknown" if label == "unknown" else "refuted")
 
 
-def test_what_compares_needs_evidence_of_all_that_is_compared() -> None:
+def test_of_things_to_choose_from_none_is_supported_by_a_name_that_stands_there() -> None:
     ada, ben = (
         Passage(name, name, f"{name} was born in 19{year}.") for name, year in (("Ada Moor", 50), ("Ben Hale", 60))
     )
     question = "Who was born first, Ada Moor or Ben Hale?"
     said = Verdict("supported", stated="Ada Moor")
-    assert held(said, question, "Ada Moor", EvidenceBox((ada,))).label == "unknown", "its own name is always there"
-    assert held(said, question, "Ada Moor", EvidenceBox((ada, ben))).label == "supported"
+    for chosen in ("Ada Moor", "Ben Hale"):
+        for box in (EvidenceBox((ada,)), EvidenceBox((ada, ben))):
+            found = held(replace(said, stated=chosen), question, chosen, box)
+            assert (found.label, found.reason) == ("unknown", "what is chosen stands there whatever is right")
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "stated", "label"),
+    [
+        ("12 May 1950", "1950", "unknown"),
+        ("12 May 1950", "12 May 1950", "unknown"),
+        ("1950", "12 May 1950", "supported"),
+        ("1950", "", "supported"),
+    ],
+)
+def test_a_day_that_nothing_tells_is_not_supported_by_its_year(hypothesis: str, stated: str, label: Label) -> None:
+    box = EvidenceBox((Passage("a", "Ada Moor", "Ada Moor was born in 1950."),))
+    said = Verdict("supported", stated=stated)
+    assert held(said, "When was Ada Moor born?", hypothesis, box).label == label
 
 
 NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)

@@ -13,7 +13,6 @@ from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome, last_stated
 from hoptree.retrieval.filters import TITLE
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
-from hoptree.steps.answering.compare import chooses
 from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.clue import new_clue
 from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox
@@ -196,8 +195,7 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
         return held(said, claim.question, claim.hypothesis, box)
     if misfit := other_kind(claim.question, said.stated):
         return Verdict(reason=misfit)
-    told = bool(said.stated) and not chooses(claim.question)
-    grounds = set(box.supporting(said.stated, claim.question)) if told else set()
+    grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
     if not grounds:
         stated = said.stated if said.stated and box.supporting(said.stated) else ""
         return Verdict(reason=said.reason, stated=stated)

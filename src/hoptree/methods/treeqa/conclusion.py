@@ -16,9 +16,11 @@ from hoptree.steps.answering.choose import surest
 from hoptree.steps.answering.compare import chooses, compare_pairs
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.answering.glances import GLANCES, glances
-from hoptree.steps.hypotheses.agreement import agree
+from hoptree.steps.answering.grounds import NONE_HOLDS, called_guess
+from hoptree.steps.hypotheses.agreement import agree, tells
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.substitution import parts_of
+from hoptree.steps.reading.answer_kinds import other_kind
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
 
@@ -29,10 +31,14 @@ _SHOWN = 8
 
 
 async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]:
-    """What the passages say that the question itself finds; nothing where only facts are to be looked at."""
+    """What the passages say that the question itself finds; nothing where only facts are to be looked at.
+
+    What the model says that they say, and they do not hold, is a guess.
+    """
     if evidence == "graph":
         return []
-    return await glances(ctx, question, await ctx.search(question, k=SEARCHED))
+    passages = await ctx.search(question, k=SEARCHED)
+    return [called_guess(reading, passages) for reading in await glances(ctx, question, passages)]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
@@ -41,7 +47,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     The tree is read only if evidence bears out all of it and the passages' readings differ, or nothing else is known: a
     model is as sure of its own guesses as of what it has read, so that their reading would be the surest for no good
     reason. Nor is it read beside them where it is but the question itself, answered from passages as well. What its
-    nodes cite is cited for the answer only where that comes from the tree.
+    nodes cite is cited for the answer only where that comes from the tree, and it is a guess where one of them is.
     """
     branches = [one for top in walk.tops for one in (top, *top.below())]
     moot = resting(walk, question)
@@ -53,9 +59,11 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
         ctx, question, [(one.node.question, answer) for one, answer in zip(verified, said, strict=True)]
     ):
         return compared
+    whole = len(verified) == len(branches)
+    borne_out = said if whole else []
     known = [answer for answer in own if answer.known]
-    if known and (len(verified) < len(branches) or _agreed(known) or _echoes(walk, question)):
-        return surest(ctx, own, when="final", named=GLANCES)
+    if known and (not whole or _agreed(known) or _echoes(walk, question)):
+        return _checked(ctx, surest(ctx, own, when="final", named=GLANCES), borne_out)
     cited = [passage for one in verified for passage in _cited(walk, one)]
     seen = [
         passage for one in kept for attempt in walk.outcomes[one.node.id].attempts for passage in attempt.box.passages
@@ -67,26 +75,38 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
     if last.known:
         grounds = _grounds(last.text, question, walk, kept, shown)
-        says = bool(grounds) or any(agree(last.text, answer.text) for answer in said)
-        if chooses(question):  # what is chosen stands there whatever is right
-            says = len(verified) == len(branches)
-        if verified and says:
+        says = bool(grounds) or any(tells(answer.text, last.text) for answer in said)
+        fits = not other_kind(question, last.text)
+        # What is chosen stands there whatever is right, and what one node says may be said of another's guess.
+        if whole and fits and (says or chooses(question)):
             ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)
             last = replace(last, support=tuple(ids))
         elif known:  # what stands nowhere is no answer where there is one that was read
-            return surest(ctx, own, when="final", named=GLANCES)
+            return _checked(ctx, surest(ctx, own, when="final", named=GLANCES), borne_out)
         else:
-            last = _guess(ctx, last, question, partly=bool(verified))
-    return surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
+            return _guess(ctx, last, verified=len(verified), of=len(branches))
+    taken = surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
+    return _checked(ctx, taken, borne_out)
 
 
-def _guess(ctx: Context, answer: Answer, question: str, *, partly: bool) -> Answer:
-    """The answer, called a guess; `partly` where some of what it is put together from is verified."""
-    why = "The answer is put together from guesses that nothing found confirms."
-    if partly and chooses(question):
-        why = "The answer is a guess: not all that it compares is verified."
-    elif partly:
-        why = "The answer is a guess: it stands in nothing that was found, and in no answer that was verified."
+def _checked(ctx: Context, taken: Answer, borne_out: Sequence[Answer]) -> Answer:
+    """The reading that was taken: a guess where its passages do not hold it, unless it is `borne_out` by the tree."""
+    if taken.source != "fallback":
+        return taken
+    if any(tells(one.text, taken.text) for one in borne_out):
+        support = dict.fromkeys(name for one in borne_out for name in one.support)
+        return replace(taken, source="synthesis", support=tuple(support))
+    ctx.warn("unsupported", NONE_HOLDS)
+    return taken
+
+
+def _guess(ctx: Context, answer: Answer, *, verified: int, of: int) -> Answer:
+    """The answer of a tree, called a guess: so many `of` its nodes are `verified`."""
+    why = "The answer is a guess: it stands in nothing that was found, and in no answer that was verified."
+    if not verified:
+        why = "The answer is put together from guesses that nothing found confirms."
+    elif verified < of:
+        why = "The answer is a guess: not all that it rests on is verified."
     ctx.warn("unsupported", why)
     return replace(answer, source="fallback")
 

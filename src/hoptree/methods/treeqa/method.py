@@ -88,7 +88,8 @@ async def treeqa(
     rebuilt, in siblings that name it too, and what is then asked anew is answered from evidence; unverified nodes
     above are brought in line; comparisons are made in code; and the last word has the surest of four readings, three
     of passages and one of the tree, which is read if evidence bears it out and those of passages differ. An answer
-    that nothing found confirms is called a guess. `reason` and `query` have no say in it, `relations` none in what is
+    that the passages read do not hold, or that is put together from a tree with unverified nodes, is called a guess,
+    in a warning and at the root of the tree. `reason` and `query` have no say in it, `relations` none in what is
     followed.
     """
     if max_attempts < 1:

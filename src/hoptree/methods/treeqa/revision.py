@@ -67,7 +67,7 @@ async def align_ancestors(ctx: Context, walk: Walk, whole: str) -> None:
 
 
 async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path, wrongly: Collection[int]) -> bool:
-    """Whether anything in these branches was corrected."""
+    """Whether anything in these branches was corrected, and evidence says what is right."""
     touched = False
     for branch in branches:
         number = branch.node.id
@@ -78,7 +78,7 @@ async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Pat
             if answer.known and not agree(answer.text, branch.hypothesis):
                 ctx.decide("aligned", answer.text, node=branch.node, before=branch.hypothesis)
                 walk.restate(branch, path, answer.text)
-        touched = touched or below or number in walk.struck
+        touched = touched or below or (number in walk.struck and walk.outcomes[number].checked)
     return touched
 
 

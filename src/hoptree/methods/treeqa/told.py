@@ -28,12 +28,14 @@ def told(
     """The golden tree: what was asked, what is the answer, how sure that is, and what it rests on.
 
     Without `texts`, passages are left out; the facts stay. `says` introduces what a verdict gives for right where that
-    was not borne out. Of the nodes `resting` on what is wrong, nothing is told that they cite.
+    was not borne out. What is cited is not told where it says something else: of such a node, which it only refuted
+    before, and of the nodes `resting` on what is wrong.
     """
     for branch in branches:
         number = branch.node.id
         outcome, moot = outcomes[number], number in resting
-        cited = Cited() if moot else outcome.verdict.cited
+        unsaid = outcome.rebuilt is not None and not outcome.rebuilt.borne_out
+        cited = Cited() if moot or unsaid else outcome.verdict.cited
         sure = "it is asked about what turned out wrong" if moot else _sure(outcome, branch.hypothesis, says)
         yield f"{indent}- {branch.node.question}"
         yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({sure})"

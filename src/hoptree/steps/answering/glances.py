@@ -8,6 +8,7 @@ from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.answer import answer_from
 from hoptree.steps.answering.choose import surest
+from hoptree.steps.answering.grounds import called_guess
 from hoptree.values import Answer, Passage
 
 __all__ = ["GLANCES", "glances"]
@@ -32,9 +33,10 @@ async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> l
 
     async def read(place: int, some: Sequence[Passage], prompt: str) -> Answer:
         answer = await answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure)
-        ctx.propose(answer, order=_WHOLE - len(shown) + place)  # a budget may end before the others are read
+        # A budget may end before the others are read.
+        ctx.propose(called_guess(answer, some), order=_WHOLE - len(shown) + place)
         return answer
 
     answers = await together(read(place, some, prompt) for place, (some, prompt) in enumerate(shown))
-    ctx.propose(surest(ctx, answers, when="own", named=GLANCES), order=_WHOLE)
+    ctx.propose(called_guess(surest(ctx, answers, when="own", named=GLANCES), passages), order=_WHOLE)
     return answers

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hoptree.names import name_spans
 from hoptree.values import Answer, Passage
 
-__all__ = ["covers", "grounded"]
+__all__ = ["covers", "grounded", "has_names"]
 
 _WORD = re.compile(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
@@ -54,6 +54,11 @@ def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answ
     if not support:
         return replace(answer, status="unknown", support=())
     return replace(answer, text=found, support=tuple(support))
+
+
+def has_names(question: str) -> bool:
+    """Whether there are names in a question that a passage can be held against."""
+    return bool(_names(question))
 
 
 def covers(question: str, passages: Sequence[Passage]) -> bool:

@@ -9,11 +9,18 @@ from hoptree.comparing.names import read_yes_no
 from hoptree.runtime.result import Result, TreeNode
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.substitution import parts_of
-from hoptree.values import Passage
+from hoptree.values import Answer, Passage
 
-__all__ = ["with_grounds"]
+__all__ = ["NONE_HOLDS", "called_guess", "with_grounds"]
 
-_NONE_HOLDS = "what was read does not hold the answer: it is a guess that documents do not support"
+NONE_HOLDS = "what was read does not hold the answer: it is a guess that documents do not support"
+
+
+def called_guess(answer: Answer, passages: Sequence[Passage]) -> Answer:
+    """The answer that was read in passages, if one of them holds it or all do together; else the same as a guess."""
+    if not answer.known or _hold(answer.text, passages):
+        return answer
+    return replace(answer, source="fallback", support=())
 
 
 def with_grounds(result: Result) -> Result:
@@ -30,7 +37,7 @@ def with_grounds(result: Result) -> Result:
         return replace(result, tree=tuple(_judged(node, passages) for node in result.tree))
     if _hold(result.answer, result.evidence):
         return result
-    return replace(result, evidence=(), warnings=(*result.warnings, _NONE_HOLDS))
+    return replace(result, evidence=(), warnings=(*result.warnings, NONE_HOLDS))
 
 
 def _judged(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:

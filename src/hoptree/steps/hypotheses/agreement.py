@@ -13,7 +13,7 @@ from hoptree.steps.answering.ground import grounded
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
 
-__all__ = ["agree", "same"]
+__all__ = ["agree", "plain_numbers", "same", "tells"]
 
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 # In small letters: "Not Fade Away" is a song.
@@ -60,6 +60,18 @@ def same(one: str, other: str) -> bool:
     return _within(one, other) and _within(other, one)
 
 
+def tells(said: str, answer: str) -> bool:
+    """Whether what is said bears out an answer: they agree, and it is no rougher date, which tells no day."""
+    dates = read_date(said), read_date(answer)
+    rougher = dates[0] is not None and dates[1] is not None and not dates[0].within(dates[1])
+    return agree(said, answer) and not rougher
+
+
+def plain_numbers(text: str) -> str:
+    """The text with numbers as digits alone: 1200, where it has 1,200."""
+    return _THOUSANDS.sub("", text)
+
+
 def _within(one: str, other: str) -> bool:
     """Whether a text has the words of another in a row, whatever accents they have; a bare yes is no part of a text."""
     if _key(one) in ("", "yes", "no"):
@@ -94,4 +106,4 @@ def _equal(one: str, other: str) -> bool | None:
 
 def _key(text: str) -> str:
     """The words of an answer; numbers without what parts their thousands."""
-    return question_key(_THOUSANDS.sub("", text))
+    return question_key(plain_numbers(text))

@@ -34,7 +34,9 @@ _OTHERWISE = re.compile(
 # chooses nothing.
 _CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
 _TOLD = re.compile(r"\A.*[.:;]\s+(?=(?:which|who|what|whom)\b)", re.IGNORECASE | re.DOTALL)
-_JOINS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
+_JOINS = re.compile(r"\b(?:and|or|that|which)\b|\b(?:of|in|from|by|on|at|with|for|to)$", re.IGNORECASE)
+"""In the words around a name, what says that they are not about it alone, or not all of what is said."""
+_LEADS = re.compile(r"\b(?:for|by|of|in|with|to)\W*$", re.IGNORECASE)
 _OF = re.compile(r"\s+(?:of|in|from|by|on|at|with)\s", re.IGNORECASE)
 
 
@@ -65,10 +67,10 @@ def may_list(question: str) -> bool:
 def read_conditions(reply: str, question: str) -> Listing | None:
     """The conditions in a reply; None where they are not two that each name something else of the question.
 
-    One that names nothing is left out: code could not check it. A bare name gets the words that the question has for
-    it, and what is asked for is a condition itself where it names something: members of a band. Together they have all
-    names of the question: one that none of them has is asked about in some other way, unless it only says which thing
-    another is.
+    Nor are they any where the words of the question cannot be parted between bare names. One that names nothing is left
+    out: code could not check it. A bare name gets the words that the question has for it, and what is asked for is a
+    condition itself where it names something: members of a band. Together they have all names of the question: one that
+    none of them has is asked about in some other way, unless it only says which thing another is.
     """
     value = read_json(reply).value
     if not isinstance(value, Mapping):
@@ -92,6 +94,8 @@ def read_conditions(reply: str, question: str) -> Listing | None:
     asked, kept = _with_asked(_whole(question, asked, kept), kept)
     about = tuple(kept.values())
     worded = tuple(_worded(question, text, as_told.get(text, text), about, asked) for text in about)
+    if not all(worded):
+        return None
     known = counted.union(named(f"It {asked}"), *(named(f"It {text}") for text in worded))
     if any(not any(name in one for one in known) for name in named(question)):
         return None
@@ -143,13 +147,17 @@ def _spelled(text: str) -> list[str]:
 def _worded(question: str, text: str, told: str, others: Sequence[str], asked: str) -> str:
     """A condition in the words of the question, where it is but a name, and with what says which thing that is.
 
-    Where these join several things ("did A write and B sing"), it stays as it was `told`.
+    Where these join several things ("did A write and B sing"), it stays as it was `told`; "" if that is but the name.
     """
     names = [name for one in others for name in ([one] if bare(one) else _spelled(one))]
     if bare(text):
         said = asked_of(question, text, names, asked)
-        if _JOINS.search(said.replace(text, "…")) and not bare(told):
+        around = said.replace(text, "…")
+        garbled = _JOINS.search(around)
+        if (garbled or _LEADS.search(around)) and not bare(told):
             return told
+        if garbled:
+            return ""
         return f"connected with {said}" if bare(said) else said
     left = named(question).difference(*(map(question_key, _spelled(one)) for one in others))
     for name in _spelled(text):

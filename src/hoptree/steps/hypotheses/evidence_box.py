@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hoptree.comparing.dates import date_spans, read_date
@@ -13,7 +13,8 @@ from hoptree.graph.facts import Fact
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.compare import chooses
 from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.answering.ground import covers, grounded
+from hoptree.steps.answering.ground import covers, grounded, has_names
+from hoptree.steps.hypotheses.agreement import plain_numbers
 from hoptree.steps.hypotheses.substitution import parts_of
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
@@ -70,24 +71,35 @@ class EvidenceBox:
     def supporting(self, answer: str, question: str = "") -> tuple[str, ...]:
         """The ids of passages, and texts of facts, that hold an answer, and a name from the question if it has any.
 
-        A date may be written in another way there, and a name and a date may stand apart in it. Yes and no stand
-        nowhere, and what the question names itself stands wherever it is spoken of: for these, one passage or fact must
-        have all names of the question, and another one than the answer.
+        A date may be written in another way there, or more exactly, and a name and a date may stand apart in it. Yes
+        and no stand nowhere, and what the question names itself stands wherever it is spoken of: for these, one passage
+        or fact must have all names and dates of the question, two at least, of which one may be the answer. What is to
+        be chosen stands there whatever is right: nothing holds that. A question without names is about a page whose
+        title is in its words, or a fact that has an end there.
         """
-        told = self._told()
+        if question and chooses(question):
+            return ()
+        about = self._about(question) if question and not has_names(question) else self
+        told = about._told()
         if question and _says_nothing(answer, question):
-            names = [
-                part for part in parts_of(question.partition(" ")[2]) if question_key(part) != question_key(answer)
-            ]
-            told = [one for one in told if names and covers(question, [one])]
+            told = [one for one in told if _ties(one, answer, question)]
         whole = _holding(answer, question, told)
         parts = [_holding(part, question, told) for part in parts_of(answer)]
         together = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
         return tuple(one.id for one in told if one.id in whole or one.id in together)
 
-    def covers(self, question: str) -> bool:
-        """Whether all names of a question stand in it."""
-        return covers(question, self._told())
+    def _about(self, question: str) -> EvidenceBox:
+        """The pages whose titles, and the facts whose ends, stand in a question in whatever letters."""
+        asked = f" {question_key(question)} "
+
+        def stand(*names: str) -> bool:
+            keys = (question_key(name.partition(" (")[0]) for name in names)
+            return any(f" {key} " in asked for key in keys if key)
+
+        return EvidenceBox(
+            tuple(one for one in self.passages if stand(one.title)),
+            tuple(one for one in self.facts if stand(one.subject.text, one.object.text)),
+        )
 
     def _told(self) -> list[Passage]:
         return [*self.passages, *(Passage(fact.text, "", fact.text) for fact in self.facts)]
@@ -132,26 +144,39 @@ class EvidenceBox:
 
 
 def _says_nothing(answer: str, question: str) -> bool:
-    """Whether an answer adds no word to its question: yes, no, or what it names, unless it asks to choose from that."""
-    named = f" {question_key(answer)} " in f" {question_key(question)} "
-    return read_yes_no(answer) is not None or (named and not chooses(question))
+    """Whether an answer adds no word to its question: yes, no, or what is said there."""
+    return read_yes_no(answer) is not None or _has_words(question, answer)
+
+
+def _ties(one: Passage, answer: str, question: str) -> bool:
+    """Whether a passage has all that a question names, and something else than an answer that is a part of that."""
+    others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
+    dates = [part for part in others if date_spans(part)]
+    enough = len(others) >= (1 if parts_of(answer) else 2)
+    return enough and covers(question, [one]) and all(_holding(date, "", [one]) for date in dates)
+
+
+def _has_words(text: str, words: str) -> bool:
+    return f" {question_key(words)} " in f" {question_key(text)} "
 
 
 def _holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
     """The passages with an answer in one piece, or with the date that it is in another form."""
+    answer = plain_numbers(answer)
+    passages = [replace(one, text=plain_numbers(one.text)) for one in passages]
     ways = [answer, *_dated(answer, passages)]
     return {name for way in ways for name in grounded(Answer(way, way, "answered"), question, passages).support}
 
 
 def _dated(answer: str, passages: Sequence[Passage]) -> Iterator[str]:
-    """How passages write the date that an answer is."""
+    """How passages write the date that an answer is, or one within it: a year alone does not tell the day."""
     date = read_date(answer)
     if date is None or date_spans(answer) != ((0, len(answer)),):
         return
     for passage in passages:
         for start, end in date_spans(passage.text):
             written = passage.text[start:end]
-            if (found := read_date(written)) and (found.within(date) or date.within(found)):
+            if (found := read_date(written)) and found.within(date):
                 yield written
 
 

@@ -11,7 +11,7 @@ from hoptree.comparing.names import read_yes_no
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.answering.compare import chooses
-from hoptree.steps.hypotheses.agreement import agree, same
+from hoptree.steps.hypotheses.agreement import agree, same, tells
 from hoptree.steps.hypotheses.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.steps.hypotheses.logic_tree import answer_of, text_of
 from hoptree.steps.reading.answer_kinds import other_kind
@@ -175,7 +175,7 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
     A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
     false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
     something that is there; what it says is right instead of the hypothesis must stand there. Neither may plainly be of
-    another kind than is asked for, and of things to choose from, one of which always stands there, all must.
+    another kind than is asked for. Which of several things to choose is right is nothing that stands there.
     """
     stated, doubt = verdict.stated, ""
     if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
@@ -187,9 +187,9 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
             doubt = "it is said to rest on what is not there"
         elif misfit := other_kind(question, stated or hypothesis):
             doubt = misfit
-        elif chooses(question) and not box.covers(question):
-            doubt = "not all that is compared is in the evidence"
-        elif not any(box.supporting(one, question) for one in dict.fromkeys((stated, hypothesis)) if one):
+        elif chooses(question):
+            doubt = "what is chosen stands there whatever is right"
+        elif not any(box.supporting(one, question) for one in (hypothesis, stated) if tells(one, hypothesis)):
             doubt = "nothing that was found says so of what was asked about"
     elif verdict.label == "refuted" and stated:
         if same(stated, hypothesis):
