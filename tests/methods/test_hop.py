@@ -24,10 +24,6 @@ FOUND = (
     Passage("h", "Alfred Hitchcock", "Alfred Hitchcock was born in 1899 in London."),
 )
 CHAIN = {"query1": {"question": "Who directed the film Whiplash?", "children": {"query2": "Where was #query1 born?"}}}
-TWO = {
-    "query1": {"question": "Who directed Whiplash?", "children": {"query2": "When was #query1 born?"}},
-    "query3": {"question": "Who directed Vertigo?", "children": {"query4": "When was #query3 born?"}},
-}
 HALF = math.log(0.5)
 Ask = Callable[..., Asked]
 CHOOSER = {
@@ -59,7 +55,8 @@ def asked(tmp_path: Path) -> Ask:
     file.write_text(json.dumps(CHOOSER))
 
     def ask(script: list[Rule], question: str = ROOT, *, budget: Budget | None = None, **options: Any) -> Asked:
-        return Asked("hop", script, question, Shelf(*FOUND), budget=budget, options={"chooser": str(file), **options})
+        options = {"chooser": str(file), "worded": False, **options}  # a planner plans, unless a test says otherwise
+        return Asked("hop", script, question, Shelf(*FOUND), budget=budget, options=options)
 
     return ask
 
@@ -118,12 +115,11 @@ def test_no_move_is_made_that_is_not_worth_its_tokens(asked: Ask) -> None:
 
 def test_comparisons_are_made_in_code(asked: Ask) -> None:
     script = [
-        plan(TWO),
-        *reads(Which_film=("Whiplash", HALF), Who_directed_Whiplash="Damien Chazelle"),
-        *reads(Who_directed_Vertigo="Alfred Hitchcock", When_was_Damien="1985", When_was_Alfred="1899"),
+        *reads(Which_film=("Whiplash", HALF), director_of_the_film_Whiplash="Damien Chazelle"),
+        *reads(director_of_the_film_Vertigo="Alfred Hitchcock", When_was_Damien="1985", When_was_Alfred="1899"),
     ]
-    run = asked(script, WHICH, again=False, own=False, check=False, sure=0.75)
-    assert run.result.answer == "Vertigo" and "final" not in steps(run)
+    run = asked(script, WHICH, worded=True, again=False, own=False, check=False, sure=0.75)
+    assert run.result.answer == "Vertigo" and not {"decompose", "final"} & set(steps(run)), "planned and done in code"
     assert run.of("decision", kind="operator")[0]["value"] == "compare"
     assert chosen(run)["over"] == [["Whiplash", pytest.approx(chosen(run)["over"][0][1])]]
     assert "code concluded it" in chosen(run)["why"]
@@ -304,3 +300,39 @@ def test_plain_asks_by_the_prompts_that_adapters_learn(asked: Ask) -> None:
     shown = [text for _, text in run.model.requests]
     assert any("passage: Whiplash is a film" in text for text in shown)
     assert not any("passage: Whiplash: " in text for text in shown), "no titles before the passages"
+
+
+def test_the_words_of_a_question_tell_its_parts_without_a_planner(asked: Ask) -> None:
+    script = [
+        *reads(In_which=("Boston", HALF), Who_is_the_director_of_the_film_Whiplash="Damien Chazelle"),
+        Rule("Providence", step="read", regex=r"Question: In which city was Damien Chazelle born"),
+        Rule("Providence", step="final"),
+    ]
+    script.insert(0, script.pop(2))  # the part is more telling than the beginning that it shares with the question
+    run = asked(script, worded=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert "decompose" not in steps(run) and run.result.answer == "Providence"
+    (told,) = run.of("plan")
+    assert [(node["question"], node["refs"]) for node in told["nodes"]] == [
+        ("Who is the director of the film Whiplash?", []),
+        ("In which city was #query1 born?", [1]),
+    ]
+
+
+def test_a_plan_that_copies_an_example_is_no_plan(asked: Ask) -> None:
+    copied = {
+        "query1": {"question": "Who was the wife of Niels Bohr?", "children": {"query2": "Where was #query1 born?"}}
+    }
+    script = [plan(copied), *reads(In_which=("Boston", HALF))]
+    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert run.of("decision", kind="no_plan") and steps(run) == ["read", "decompose"]
+
+
+def test_a_date_is_no_answer_to_where(asked: Ask) -> None:
+    script = [
+        plan(),
+        *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle"),
+        Rule(["1985", "Providence"], step="read", regex="Question: Where was Damien Chazelle born"),
+        Rule("Providence", step="final"),
+    ]
+    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert run.node(2)["answer"] == "Providence" and run.node(2)["supported"] is True

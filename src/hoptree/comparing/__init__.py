@@ -5,6 +5,7 @@ from hoptree.comparing.conclusion import Conclusion, conclude
 from hoptree.comparing.dates import Date, read_date, read_dates
 from hoptree.comparing.names import read_names, read_yes_no
 from hoptree.comparing.numbers import Quantity, read_number, read_quantity
+from hoptree.comparing.parts import parts_of
 from hoptree.comparing.questions import Comparison, detect
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "conclude",
     "detect",
     "facts_for",
+    "parts_of",
     "read_date",
     "read_dates",
     "read_names",

@@ -9,7 +9,7 @@ from itertools import combinations
 from hoptree.comparing.conclusion import tells
 from hoptree.comparing.questions import Comparison
 
-__all__ = ["asked_kind", "facts_for"]
+__all__ = ["PERSON", "asked_kind", "facts_for"]
 
 
 def _any_of(words: str) -> re.Pattern[str]:
@@ -34,7 +34,7 @@ _AKIN = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "
 """What is said of the same day of a thing: a magazine is founded, or first published."""
 _OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
 """What tells the age of something that is no person."""
-_PERSON = re.compile(
+PERSON = re.compile(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
     r"parents?|husband|wife|spouse|son|daughter|child|kings?|queens?|presidents?|politicians?)\b",
@@ -85,7 +85,7 @@ def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
     named = _events(question, comparison)
     if comparison.of != "date" or not comparison.event:
         return named
-    by_age = comparison.event not in named and not _PERSON.search(question)
+    by_age = comparison.event not in named and not PERSON.search(question)
     return _OF_THINGS if by_age else frozenset((comparison.event,))
 
 

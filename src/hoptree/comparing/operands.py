@@ -24,7 +24,7 @@ _VERBS = _words(
     "originate originated originates hail hailed belong belonged located situated based born died die made published "
     "released directed founded established formed built fought played play plays work worked works live lived star "
     "feature use used appear known considered classified described designed written set found native active members "
-    "part both each also all specialized both filmed held win won serve served"
+    "part both each also all specialized both filmed produced recorded held win won serve served"
 )
 _TOKEN = re.compile(r"\S+")
 _OPENERS = "\"“‘'([{«¿¡*"

@@ -23,9 +23,10 @@ from hoptree.steps.answering.sets import count_listed, intersect_branches
 from hoptree.steps.answering.summarise import summarise_chain
 from hoptree.steps.judging.checking import borne_out_of_two
 from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import fixed, nearest
+from hoptree.steps.planning.demonstrations import copies, fixed, nearest
 from hoptree.steps.planning.operators import operator_of
-from hoptree.tree import Node, Plan
+from hoptree.steps.planning.worded import plan_by_words
+from hoptree.tree import Node, Plan, single_node
 from hoptree.values import Answer, Passage, Question
 
 __all__ = ["hop"]
@@ -80,6 +81,7 @@ async def hop(
     own: bool = True,
     check: bool = True,
     deepen: bool = True,
+    worded: bool = True,
     titles: bool = True,
     plain: bool = False,
     chooser: str = "",
@@ -87,8 +89,9 @@ async def hop(
 ) -> Answer:
     """Read what the question finds, and go on only while an answer is in doubt and a move is worth its tokens.
 
-    The moves: another reading (`again`), splitting the question and answering its parts (`split`; its planner sees
-    the titles that were found unless `titles` is off, comparisons are made in code, a half-sure part that others rest
+    The moves: another reading (`again`), splitting the question and answering its parts (`split`; its own words tell
+    them where `worded` is on and they can, else a planner that sees the titles that were found unless `titles` is off;
+    comparisons are made in code, a half-sure part that others rest
     on is checked where `check` is on, and one that nothing answers is split once more where `deepen` is), the model's
     own knowledge (`own`), and where two answers are `close`, a check of the two. Before each, a small frozen model
     tells from countable things how likely each answer is right: what reaches `sure` is given, and no move is made whose
@@ -102,7 +105,7 @@ async def hop(
     wanted = {"sure": sure, "worth": worth, "close": close}
     policy = replace(weighing.policy, **{part: value for part, value in wanted.items() if value is not None})
     trusted = read_boundary(boundary) if boundary else Boundary(0.0, False)
-    parts = {"own": own, "check": check, "deepen": deepen}
+    parts = {"own": own, "check": check, "deepen": deepen, "worded": worded and not plain}
     chosen = _Hop(question.text, ctx, weighing, trusted, k=k, titles=titles, plain=plain, parts=parts)
     moves = chosen.moves(again=again, split=split, own=own, check=check)
     while name := chosen.next_move(moves, policy):
@@ -224,17 +227,22 @@ class _Hop:
         if self._operator == "both" and (checked := await both_hold(self._ctx, self._question, self._search)):
             self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
             return
-        shots = fixed() if self._plain else nearest(self._question)
-        seen = dict.fromkeys(passage.title for passage in self._found) if self._titles and not self._plain else ()
-        plan = await decompose_tree(
-            self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
-        )
+        told = plan_by_words(self._ctx, self._question) if self._parts["worded"] else None
+        plan = told or await self._planned()
         if len(plan.nodes) < 2:
             self._ctx.decide("no_plan", plan.nodes[0].question)  # one part is the question once more
             return
         parts = Parts(self._ctx, self._found, k=self._k, plain=self._plain, **self._parts)
         solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
         await self._put_together(plan, solved, parts)
+
+    async def _planned(self) -> Plan:
+        shots = fixed() if self._plain else nearest(self._question)
+        seen = dict.fromkeys(passage.title for passage in self._found) if self._titles and not self._plain else ()
+        plan = await decompose_tree(
+            self._ctx, self._question, demonstrations=shots, mend_leaks=True, titles=tuple(seen)
+        )
+        return single_node(self._question) if copies(plan, self._question, shots) else plan
 
     async def _put_together(self, plan: Plan, solved: dict[int, Solved], parts: Parts) -> None:
         """What the parts come to: by code where the question has an operator, else by a last reading."""

@@ -13,6 +13,8 @@ from hoptree.steps.answering.ground import grounded
 from hoptree.steps.judging.checking import bears_out
 from hoptree.steps.planning.decompose import decompose_tree
 from hoptree.steps.planning.demonstrations import fixed, nearest
+from hoptree.steps.planning.worded import plan_by_words
+from hoptree.steps.reading.answer_kinds import other_kind
 from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Passage
@@ -42,10 +44,20 @@ class Parts:
     """Solves the nodes of a plan; what one of them found is remembered for all plans of the question."""
 
     def __init__(
-        self, ctx: Context, pool: tuple[Passage, ...], *, k: int, check: bool, own: bool, deepen: bool, plain: bool
+        self,
+        ctx: Context,
+        pool: tuple[Passage, ...],
+        *,
+        k: int,
+        check: bool,
+        own: bool,
+        deepen: bool,
+        worded: bool,
+        plain: bool,
     ) -> None:
         self._ctx, self._pool = ctx, pool
-        self._k, self._check, self._own, self._deepen, self._plain = k, check, own, deepen, plain
+        self._k, self._check, self._own, self._deepen = k, check, own, deepen
+        self._worded, self._plain = worded, plain
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
         self._memory: dict[str, Solved] = {}
         self._guesses: dict[int, Answer] = {}
@@ -71,17 +83,20 @@ class Parts:
     async def _look_up(self, asked: str, node: Node, done: Mapping[int, Solved], rests: bool) -> Solved | None:
         """Read, then read what another query finds; None where neither bears an answer out."""
         read: tuple[Passage, ...] = ()
+        unfit = False
         # Who may say NOT FOUND says it too often: only the second time. Adapters have not learnt to.
         second = "read" if self._plain else "read_or_not_found"
         for prompt, query in (("read", asked), (second, self._other(asked, done, node))):
             passages = await self._gather(query, asked, done, node)
-            if not passages or {one.id for one in passages} <= {one.id for one in read}:
+            if not passages or (not unfit and {one.id for one in passages} <= {one.id for one in read}):
                 continue  # another reading of the same passages says the same
             read = passages
             said = await answer_from(
                 self._ctx, asked, passages, prompt=prompt, node=node, titles=not self._plain, logprobs=self._tells
             )
             answer = grounded(said, asked, passages) if said.known else said
+            if unfit := bool(other_kind(asked, answer.text)):
+                continue  # a date to "where" is no guess either
             if answer.known and not (rests and await self._refuted(asked, answer, passages, node)):
                 return Solved(asked, answer, True)
             if said.known:
@@ -102,8 +117,10 @@ class Parts:
 
     async def _split(self, asked: str, node: Node) -> Solved | None:
         """What the chain of its own parts ends with, where that is borne out; None where it has none."""
-        shots = fixed() if self._plain else nearest(asked)
-        plan = await decompose_tree(self._ctx, asked, demonstrations=shots, mend_leaks=True, under=node)
+        plan = plan_by_words(self._ctx, asked, under=node) if self._worded else None
+        if plan is None:
+            shots = fixed() if self._plain else nearest(asked)
+            plan = await decompose_tree(self._ctx, asked, demonstrations=shots, mend_leaks=True, under=node)
         if len(plan.nodes) < 2 or len(plan.paths()) > 1:
             return None
         solved = await in_order(plan, lambda part, done: self.solve(plan, part, done), parallel=True)

@@ -12,8 +12,9 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.compare import decide_by
 from hoptree.steps.answering.evidence import show_passages
+from hoptree.steps.planning.telling import tell_plan
 from hoptree.steps.reading.noting import note_reply
-from hoptree.tree import Node
+from hoptree.tree import Node, Plan
 from hoptree.values import Answer, Passage
 
 __all__ = ["both_hold"]
@@ -44,9 +45,7 @@ async def both_hold(ctx: Context, question: str, search: Search) -> Answer | Non
         return None
     claim = comparison.claim
     nodes = [Node(number, f"Is it true of {name}: {claim}?") for number, name in enumerate(comparison.operands, 1)]
-    ctx.trace.add(
-        "plan", nodes=[{"id": n.id, "question": n.question, "parent": None, "refs": []} for n in nodes], issues=[]
-    )
+    tell_plan(ctx, Plan(tuple(nodes)))
     checked = await together(
         _check(ctx, name, claim, node, search) for name, node in zip(comparison.operands, nodes, strict=True)
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.planning.demonstrations import Demonstration
+from hoptree.steps.planning.telling import tell_plan
 from hoptree.steps.reading.parse import JsonReading, read_json
 from hoptree.tree import Issue, Node, Plan, hang, make_plan, single_node
 
@@ -53,12 +54,7 @@ async def decompose_tree(
     if under and len(plan.nodes) < 2:
         return plan  # one part is the node's question once more
     plan = hang(plan, under) if under else plan
-    ctx.trace.add(
-        "plan",
-        **({"under": under.id} if under else {}),
-        nodes=[{"id": n.id, "question": n.question, "parent": n.parent, "refs": list(n.refs)} for n in plan.nodes],
-        issues=[{"kind": i.kind, "node": i.node, "detail": i.detail} for i in plan.issues],
-    )
+    tell_plan(ctx, plan, under=under)
     return plan
 
 

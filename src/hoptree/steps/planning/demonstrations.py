@@ -6,14 +6,16 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
 from hoptree.names import name_spans
+from hoptree.tree import Plan
 
-__all__ = ["Demonstration", "fixed", "load_bank", "nearest"]
+__all__ = ["Demonstration", "copies", "fixed", "load_bank", "nearest"]
 
 SHOWN = 3
 SAME_KIND = 1.5
@@ -44,6 +46,12 @@ def load_bank() -> tuple[Demonstration, ...]:
     return tuple(
         Demonstration(row["kind"], row["question"], json.dumps(row["plan"], ensure_ascii=False)) for row in rows
     )
+
+
+def copies(plan: Plan, question: str, shots: Sequence[Demonstration]) -> bool:
+    """Whether a plan asks what an example asked, of things that the question does not name."""
+    copied = (n.question for n in plan.nodes if not n.refs and any(f'"{n.question}"' in shot.plan for shot in shots))
+    return any(not any(asked[start:end] in question for start, end in name_spans(asked, 1)) for asked in copied)
 
 
 def fixed() -> tuple[Demonstration, ...]:

@@ -29,6 +29,11 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _YES, _NO = "Yes", "No"
+_NEEDS_NOT = re.compile(
+    r"\b(?:do|does|did|would|should)(?:\s+not|n['’]t)\s+(?:\w+\s+)?(?:need|require)\b|\bneeds?\s+no\b|\bno\s+need\b"
+    r"|\b(?:not|isn['’]t)\s+(?:needed|necessary|required)\b",
+    re.IGNORECASE,
+)
 _ARTICLE = re.compile(r"\s+(?!(?:is|because|since|as|for)\b)[a-z]")
 _MARKED = re.compile(r"[).:\]*]|\s*\Z|\n")
 
@@ -62,9 +67,9 @@ async def choose_way(
 
 
 async def says_yes(ctx: Context, prompt: Filled, *, default: bool, step: str, role: str = "answer") -> bool:
-    """Whether a model says yes; the `default` where it says neither yes nor no."""
+    """Whether a model says yes; the `default` where it says neither yes nor no. "I do not need it" is a no."""
     reply = await ctx.generate(step, prompt, role=role, max_tokens=MAX_TOKENS, part=True)
-    found = read_way(reply.text, (_YES, _NO))
+    found = read_way(reply.text, (_YES, _NO)) or (_NO if _NEEDS_NOT.search(reply.text) else "")
     _parsed(ctx, step, found, (_YES, _NO))
     yes = found == _YES if found else default
     ctx.decide(step, yes, raw=reply.text, read=bool(found))
@@ -85,7 +90,7 @@ async def classify(ctx: Context, question: str, labels: Sequence[str], *, defaul
 
 def _chosen(ctx: Context, step: str, found: str, reply: Reply, names: Sequence[str], default: str) -> str:
     _parsed(ctx, step, found, names)
-    ctx.decide("route", found or default, step=step, raw=reply.text, read=bool(found))
+    ctx.decide("route", found or default, step=step, raw=reply.text, read=bool(found), of=list(names))
     return found or default
 
 
