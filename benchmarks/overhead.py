@@ -141,6 +141,7 @@ async def answer(numbers: Sequence[int], *, at_once: int, index: Path, concurren
     with tempfile.TemporaryDirectory() as folder:
         trace = TraceFile(Path(folder) / "trace.jsonl")
         engine = Engine(
+            method="taikc",
             model=Cast(numbers),
             corpus=BM25(Index(index)),
             cache=Path(folder) / "replies.sqlite",

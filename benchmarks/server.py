@@ -102,6 +102,7 @@ def serve(folder: Path) -> None:
     settings = Settings(
         models={"scripted": model(LATENCY)},
         corpora={"films": str(folder / "index")},
+        method="taikc",
         cache=None,
         limits=Limits(asking=1_000, connections=4_000),
     )

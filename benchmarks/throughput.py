@@ -158,7 +158,7 @@ async def run(url: str, folder: Path, number: int) -> list[Sent]:
     model = Recorder(model_at(url))
     try:
         summary = await run_experiment(
-            Experiment(data, corpus=str(sample_index()), base_url=f"{url}/v1"),
+            Experiment(data, method="taikc", corpus=str(sample_index()), base_url=f"{url}/v1"),
             folder / "run",
             Ways(cache=folder / "replies.sqlite"),
             model=model,
@@ -191,7 +191,9 @@ async def lock_step(url: str, sent: Sequence[Sent], together: int) -> None:
 
 async def one_by_one(url: str, folder: Path, number: int) -> None:
     questions = [json.loads(line)["question"] for line in (folder / "questions.jsonl").open(encoding="utf-8")]
-    async with Engine(model=model_at(url), corpus=sample_index(), cache=folder / "alone.sqlite") as engine:
+    async with Engine(
+        method="taikc", model=model_at(url), corpus=sample_index(), cache=folder / "alone.sqlite"
+    ) as engine:
         for question in questions[:number]:
             await engine.ask(question)
         await engine.model.aclose()

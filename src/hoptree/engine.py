@@ -16,9 +16,11 @@ from typing import Any, ParamSpec
 from hoptree import __version__
 from hoptree.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError
 from hoptree.graph.knowledge import KnowledgeGraph
+from hoptree.methods import DEFAULT_METHOD
 from hoptree.methods.registry import check_role, find_method, read_options
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.retriever import Retriever, told_by
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.cache import Store
@@ -50,10 +52,10 @@ class Engine:
     def __init__(
         self,
         *,
-        method: str = "taikc",
+        method: str = DEFAULT_METHOD,
         model: str | Model = DEFAULT_MODEL,
         corpus: str | Path | Retriever | None = None,
-        retriever: str = "bm25",
+        retriever: str = DEFAULT_RETRIEVER,
         rerank: str = "",
         options: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
@@ -203,10 +205,10 @@ async def aask(
     question: str | Question,
     *,
     corpus: str | Path | Retriever | None = None,
-    retriever: str = "bm25",
+    retriever: str = DEFAULT_RETRIEVER,
     rerank: str = "",
     model: str | Model = DEFAULT_MODEL,
-    method: str = "taikc",
+    method: str = DEFAULT_METHOD,
     options: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
     prices: Prices | None = None,

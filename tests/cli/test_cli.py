@@ -74,7 +74,7 @@ def hoptree(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return call(*arguments, folder=home, environment=environment(home))
 
 
-ASK = ("ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/script.json")
+ASK = ("ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/script.json", "--method", "taikc")
 
 
 def ask(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -227,7 +227,10 @@ def test_the_demo_is_careful_unless_one_chooses_otherwise() -> None:
         (("ask", "  ", "-m", "scripted/script.json"), ("empty",)),
         (("ask", "x" * 100_000, "-m", "scripted/script.json"), ("100,000 characters",)),
         (("ask", QUESTION, "--method", "taikk", "-m", "scripted/script.json"), ("taikk", "taikc")),
-        (("ask", QUESTION, "--set", "robst=on", "-m", "scripted/script.json"), ("robst", "robust")),
+        (
+            ("ask", QUESTION, "--method", "taikc", "--set", "robst=on", "-m", "scripted/script.json"),
+            ("robst", "robust"),
+        ),
         (("ask", QUESTION, "--set", "k=many", "-m", "scripted/script.json"), ("k=many", "int")),
         (("ask", QUESTION, "--set", "k", "-m", "scripted/script.json"), ("KEY=VALUE",)),
         (("ask", QUESTION, "--set", "k=0", "--corpus", "docs.idx", "-m", "scripted/script.json"), ("--set k=5",)),
@@ -275,7 +278,7 @@ def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
     replies = [dict(reply) for reply in REPLIES]
     replies[5]["latency"] = 60
     (home / "slow.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
-    command = [sys.executable, "-m", "hoptree", "ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/slow.json"]
+    command = [sys.executable, "-m", "hoptree", *ASK, "-m", "scripted/slow.json"]
     trace = home / "run.jsonl"
     process = subprocess.Popen(
         [*command, "--trace", str(trace)],
@@ -336,7 +339,7 @@ def test_a_budget_of_money_needs_prices_in_python_too() -> None:
 
 
 def test_an_answer_reaches_an_output_that_knows_no_arrows(home: Path) -> None:
-    command = [sys.executable, "-m", "hoptree", "ask", QUESTION, "--corpus", "docs.idx", "-m", "scripted/script.json"]
+    command = [sys.executable, "-m", "hoptree", *ASK]
     encoding = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
     done = subprocess.run(
         command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=60, check=False

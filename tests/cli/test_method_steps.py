@@ -58,6 +58,52 @@ def test_what_a_switch_leads_to_comes_last_and_is_marked() -> None:
     assert marks == sorted(marks)
 
 
+def test_what_comes_only_with_a_checkpoint_is_marked_however_the_code_says_so() -> None:
+    for method, only in (
+        ("compact", {"answering.compaction.compress_trained"}),
+        ("dyplan", {"dialogues.strategy_turns.Turns"}),
+        ("self_rag", {"judging.reflective.Reflective"}),
+        ("adaptive_rag", {"planning.route.classify"}),
+    ):
+        assert {step.name for step in steps_of(find_method(method)) if step.only == "checkpoint"} == only
+
+
+async def switched(question: Question, ctx: Context, *, careful: bool = False) -> Answer:
+    """Do one thing or another."""
+    first = ctx.titles if careful else ctx.search
+    assert first
+    if not careful:
+        return await direct_answer(ctx, question.text)
+    await ctx.entities(question.text)
+    return await answer_from(ctx, question.text, ())
+
+
+def test_what_follows_a_return_without_a_switch_is_behind_it() -> None:
+    with registered(switched) as made:
+        steps = {step.name: step.only for step in steps_of(made)}
+    assert steps == {
+        "ctx.search": "",
+        "answering.answer.direct_answer": "",
+        "ctx.titles": "careful",
+        "ctx.entities": "careful",
+        "answering.answer.answer_from": "careful",
+    }
+
+
+@pytest.mark.parametrize("method", [method.name for method in list_methods()])
+def test_what_only_turns_texts_into_others_or_takes_notes_is_no_step(method: str) -> None:
+    helpers = (
+        "question_key",
+        "answer_key",
+        "clean_answer",
+        "looks_unanswered",
+        "note_reply",
+        "show_context",
+        "list_ways",
+    )
+    assert not [name for name in names(method) if name.endswith(helpers)]
+
+
 def test_methods_of_classes_count_too() -> None:
     assert "ctx.search" in names("flare"), "in a class of its module that a step calls back"
     assert "ctx.facts" in names("treeqa"), "in another module of its package"

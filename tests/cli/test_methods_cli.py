@@ -18,6 +18,7 @@ from hoptree.cli.method_facts import _MODELS_WITH, how_to_meet, tell
 from hoptree.cli.method_models import fidelity_with
 from hoptree.cli.methods_output import _fitting, show_one
 from hoptree.errors import InputError
+from hoptree.methods.papers import PAPERS
 from hoptree.methods.registry import Method, find_method, list_methods
 from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
@@ -102,6 +103,10 @@ def test_fidelity_is_told_for_each_model_without_loading_it(home: Path, strange:
     told = rows(home, *models)
     assert told["oner"]["fidelity"] == {"openai/x": "exact", "scripted/script.json": "exact"}
     assert told["flare"]["fidelity"] == {"openai/x": "approx", "scripted/script.json": "exact"}, "openai has no prefix"
+    for name in ("ircot", "self_ask", "cot", "hipporag_ircot"):
+        assert told[name]["fidelity"]["openai/x"] == "approx", "it has texts continued, too"
+    for name in ("search_r1", "adaptive_rag", "skr", "dyplan"):
+        assert told[name]["fidelity"]["openai/x"] == "prompted", "which says more"
     assert told["needy"]["fidelity"]["scripted/script.json"] == "approx"
     table = said(home, *models)
     assert "fidelity 1: with openai/x" in table and "fidelity 2: with scripted/script.json" in table
@@ -118,7 +123,12 @@ def test_a_model_that_is_not_here_leaves_only_what_hangs_on_it_open(home: Path) 
 def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home: Path) -> None:
     told = rows(home)
     model = "local/qwen2.5-coder-1.5b-instruct"
-    assert told["hipporag"]["fidelity"] == {model: "exact"}, "it hangs on no model"
+    assert told["hipporag"]["fidelity"] == {model: "exact/approx"}, "it hangs on no model, but on a corpus"
+    assert rows(home, "-m", "scripted/script.json")["hipporag_ircot"]["fidelity"] == {
+        "scripted/script.json": "exact/approx"
+    }
+    assert "exact/approx: by what the corpus holds" in said(home)
+    assert "exact/approx: by what" not in said(home, "show", "hipporag"), "there a note says what it must hold"
     assert told["tog2"]["fidelity"] == {model: "approx"}, "by its default"
     hipporag = unwrapped(home, "show", "hipporag")
     assert "approx unless the corpus has facts (hoptree graph extract DIR --out FACTS, hoptree index facts " in hipporag
@@ -129,6 +139,15 @@ def test_what_the_corpus_must_have_and_which_values_leave_the_paper_is_told(home
         assert told[name]["fidelity"] == {model: "approx"}
         assert f"{why}" in unwrapped(home, "show", name).partition("approx: ")[2]
     assert "approx with fall_back=reading, which goes beyond the paper" in unwrapped(home, "show", "tog2")
+
+
+def test_a_signal_is_told_of_where_it_changes_something(home: Path) -> None:
+    continues = "unless the model that answers gives prefix (local/NAME or hf/NAME)"
+    assert f"approx {continues}" in unwrapped(home, "show", "ircot")
+    assert f"approx with checkpoint=on {continues}" in unwrapped(home, "show", "adaptive_rag")
+    assert f"approx with how=knn {continues}" in unwrapped(home, "show", "skr")
+    assert continues not in unwrapped(home, "show", "search_r1"), "its own checkpoint is approx whatever is given"
+    assert "approx unless the model that answers gives logprobs (" in unwrapped(home, "show", "self_rag")
 
 
 def test_the_model_of_the_environment_is_the_one_told_of(home: Path) -> None:
@@ -170,6 +189,35 @@ def test_one_as_json(home: Path) -> None:
     assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
     assert told["about"].startswith(told["summary"])
     assert json.loads(said(home, "--json", "taikc")) == told
+
+
+def test_the_paper_is_told_with_year_and_link(home: Path) -> None:
+    shown = unwrapped(home, "show", "replug")
+    assert "REPLUG: Retrieval-Augmented Black-Box Language Models (2023) https://arxiv.org/abs/2301.12652" in shown
+    (paper,) = json.loads(said(home, "show", "replug", "--json"))["papers"]
+    assert (paper["year"], paper["link"]) == (2023, "https://arxiv.org/abs/2301.12652")
+    assert json.loads(said(home, "show", "direct", "--json"))["papers"] == []
+    for line in (
+        "- Paper: [REPLUG: Retrieval-Augmented Black-Box Language Models](https://arxiv.org/abs/2301.12652), 2023.",
+        "- Paper: TAIKC: Tree-Organized Active Internal Knowledge Completion for Multi-Hop Question Answering.",
+    ):
+        assert f"\n{line}\n" in said(home, "docs")
+
+
+def test_every_paper_is_known_and_belongs_to_a_method() -> None:
+    named = {method.paper for method in list_methods() if method.run.__module__.startswith("hoptree.")} - {""}
+    assert named == set(PAPERS)
+    links = [paper.link for papers in PAPERS.values() for paper in papers if paper.link]
+    assert len(set(links)) == len(links) and all(link.startswith("https://") for link in links)
+
+
+def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
+    text = said(home, "docs")
+    assert ".." not in text.replace("...", ""), "no sentence ends twice"
+    part = " ".join(text.partition("## Trained checkpoints")[2].partition("\n## ")[0].split())
+    assert "The templates of `compact`, `dyplan` and `search_r1` for these checkpoints are in our own words" in part
+    assert "Those of `adaptive_rag` and `self_rag` have the form of the training" in part
+    assert "No run with the real weights of any of these checkpoints has been made." in part
 
 
 @pytest.mark.parametrize("method", list_methods(), ids=lambda method: method.name)

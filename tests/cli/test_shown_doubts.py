@@ -25,6 +25,7 @@ from tests.methods.written_runs import (
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
+from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
@@ -124,7 +125,7 @@ def test_markup_and_controls_are_text_or_nothing(terminal: bool) -> None:
 
 def test_the_picture_has_shades_and_nothing_from_outside() -> None:
     script = figure(drafts=(f"{FATHER} {DIRTY}", FATHER, LAST), needed="[1]")
-    picture = draw_svg([asked_mind(script, k=2, retrievals=1).result])
+    picture = draw_svg([Outcome(asked_mind(script, k=2, retrievals=1).result)])
     assert "#b3261e" in picture and "<img" not in picture and "</script" not in picture
     assert not re.search(r"(?:href|src|url)\s*[=(]\s*[\"']?https?:", picture)
 

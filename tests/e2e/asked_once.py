@@ -29,7 +29,8 @@ async def answer(
     endpoint: Endpoint, corpus: Path, *, events: list[dict[str, Any]] | None = None, question: str = QUESTION
 ) -> Result:
     seen = [] if events is None else events
-    async with Engine(model="openai/test", base_url=endpoint.url, corpus=corpus, listeners=(seen.append,)) as engine:
+    given: dict[str, Any] = {"method": "taikc", "model": "openai/test", "base_url": endpoint.url, "corpus": corpus}
+    async with Engine(**given, listeners=(seen.append,)) as engine:
         return await engine.ask(question)
 
 

@@ -37,6 +37,7 @@ def corpus(tmp_path: Path) -> Path:
 def settings(endpoint: Endpoint, corpus: Path, tmp_path: Path) -> dict[str, Any]:
     """Where `ask` finds model, corpus and cache."""
     return {
+        "method": "taikc",
         "model": "openai/test",
         "base_url": endpoint.url,
         "corpus": corpus,
@@ -241,7 +242,7 @@ def test_other_methods_name_themselves_to_the_endpoint(
     method: str, step: str, settings: dict[str, Any], endpoint: Endpoint
 ) -> None:
     endpoint.on(step, "1903")
-    assert hoptree.ask(film_question(3), method=method, **settings).answer == "1903"
+    assert hoptree.ask(film_question(3), **{**settings, "method": method}).answer == "1903"
     assert endpoint.steps() == [step]
 
 

@@ -50,7 +50,14 @@ def test_a_wrong_key_is_a_failed_result_that_is_not_tried_again(status: int, end
 def test_a_failure_is_raised_by_ask(endpoint: Endpoint, corpus: Path, tmp_path: Path) -> None:
     endpoint.on("", refused(401, "Incorrect API key provided"))
     with pytest.raises(EndpointError, match="refused the key") as failed:
-        hoptree.ask(QUESTION, corpus=corpus, model="openai/test", base_url=endpoint.url, cache=tmp_path / "c.sqlite")
+        hoptree.ask(
+            QUESTION,
+            method="taikc",
+            corpus=corpus,
+            model="openai/test",
+            base_url=endpoint.url,
+            cache=tmp_path / "c.sqlite",
+        )
     assert failed.value.status == 401
 
 
@@ -78,7 +85,9 @@ def test_an_endpoint_that_nobody_serves_is_a_failed_result(corpus: Path) -> None
         events: list[dict[str, Any]] = []
 
         async def ask() -> Result:
-            engine = Engine(model="openai/test", base_url=url, corpus=corpus, listeners=(events.append,))
+            engine = Engine(
+                method="taikc", model="openai/test", base_url=url, corpus=corpus, listeners=(events.append,)
+            )
             async with engine:
                 return await engine.ask(QUESTION)
 
@@ -199,7 +208,7 @@ def test_a_slow_server_is_given_up_after_the_timeout(endpoint: Endpoint, corpus:
 
     async def ask() -> Result:
         model = OpenAIModel("test", base_url=endpoint.url, timeout=0.3)
-        async with Engine(model=model, corpus=corpus, listeners=(events.append,)) as engine:
+        async with Engine(method="taikc", model=model, corpus=corpus, listeners=(events.append,)) as engine:
             return await engine.ask(QUESTION)
 
     events: list[dict[str, Any]] = []
@@ -306,7 +315,9 @@ def test_an_endpoint_without_log_probabilities_is_asked_without_them_from_then_o
 
     async def ask() -> Result:
         options = {"source": "probability"}
-        async with Engine(model="openai/test", base_url=endpoint.url, corpus=corpus, options=options) as engine:
+        async with Engine(
+            method="taikc", model="openai/test", base_url=endpoint.url, corpus=corpus, options=options
+        ) as engine:
             return await engine.ask(QUESTION)
 
     result = asyncio.run(ask())
@@ -327,7 +338,7 @@ def test_a_failed_question_does_not_take_others_down(endpoint: Endpoint, corpus:
     endpoint.on("taikc/decompose", refused(500, "boom"), contains="Doomed")
 
     async def ask() -> tuple[Result, Result, Result]:
-        async with Engine(model="openai/test", base_url=endpoint.url, corpus=corpus) as engine:
+        async with Engine(method="taikc", model="openai/test", base_url=endpoint.url, corpus=corpus) as engine:
             return await asyncio.gather(engine.ask(QUESTION), engine.ask("Doomed: who?"), engine.ask(QUESTION + " "))
 
     good, doomed, other = asyncio.run(ask())
@@ -339,7 +350,9 @@ def test_a_cache_that_cannot_be_used_costs_a_warning_and_not_the_answer(
 ) -> None:
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(b"this is no database, and long enough to be looked at" * 100)
-    result = hoptree.ask(QUESTION, corpus=corpus, model="openai/test", base_url=endpoint.url, cache=broken)
+    result = hoptree.ask(
+        QUESTION, method="taikc", corpus=corpus, model="openai/test", base_url=endpoint.url, cache=broken
+    )
     assert result.answer == "1948"
     assert any("cannot be used" in warning for warning in result.warnings)
 

@@ -32,7 +32,19 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def start(endpoint: Endpoint, folder: Path, out: str) -> subprocess.Popen[str]:
-    command = ("run", "--data", "data.jsonl", "--corpus", "index", "--model", "openai/test", "--base-url", endpoint.url)
+    command = (
+        "run",
+        "--method",
+        "taikc",
+        "--data",
+        "data.jsonl",
+        "--corpus",
+        "index",
+        "--model",
+        "openai/test",
+        "--base-url",
+        endpoint.url,
+    )
     return subprocess.Popen(
         [sys.executable, "-m", "hoptree", *command, "--out", out, "--json", "--concurrency", "8"],
         cwd=folder,

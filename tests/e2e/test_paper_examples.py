@@ -107,6 +107,7 @@ def ask(
 ) -> Result:
     return hoptree.ask(
         question,
+        method="taikc",
         corpus=corpus,
         model="openai/test",
         base_url=endpoint.url,

@@ -88,7 +88,8 @@ def settings(endpoint: Endpoint, tmp_path: Path) -> dict[str, Any]:
         ("Night Train to Lisbon", "Night Train to Lisbon is a film of 2013. It was directed by Bille August."),
         ("Bille August", "Bille August is a Danish film maker. He was born in the year 1948 in Brede."),
     )
-    return {"model": "openai/test", "base_url": endpoint.url, "corpus": index, "cache": tmp_path / "replies.sqlite"}
+    cache = tmp_path / "replies.sqlite"
+    return {"method": "taikc", "model": "openai/test", "base_url": endpoint.url, "corpus": index, "cache": cache}
 
 
 def script(endpoint: Endpoint, manner: Any) -> None:

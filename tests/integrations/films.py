@@ -39,7 +39,7 @@ def model(latency: float = 0.0) -> ScriptedModel:
 
 def films(folder: Path, scripted: ScriptedModel | None = None) -> Hoptree:
     """Hoptree over the two passages, with a model that answers QUESTION."""
-    return Hoptree(model=scripted or model(), corpus=index_of(folder, *PASSAGES), cache=None)
+    return Hoptree(method="taikc", model=scripted or model(), corpus=index_of(folder, *PASSAGES), cache=None)
 
 
 def broken() -> Hoptree:

@@ -10,12 +10,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.endpoint import index_of
+from tests.forking import Command
 
 from hoptree.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -35,6 +36,7 @@ __all__ = [
     "command",
     "connected",
     "http",
+    "new_interpreter",
     "script",
     "text_of",
 ]
@@ -110,7 +112,7 @@ async def connected(
     model = ScriptedModel(rules=list(rules))
     index = index_of(folder, *(passages or PASSAGES)) if corpus else None
     async with (
-        Engine(model=model, corpus=index, cache=None, **settings) as engine,
+        Engine(**{"method": "taikc", **settings}, model=model, corpus=index, cache=None) as engine,
         Client(open_server(engine), mode=mode) as client,
     ):
         yield client, model
@@ -120,6 +122,8 @@ def command(folder: Path, rules: Sequence[Rule], *options: str) -> list[str]:
     """The arguments of `hoptree mcp` over the small corpus."""
     return [
         "mcp",
+        "--method",
+        "taikc",
         "--corpus",
         str(index_of(folder, *PASSAGES)),
         "--model",
@@ -137,18 +141,27 @@ def streams(arguments: Sequence[str]) -> StdioServerParameters:
     )
 
 
-@contextlib.asynccontextmanager
-async def http(
-    arguments: Sequence[str], *, address: str = "0", environment: Mapping[str, str] | None = None
-) -> AsyncIterator[tuple[str, subprocess.Popen[str]]]:
-    """A server over HTTP at a free port; its URL, once it listens."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", *arguments, "--http", address],
+def new_interpreter(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """The command as a person starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "hoptree", *arguments],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "NO_PROXY": "127.0.0.1", **(environment or {})},
+        env=environment,
     )
+
+
+@contextlib.asynccontextmanager
+async def http(
+    arguments: Sequence[str],
+    *,
+    address: str = "0",
+    environment: Mapping[str, str] | None = None,
+    start: Callable[[Sequence[str], Mapping[str, str]], Command | subprocess.Popen[str]] = Command,
+) -> AsyncIterator[tuple[str, Command | subprocess.Popen[str]]]:
+    """A server over HTTP at a free port; its URL, once it listens."""
+    process = start([*arguments, "--http", address], {**os.environ, "NO_PROXY": "127.0.0.1", **(environment or {})})
     assert process.stderr is not None
     try:
         said = await asyncio.to_thread(process.stderr.readline)

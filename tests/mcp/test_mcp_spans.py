@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.mcp.served import QUESTION, answering, command, http
+from tests.mcp.served import QUESTION, answering, command, http, new_interpreter
 from tests.telemetry.collector import Collector
 
 pytest.importorskip("mcp_types")
@@ -20,7 +20,8 @@ def test_a_question_is_a_part_of_its_call(tmp_path: Path) -> None:
     wanted = {"HOPTREE_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
 
     async def ask() -> None:
-        async with http(command(tmp_path, answering()), environment=wanted) as (url, _), Client(url) as client:
+        server = http(command(tmp_path, answering()), environment=wanted, start=new_interpreter)
+        async with server as (url, _), Client(url) as client:
             await client.call_tool("ask", {"question": QUESTION})
 
     try:

@@ -143,7 +143,7 @@ def test_elsewhere_nothing_of_this_machine_is_told(tmp_path: Path, caplog: pytes
     async def ask(rules: list[Rule], retriever: Any, *, outside: bool) -> tuple[str, str]:
         heard = Heard()
         async with (
-            Engine(model=ScriptedModel(rules=rules), corpus=retriever, cache=None) as engine,
+            Engine(method="taikc", model=ScriptedModel(rules=rules), corpus=retriever, cache=None) as engine,
             Client(open_server(engine, outside=outside)) as client,
         ):
             result = await client.call_tool("ask", {"question": QUESTION}, progress_callback=heard)
@@ -301,7 +301,7 @@ def test_what_settles_nothing_is_searched_for_once_more_and_then_unknown(tmp_pat
     result, steps = asked(checking(OPEN), tmp_path, check)
     assert result.structured_content["verdict"] == "unknown"
     assert [step for step in steps if step != "mentions"] == ["validate", "clue", "validate"]
-    assert "1 passage was looked at; it does not settle it." in text_of(result)
+    assert "2 passages were looked at; they do not settle it." in text_of(result)
 
 
 def test_a_verdict_on_what_is_not_there_is_none(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.command_line import call
-from tests.mcp.served import QUESTION, Heard, answering, checking, command, http, streams, text_of
+from tests.mcp.served import QUESTION, Heard, answering, checking, command, http, new_interpreter, streams, text_of
 
 from hoptree.engine import Engine
 from hoptree.http import crowding
@@ -125,7 +125,7 @@ def test_a_client_that_goes_away_ends_the_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_server_that_is_stopped_ends_in_order(number: signal.Signals, tmp_path: Path) -> None:
     async def stop() -> tuple[int | None, str]:
-        async with http(command(tmp_path, answering())) as (url, process):
+        async with http(command(tmp_path, answering()), start=new_interpreter) as (url, process):
             async with Client(url) as client:
                 await client.call_tool("search", {"query": "film"})
             process.send_signal(number)

@@ -107,4 +107,4 @@ def test_a_checkpoint_without_a_model_of_its_own_is_refused() -> None:
 
 def test_without_the_classifier_the_run_is_prompted() -> None:
     assert find_method("adaptive_rag").fidelity({}, ()) == "prompted"
-    assert find_method("adaptive_rag").fidelity({"checkpoint": True}, ()) == "exact"
+    assert find_method("adaptive_rag").fidelity({"checkpoint": True}, ("prefix",)) == "exact"

@@ -56,6 +56,17 @@ def test_what_follows_a_mended_rationale_is_written_from_it() -> None:
     assert run.result.chains[-1] == f"{MENDED} {LAST} So the answer is Providence."
 
 
+def test_what_only_calculates_or_concludes_is_not_looked_up() -> None:
+    sums = "1985 is after 1937."
+    run = asked(drawn=(so("Boston", sums, WRONG), *SPLIT[1:]))
+    assert [event["before"] for event in run.of("decision", kind="mended")] == [WRONG, NEXT]
+    assert all(sums not in event["query"] for event in run.of("retrieve"))
+    assert run.sent("go_on")[0].prefix == f"{sums} {MENDED}", "it stays where it is"
+    assert run.result.answer == "Providence"
+    alone = asked(drawn=(so("Boston", sums), *SPLIT[1:]))
+    assert not alone.of("retrieve") and alone.result.chains[-1] == f"{sums} So the answer is Providence."
+
+
 def test_each_rationale_is_looked_up_in_text_and_graph() -> None:
     run = asked()
     assert [query for query, _ in run.shelf.asked] == [WRONG, NEXT]

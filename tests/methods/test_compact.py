@@ -131,6 +131,12 @@ def test_nothing_to_read_is_refused_by_the_name_of_the_option(name: str) -> None
         read_options(find_method("compact"), {name: "0"})
 
 
+def test_a_summary_may_stand_behind_its_evaluation() -> None:
+    read, lacking = read_compacted("Evaluation: [COMPLETE]\nSummary: A")
+    assert (read, lacking) == (Compacted("A", "", True), ("reason",))
+    assert read_compacted("## Evaluation\n[INCOMPLETE] B.\n## Summary\nA.\n## Question\nX?")[0] == Compacted("A.", "B.")
+
+
 def test_fidelity_says_which_form_ran() -> None:
     for checkpoint, fidelity in ((False, "prompted"), (True, "approx")):
         done = run([Rule(ENOUGH, step="compress"), Rule("Lund")], checkpoint=checkpoint)

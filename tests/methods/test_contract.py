@@ -106,6 +106,16 @@ def test_of_every_reply_it_is_told_whether_it_could_be_read(name: str) -> None:
 
 
 @every
+def test_a_method_that_has_texts_continued_says_so(name: str) -> None:
+    """Else it would be called exact with a model that can only be asked to go on."""
+    for number in range(8):
+        world = World(name, Voice(by_chance))
+        world.ask(f"{ASKED} {number}")
+        continued = {step for step, request in world.voice.requests if request.prefix}
+        assert not continued or "prefix" in find_method(name).signals, continued
+
+
+@every
 def test_nothing_found_is_no_bad_end(name: str) -> None:
     for said in ("So the answer is: Providence.", "", "1. Who directed Whiplash?"):
         with told_of(said):

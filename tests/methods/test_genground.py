@@ -274,14 +274,13 @@ def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
     assert cited_passage(Cited("Thouars", "they give you no instructions"), DUKES) == DUKES[2], "copied from the prompt"
 
 
-@pytest.mark.timeout(15)
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
     began = time.process_time()
     read_deduced(text)
     read_cited(text)
     read_cited(f'{{"answer": "{text}')
-    assert time.process_time() - began < 4.0
+    assert time.process_time() - began < 1.0
 
 
 PARTS = ("Thought 1: ", "Answer: ", "Citation:", "FINISH[", "]", "\n", "Who?", '{"answer":', '"', "}", "**", " ")

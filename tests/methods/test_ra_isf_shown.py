@@ -9,6 +9,7 @@ import re
 from rich.console import Console
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, deeper, knows, rules
 
+from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
 from hoptree.models.scripted import Rule
 
@@ -35,7 +36,7 @@ def test_a_person_sees_at_each_node_which_module_answered_and_why() -> None:
         in text
     )
     assert text.count(ROOT) == 1, "the question is drawn once"
-    assert "Celia&#160;Martin" in draw_svg([run.result])
+    assert "Celia&#160;Martin" in draw_svg([Outcome(run.result)])
 
 
 def test_the_tree_is_told_in_lines_while_it_grows() -> None:

@@ -10,6 +10,7 @@ from rich.console import Console
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, ROOT, Run, knows, listed, robust, rules
 
+from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
@@ -81,7 +82,7 @@ def test_of_two_readings_it_is_told_which_was_surer() -> None:
     words = f"surer of two readings: {said[0]:.2f} against “Jane Roe” {said[1]:.2f}"
     assert run.result.answer == "John Doe" and words in drawn(run)
     assert words in run.result.as_dict()["tree"][0]["why"]
-    assert "surer&#160;of&#160;two&#160;readings" in draw_svg([run.result])
+    assert "surer&#160;of&#160;two&#160;readings" in draw_svg([Outcome(run.result)])
 
 
 def test_without_probabilities_none_is_called_surer() -> None:
@@ -184,7 +185,7 @@ def test_a_question_that_the_budget_ends_tells_what_it_had_and_from_where() -> N
         "in what was read; only relevant passages settle the question; the budget of calls ended it]" in text
     )
     assert "→ so far: Jane Doe  [guess: the documents do not say; " in text
-    assert "…\n" not in text.split("Evidence")[0] and "so&#160;far" in draw_svg([run.result])
+    assert "…\n" not in text.split("Evidence")[0] and "so&#160;far" in draw_svg([Outcome(run.result)])
     told = run.result.as_dict()["tree"][0]
     assert (told["state"], told["answer"], told["module"]) == ("stopped", "Damien Chazelle", "passages")
 

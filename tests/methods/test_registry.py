@@ -71,21 +71,28 @@ def test_a_registered_method_is_found_and_still_callable(chosen: Method) -> None
 @pytest.mark.parametrize(
     ("options", "capabilities", "fidelity"),
     [
-        ({}, ["prefix"], "prompted"),
-        ({"checkpoint": False}, ["prefix"], "prompted"),
-        ({"checkpoint": True}, ["prefix"], "exact"),
+        ({}, ["entropy"], "prompted"),
+        ({"checkpoint": False}, ["entropy"], "prompted"),
+        ({"checkpoint": True}, ["entropy"], "exact"),
         ({}, [], "approx"),
         ({"checkpoint": True}, [], "approx"),
-        ({"robust": True}, ["prefix"], "approx"),
-        ({"robust": True, "checkpoint": True}, ["prefix"], "approx"),
-        ({"robust": False}, ["prefix"], "prompted"),
+        ({"robust": True}, ["entropy"], "approx"),
+        ({"robust": True, "checkpoint": True}, ["entropy"], "approx"),
+        ({"robust": False}, ["entropy"], "prompted"),
     ],
 )
 def test_a_trained_method_is_prompted_unless_its_checkpoint_answers(
     options: dict[str, Any], capabilities: list[str], fidelity: str
 ) -> None:
-    trained = Method("m", "M", sample, (), beyond=("robust",), signals=("prefix",), trained=True)
+    trained = Method("m", "M", sample, (), beyond=("robust",), signals=("entropy",), trained=True)
     assert trained.fidelity(options, capabilities) == fidelity
+
+
+def test_a_text_that_a_model_is_asked_to_go_on_with_is_approx_unless_it_is_prompted_anyway() -> None:
+    trained, other = (Method("m", "M", sample, (), signals=("prefix",), trained=one) for one in (True, False))
+    assert [other.fidelity({}, given) for given in ([], ["prefix"])] == ["approx", "exact"]
+    assert [trained.fidelity({}, given) for given in ([], ["prefix"])] == ["prompted", "prompted"]
+    assert [trained.fidelity({"checkpoint": True}, given) for given in ([], ["prefix"])] == ["approx", "exact"]
 
 
 @pytest.mark.parametrize(

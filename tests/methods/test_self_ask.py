@@ -180,12 +180,11 @@ def test_dialogues_are_read_in_every_form(text: str, said: Said) -> None:
     assert read_dialogue(text, LABELS) == said
 
 
-@pytest.mark.timeout(15)
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
     began = time.process_time()
     run = Run("self_ask", [Rule(f"{text} x", step="follow_up"), Rule("Armand")], max_follow_ups=1)
-    assert not run.result.error and time.process_time() - began < 4.0
+    assert not run.result.error and time.process_time() - began < 1.0
 
 
 PARTS = ("Follow up: ", "follow-up 2:", "Intermediate answer: ", "So the final answer is: ", "\n", "Who?", "**", " ")

@@ -225,6 +225,14 @@ def test_a_token_that_is_missing_has_no_probability() -> None:
     assert not done.of("warning")
 
 
+def test_a_model_that_writes_no_reflection_token_is_found_out() -> None:
+    (noted,) = Judged(trained(need="Well"), checkpoint=True).of("decision", kind="fidelity")
+    assert (noted["value"], noted["missing"]) == ("approx", ["reflection tokens"])
+    (noted,) = Judged(trained(), checkpoint=True).of("decision", kind="fidelity")
+    assert (noted["value"], noted["missing"]) == ("exact", [])
+    assert not Judged(prompted()).of("decision", kind="fidelity"), "nobody said that it does"
+
+
 def test_the_score_of_a_continuation() -> None:
     chances = {
         "[Relevant]": {"[Relevant]": 0.6, "[Irrelevant]": 0.2},

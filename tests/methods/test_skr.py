@@ -47,6 +47,26 @@ def test_what_is_neither_yes_nor_no_is_looked_up_and_counts_as_unread(reply: str
     assert not parse["ok"] and parse["error"] == "none of Yes, No"
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I do not need additional information.",
+        "I don’t really need to look anything up.",
+        "Additional information is not needed.",
+        "I need no additional information to answer this.",
+        "There is no need to search.",
+    ],
+)
+def test_a_sentence_that_needs_nothing_says_no(reply: str) -> None:
+    run = ask(reply)
+    assert run.queries == [] and run.of("parse", step="need")[0]["ok"]
+
+
+@pytest.mark.parametrize("reply", ["I do not know him, and need to look it up.", "I do not have what I need."])
+def test_not_knowing_is_no_no(reply: str) -> None:
+    assert ask(reply).queries == [GRANDFATHER]
+
+
 def test_nothing_found_is_thought_about_alone() -> None:
     run = ask("yes", shelf=Shelf())
     assert run.result.answer == "Charles Armand" and "Context:" not in run.sent("think")[0].messages[-1].content

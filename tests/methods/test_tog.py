@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 from tests.methods.graph_asked import BORN, FILM, Run, films, scored, so
 
+from hoptree.cli.render import show_result
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
 
@@ -174,3 +178,38 @@ def test_whom_the_question_names_is_gone_out_from_whatever_the_model_chooses() -
     run = asked(*rules, question="Did Damien Chazelle, Justin Hurwitz or Whiplash come first?", width=2)
     (topics,) = run.of("decision", kind="topics")
     assert len(topics["value"]) == 2 and set(topics["value"]) < {"Damien Chazelle", "Justin Hurwitz", "Whiplash"}
+
+
+def drawn(run: Run) -> str:
+    file = io.StringIO()
+    show_result(Console(file=file, width=200), run.result)
+    return file.getvalue()
+
+
+def test_the_path_that_an_answer_was_found_by_is_its_evidence() -> None:
+    run = asked(Rule([NO, YES], step="enough"), width=1)
+    path = (("Whiplash", "director", "Damien Chazelle"), ("Damien Chazelle", "place of birth", "Providence"))
+    (root,) = run.result.tree
+    assert (root.facts, root.source, root.answer) == (path, "external", "Providence")
+    assert run.result.as_dict()["tree"][0]["facts"] == [list(fact) for fact in path]
+    text = drawn(run)
+    assert "Providence  [from the graph: " in text
+    assert "fact  Damien Chazelle | place of birth | Providence" in text.partition("Evidence")[2]
+
+
+def test_an_answer_that_stands_on_no_path_is_a_guess_without_evidence() -> None:
+    run = asked(Rule("Enough: Yes\nAnswer: Boston", step="enough"))
+    (root,) = run.result.tree
+    assert (run.result.answer, root.source, root.facts) == ("Boston", "fallback", ())
+    assert "[guess: " in drawn(run) and "Evidence" not in drawn(run)
+
+
+def test_what_is_thought_without_paths_comes_from_the_model() -> None:
+    run = asked(Rule(NO, step="enough"), Rule(so("Boston"), step="think"), depth=1)
+    (root,) = run.result.tree
+    assert (run.result.answer, root.source, root.facts) == ("Boston", "internal", ())
+
+
+def test_yes_stands_nowhere_and_follows_from_the_path() -> None:
+    run = asked(Rule("Enough: Yes\nAnswer: yes", step="enough"), question="Was Whiplash directed by Damien Chazelle?")
+    assert (run.result.answer, run.result.tree[0].source) == ("yes", "external") and run.result.tree[0].facts

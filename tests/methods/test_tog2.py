@@ -145,3 +145,10 @@ def test_a_budget_that_ends_leaves_the_answer_of_most_chains() -> None:
 def test_no_depth_and_no_width_are_no_crash(count: int) -> None:
     run = asked(Rule("Providence", step="final"), Rule(NO, step="enough"), depth=count, width=count)
     assert (run.result.error, run.result.answer) == ("", "Providence")
+
+
+def test_path_and_passages_that_hold_the_answer_are_its_evidence() -> None:
+    (root,) = asked(Rule([NO, YES], step="enough")).result.tree
+    assert ("Damien Chazelle", "place of birth", "Providence") in root.facts and set(root.evidence) == {"d", "p"}
+    guessed = asked(Rule("Enough: Yes\nAnswer: Lisbon\nClue: none", step="enough")).result
+    assert (guessed.tree[0].source, guessed.tree[0].facts, guessed.evidence) == ("fallback", (), ())

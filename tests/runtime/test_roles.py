@@ -26,7 +26,7 @@ PLAN = json.dumps({"query1": {"question": "Who wrote Emma?"}})
 def engine(heard: list[Event] | None = None, **more: Any) -> Engine:
     events = [] if heard is None else heard
     options = {"source": "internal"}
-    return Engine(options=options, cache=None, listeners=(events.append,), **more)
+    return Engine(method="taikc", options=options, cache=None, listeners=(events.append,), **more)
 
 
 def asked(model: ScriptedModel) -> Counter[str]:
@@ -67,7 +67,9 @@ def test_a_signal_is_required_of_the_model_that_answers() -> None:
     mute, tells = Mute(rules=[Rule("x")]), ScriptedModel(rules=[Rule("x")])
 
     async def ask(**more: Any) -> str:
-        async with Engine(options={"source": "probability"}, corpus="sample", cache=None, **more) as ready:
+        async with Engine(
+            method="taikc", options={"source": "probability"}, corpus="sample", cache=None, **more
+        ) as ready:
             return (await ready.ask("Who?")).error
 
     assert asyncio.run(ask(model=tells, roles={"answer": mute})) == "ConfigError"
@@ -87,7 +89,7 @@ def test_a_run_rests_on_the_models_of_its_roles(tmp_path: Path, data: Path) -> N
 
     def run(planner: str) -> dict[str, Any]:
         options = {"source": "internal"}
-        wanted = Experiment(data, model=rest, options=options, roles={"decompose": planner})
+        wanted = Experiment(data, method="taikc", model=rest, options=options, roles={"decompose": planner})
         return asyncio.run(run_experiment(wanted, tmp_path / "run", Ways(cache=None)))
 
     first = script(tmp_path / "first.json", {"reply": PLAN})
@@ -100,7 +102,18 @@ def test_a_run_rests_on_the_models_of_its_roles(tmp_path: Path, data: Path) -> N
 def test_roles_on_the_command_line(tmp_path: Path, data: Path) -> None:
     rest = script(tmp_path / "rest.json", {"reply": "Jane Austen"})
     planner = script(tmp_path / "planner.json", {"step": "decompose", "reply": PLAN})
-    given = ["-m", rest, "--role", f"decompose={planner}", "--set", "source=internal", "--no-cache", "--json"]
+    given = [
+        "--method",
+        "taikc",
+        "-m",
+        rest,
+        "--role",
+        f"decompose={planner}",
+        "--set",
+        "source=internal",
+        "--no-cache",
+        "--json",
+    ]
     said = CliRunner().invoke(app, ["ask", "Who wrote Emma?", *given])
     assert said.exit_code == 0 and json.loads(said.stdout)["answer"] == "Jane Austen"
     out = tmp_path / "run"

@@ -56,7 +56,7 @@ def settings(folder: Path, **changes: Any) -> Settings:
     index = folder / "index"
     if not index.exists():
         index_passages((Passage(*one) for one in PASSAGES), index)
-    usual = Settings(models={"demo": script()}, corpora={"films": str(index)}, cache=None)
+    usual = Settings(models={"demo": script()}, corpora={"films": str(index)}, cache=None, method="taikc")
     return replace(usual, **changes)
 
 
@@ -110,7 +110,7 @@ class Running:
         """A job when it is over."""
         assert reply.status_code == 202, reply.text
         name = reply.json()["job"]
-        eventually(lambda: self.client.get(f"/v1/jobs/{name}").json()["state"] != "running", seconds=60)
+        eventually(lambda: self.house.jobs.find(name).state != "running", seconds=60)
         found: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
         return found
 

@@ -26,12 +26,16 @@ from hoptree.cli.options import (
 )
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.errors import InputError
+from hoptree.methods import DEFAULT_METHOD
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
+    from hoptree.cli.outcome import Outcome
     from hoptree.engine import Engine
     from hoptree.runtime.result import Result
+    from hoptree.runtime.trace import Event
 
-__all__ = ["ask", "ask_and_show", "print_result", "say_without_graph"]
+__all__ = ["ask", "ask_and_show", "print_outcome", "say_without_graph"]
 
 _FILE_WIDTH = 200
 
@@ -47,11 +51,11 @@ def ask(
         ),
     ] = None,
     graph: Graph = None,
-    retriever: RetrieverKind = "bm25",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
+    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
     budget: Annotated[
         str,
@@ -116,18 +120,21 @@ def ask(
 
 async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Result:
     """Ask one question, showing the tree while it grows, and print the result."""
+    from hoptree.cli.outcome import Outcome
+
+    heard: list[Event] = []
     async with engine:
         if as_json:
-            result = await engine.ask(question)
+            result = await engine.ask(question, listeners=(heard.append,))
         else:
             from rich.console import Console
 
             from hoptree.cli.render import GrowingTree
 
             with GrowingTree(Console(stderr=True)) as growing:
-                result = await engine.ask(question, listeners=(growing,))
+                result = await engine.ask(question, listeners=(growing, heard.append))
         if as_json or not _refused(result):
-            print_result(result, as_json=as_json)
+            print_outcome(Outcome.of(result, heard), as_json=as_json)
     return result
 
 
@@ -144,17 +151,15 @@ def say_without_graph(method: str, graph: str | None) -> None:
         say(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
 
 
-def print_result(result: Result, *, as_json: bool = False, heading: str = "") -> None:
-    """A result as JSON, or drawn under a heading; passages that do not hold the answer are no evidence in either."""
-    from hoptree.steps.answering.grounds import with_grounds
-
-    result = with_grounds(result)
+def print_outcome(outcome: Outcome, *, as_json: bool = False, heading: str = "") -> None:
+    """A result as JSON, or drawn under a heading, with what its method decided."""
     if as_json:
-        print_json(result.as_dict())
+        print_json(outcome.as_dict())
         return
     from rich.console import Console
 
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    show_result(Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH), result, heading)
+    console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
+    show_result(console, outcome.result, heading, outcome.lines)

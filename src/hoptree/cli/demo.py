@@ -8,6 +8,7 @@ import typer
 
 from hoptree.cli.console import clean, interruptible, print_error, print_json, run, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
+from hoptree.methods import DEFAULT_METHOD
 
 if TYPE_CHECKING:
     from hoptree.engine import Engine
@@ -24,7 +25,7 @@ _CAREFUL = {"robust": "on", "continuation": "off"}
 @interruptible
 def demo(
     every: Annotated[bool, typer.Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
-    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = "taikc",
+    method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
     model: Model = "",
     base_url: BaseURL = "",

@@ -26,6 +26,8 @@ from hoptree.cli.options import (
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.errors import MissingExtra
 from hoptree.http.refused import LOG_FORMAT
+from hoptree.methods import DEFAULT_METHOD
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 __all__ = ["mcp"]
 
@@ -40,11 +42,13 @@ def mcp(
         ),
     ] = None,
     graph: Graph = None,
-    retriever: RetrieverKind = "bm25",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="How questions are answered; hoptree methods lists them.")] = "taikc",
+    method: Annotated[
+        str, typer.Option(help="How questions are answered; hoptree methods lists them.")
+    ] = DEFAULT_METHOD,
     settings: Settings = [],  # noqa: B006 - typer copies it
     budget: Annotated[
         str,

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import inspect
 import json
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from hoptree.errors import InputError
 from hoptree.methods.registry import Method
+from hoptree.runtime.prompts import prompts_digest
 from hoptree.whole_files import write_whole
 
 __all__ = ["Cost", "made_from", "read_costs", "write_costs"]
 
 _FORMAT = 1
+_MADE_OF = ("hoptree.methods.", "hoptree.steps.")
+_FRAME = ("hoptree.methods.registry",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Cost:
 
     `calls` to `retrievals` are those of the questions that did not fail, a question; `steps` are its calls by step, in
     the order in which they first came. `stopped` counts those that a budget ended. `made_from` changes with the
-    method's module or its prompts: figures of another one are old.
+    method's code or its prompts: figures of another one are old.
     """
 
     model: str
@@ -53,14 +58,57 @@ class Cost:
 
 
 def made_from(method: Method) -> str:
-    """A digest of the module that holds a method, and of the prompts that are its own."""
-    found = hashlib.sha256()
-    with contextlib.suppress(OSError, TypeError):  # no source, as of a method made in an interpreter
-        found.update(inspect.getsource(sys.modules[method.run.__module__]).encode())
-    folder = files("hoptree") / "prompts" / method.name
-    for file in sorted(folder.iterdir(), key=lambda file: file.name) if folder.is_dir() else ():
-        found.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    """A digest of what a method is made of: its code, that of the steps it uses, and all prompts it may use."""
+    found = hashlib.sha256(prompts_digest(method.name).encode())
+    for name, code in sorted(_modules(method.run.__module__).items()):
+        found.update(f"\0{name}\0{code}".encode())
     return found.hexdigest()[:12]
+
+
+def _modules(first: str) -> dict[str, str]:
+    """The code of a module and of those with methods and steps that it uses, itself or by others."""
+    found: dict[str, str] = {}
+    left = [first]
+    while left:
+        name = left.pop()
+        if name in found:
+            continue
+        found[name] = ""  # no source, as of a method made in an interpreter
+        with contextlib.suppress(OSError, TypeError):
+            found[name], used = _code(inspect.getsource(import_module(name)))
+            left += [one for one in used if one.startswith(_MADE_OF) and one not in _FRAME]
+    return found
+
+
+@cache
+def _code(source: str) -> tuple[str, tuple[str, ...]]:
+    """The lines of a module without comments, docstrings and what is registered of a method, and what it imports."""
+    statements = list(_statements(ast.parse(source)))
+    only_said = {line for node in statements for one in _said_in(node) for line in _lines(one)}
+    lines = [line for number, line in enumerate(source.splitlines(), 1) if number not in only_said]
+    imported = [node.module or "" for node in statements if isinstance(node, ast.ImportFrom)]
+    return "\n".join(line for line in lines if not line.strip().startswith("#") and line.strip()), tuple(imported)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """All statements, without the expressions in them, which are many."""
+    for part in ("body", "handlers", "orelse", "finalbody"):
+        for statement in getattr(node, part, ()):
+            yield statement
+            yield from _statements(statement)
+
+
+def _said_in(node: ast.stmt) -> Iterator[ast.expr]:
+    """The texts that stand for themselves, and what a method is registered with."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        yield node.value
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        calls = (one for one in node.decorator_list if isinstance(one, ast.Call))
+        yield from (one for one in calls if isinstance(one.func, ast.Name) and one.func.id == "method")
+
+
+def _lines(node: ast.expr) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def read_costs(path: Path | None = None) -> dict[str, Cost]:

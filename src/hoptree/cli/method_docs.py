@@ -15,7 +15,8 @@ from hoptree.cli.method_facts import (
     prompts_of,
     tell,
 )
-from hoptree.methods.registry import list_methods
+from hoptree.methods.papers import PAPERS, Paper
+from hoptree.methods.registry import Method, list_methods
 
 __all__ = ["as_markdown"]
 
@@ -31,9 +32,13 @@ _FIDELITY = """## How close to their papers
 from the model or has in its corpus, with an option that goes beyond the paper, where something else is always done
 than in the paper (its section says what), or where a trained model is asked in other words than it was trained with;
 `prompted` where the paper trained a model for the method and another one is asked
-in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`.
+in words (with `--set checkpoint=on`, the model given is the trained one). Where both hold, it is `approx`, unless all
+that is missing is `prefix`: a model that cannot continue a text is shown it and asked to go on. Where a question
+finds out that the model given for a trained one is none (it writes no reflection tokens), `ask` and `show` call its
+answer `approx`, too.
 
-`exact` is said of what a method does: which calls follow which, and what becomes of their replies. It does not cover
+`exact` is said of what a method does: which calls follow which, and what becomes of their replies. It is measured by
+the paper; where the released code does something else, or this one than it, the section says so. It does not cover
 the words of prompts, which are our own, and may ask for a field more than the paper's (TreeQA's verdict also asks for
 the right answer), nor the model, the retriever, the encoder and the linker, which are those given to the run: TreeQA's
 paper has ReLiK and NV-Embed. Scores are compared with a paper's only where these are its own too.
@@ -44,7 +49,9 @@ def as_markdown() -> str:
     """The methods of this package; those of other packages describe themselves."""
     costs = read_costs()
     told = [tell(one, {}, costs) for one in list_methods() if one.run.__module__.startswith("hoptree.")]
-    parts = [_HEAD, _overview(told), _needs(told), _FIDELITY, _costs(told), *(_section(one) for one in told)]
+    methods = [one.method for one in told]
+    parts = [_HEAD, _overview(told), _needs(told), _FIDELITY, _checkpoints(methods), _costs(told)]
+    parts += [_section(one) for one in told]
     return "\n".join(part for part in parts if part)
 
 
@@ -70,6 +77,31 @@ def _needs(told: Sequence[Told]) -> str:
     needs = dict.fromkeys(need for one in told for need in (*one.method.needs, *held_by_corpus(one.method)))
     rows = [(need, how_to_meet(need)) for need in needs]
     return f"## What they need\n\n{_table(('need', 'how to meet it'), rows)}"
+
+
+def _checkpoints(methods: Sequence[Method]) -> str:
+    """What is known of the trained models that methods can be given."""
+    trained = [one for one in methods if one.trained and one.trained_by == ("checkpoint", True)]
+    reworded, as_trained = (_names([one for one in trained if one.reworded is said]) for said in (True, False))
+    return f"""## Trained checkpoints
+
+With `checkpoint=on`, {_names(trained)} take the model given for the one that the paper trained.
+The templates of {reworded} for these checkpoints are in our own words: they have the sections, tags and
+names of the training, but other sentences around them, to which a fine-tuned model is sensitive. Those of
+{as_trained} have the form of the training.
+
+No run with the real weights of any of these checkpoints has been made. The evidence is scripted: tests look at the
+requests, and answer them with replies in the format of the checkpoint.
+"""
+
+
+def _names(methods: Sequence[Method]) -> str:
+    *first, last = [f"`{one.name}`" for one in methods]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _linked(paper: Paper) -> str:
+    return f"[{paper.title}]({paper.link}), {paper.year}" if paper.link else paper.cited
 
 
 def _costs(told: Sequence[Told]) -> str:
@@ -104,8 +136,8 @@ def _section(told: Told) -> str:
     lines = [f"## {method.name}", "", f"**{method.title}**{paper}", ""]
     for part in paragraphs(method):
         lines += [part, ""]
-    for note in notes_of(method):
-        lines.append(f"- Fidelity: {note}.")
+    lines += [f"- Paper: {_linked(cited)}." for cited in PAPERS.get(method.paper, ())]
+    lines += [f"- Fidelity: {note.removesuffix('.')}." for note in notes_of(method)]
     held = " and ".join(held_by_corpus(method))
     needs = ", ".join(method.needs) or "nothing but a model"
     lines.append(f"- Needs: {needs}{f', which holds {held}, else it is approx' if held else ''}.")

@@ -11,6 +11,7 @@ from typing import Any
 from hoptree.cli.method_costs import Cost
 from hoptree.cli.method_models import UNKNOWN, fidelity_with, is_signal
 from hoptree.cli.method_steps import Step, steps_of
+from hoptree.methods.papers import PAPERS
 from hoptree.methods.registry import Method, Option
 from hoptree.sample import sample_questions
 
@@ -66,6 +67,7 @@ class Told:
         method = self.method
         return {
             **self.as_dict(),
+            "papers": [paper.as_dict() for paper in PAPERS.get(method.paper, ())],
             "about": inspect.getdoc(method.run) or "",
             "steps": [
                 {"name": step.name, "about": step.about, "asks": list(step.asks), "only": step.only or None}
@@ -113,19 +115,29 @@ def held_by_corpus(method: Method) -> tuple[str, ...]:
 def notes_of(method: Method) -> tuple[str, ...]:
     """What its fidelity depends on."""
     notes = [f"approx: {method.differs}"] if method.differs else []
-    if heard := [signal for signal in method.signals if is_signal(signal)]:
-        notes.append(f"approx unless the model that answers gives {_told(heard, _MODELS_WITH)}")
+    name, value = method.trained_by
+    trained = f"{name}={'on' if value is True else value}"
+    heard = [signal for signal in method.signals if is_signal(signal)]
+    always = [signal for signal in heard if _changes(method, signal, {})]
+    if always:
+        notes.append(f"approx unless the model that answers gives {_told(always, _MODELS_WITH)}")
+    if further := [one for one in heard if one not in always and _changes(method, one, {name: value})]:
+        notes.append(f"approx with {trained} unless the model that answers gives {_told(further, _MODELS_WITH)}")
     if held := held_by_corpus(method):
         notes.append(f"approx unless the corpus has {_told(held, _CORPUS_WITH)}")
     if method.beyond:
         switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
         notes.append(f"approx with {switches}, which goes beyond the paper")
     if method.trained:
-        name, value = method.trained_by
-        said = "on" if value is True else value
         asked = ", but asked in other words than its training's: approx" if method.reworded else ""
-        notes.append(f"prompted with any model; what the paper trained is used with {name}={said}{asked}")
+        notes.append(f"prompted with any model; what the paper trained is used with {trained}{asked}")
     return tuple(notes)
+
+
+def _changes(method: Method, signal: str, options: Mapping[str, Any]) -> bool:
+    """Whether a run is less close to the paper without a signal."""
+    given = set(method.signals)
+    return method.fidelity(options, given) != method.fidelity(options, given - {signal})
 
 
 def _told(signals: Sequence[str], how: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
 from hoptree.methods.registry import Method
 from hoptree.models.model import Model
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.prompts import prompts_digest
 from hoptree.runtime.result import Result
@@ -169,7 +170,7 @@ def _cost(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Met
 def _command(model: str, experiment: Mapping[str, Any]) -> str:
     """How such a run is made, but for the method and the files of one machine."""
     parts = [f"hoptree run --corpus sample --model {model}"]
-    if (retriever := experiment.get("retriever", "bm25")) != "bm25":
+    if (retriever := experiment.get("retriever", "bm25")) != DEFAULT_RETRIEVER:
         parts.append(f"--retriever {retriever}")
     if experiment.get("graph"):
         parts.append("--graph …")

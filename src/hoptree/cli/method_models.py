@@ -11,11 +11,13 @@ from hoptree.methods.registry import Method
 from hoptree.models import open_model
 from hoptree.models.model import Capability
 
-__all__ = ["NOT_POSSIBLE", "UNKNOWN", "capabilities_of", "fidelity_with", "is_signal"]
+__all__ = ["NOT_POSSIBLE", "OF_CORPUS", "UNKNOWN", "capabilities_of", "fidelity_with", "is_signal"]
 
 UNKNOWN = "?"
 """Where a model is not here to say what it tells of itself."""
 NOT_POSSIBLE = "not possible"
+OF_CORPUS = "/"
+"""Between the fidelity with a corpus that has what a method takes, and that with another one."""
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
@@ -40,11 +42,18 @@ def is_signal(need: str) -> bool:
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """The fidelity of a method's default options, as far as it can be told; of a corpus that has what it takes."""
+    """The fidelity of a method's default options, as far as it can be told; two where the corpus makes a difference."""
     wanted = [need for need in method.needs if is_signal(need)]
-    in_corpus = [signal for signal in method.signals if not is_signal(signal)]
     if capabilities is None:
-        return UNKNOWN if len(method.signals) > len(in_corpus) or wanted else method.fidelity({}, in_corpus)
+        told = {_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
+        return told.pop() if len(told) == 1 and not wanted else UNKNOWN
     if any(need not in capabilities for need in wanted):
         return NOT_POSSIBLE
-    return method.fidelity({}, {*capabilities, *in_corpus})
+    return _by_corpus(method, capabilities)
+
+
+def _by_corpus(method: Method, capabilities: Collection[str]) -> str:
+    """The fidelity with a corpus that has what it takes and, if that is another one, with any."""
+    in_corpus = [signal for signal in method.signals if not is_signal(signal)]
+    found = (method.fidelity({}, {*capabilities, *held}) for held in (in_corpus, ()))
+    return OF_CORPUS.join(dict.fromkeys(found))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -43,7 +44,7 @@ class Step:
 
 def steps_of(method: Method) -> tuple[Step, ...]:
     """The steps of a method, in the order its code names them; none where its source is not at hand."""
-    others = {one.run: one for one in list_methods() if one.name != method.name}
+    others = {inspect.unwrap(one.run): one for one in list_methods() if one.name != method.name}
     switches = {option.name for option in method.options if option.default is False}
     walk = _Walk(_home(method.run), others, switches)
     walk.enter(method.run)
@@ -73,7 +74,7 @@ class _Walk:
     _only: str = ""
     _seen: set[int] = field(default_factory=set)
     _methods: dict[str, list[tuple[ast.AST, dict[str, Any]]]] = field(default_factory=dict)
-    _switched: list[tuple[str, list[ast.stmt], dict[str, Any]]] = field(default_factory=list)
+    _switched: list[tuple[str, list[ast.AST], dict[str, Any]]] = field(default_factory=list)
 
     def enter(self, thing: Any) -> None:
         """Go through a function; of a class, through the methods that its module does not name itself."""
@@ -117,8 +118,11 @@ class _Walk:
             self._all(self._code(definition), names)
 
     def _all(self, nodes: Iterable[ast.AST], names: dict[str, Any]) -> None:
-        for node in nodes:
+        left = iter(nodes)
+        for node in left:
             self._read(node, names)
+            if isinstance(node, ast.If) and _negated(node.test) in self.switches and _ends(node.body):
+                self._switched.append((_negated(node.test), list(left), names))
 
     def _read(self, node: ast.AST, names: dict[str, Any]) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith((f"{self.home}.", f"{_STEPS}.")):
@@ -131,9 +135,15 @@ class _Walk:
         elif isinstance(node, ast.Call):
             self._all((*node.args, *node.keywords), names)
             self._call(node, names)
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id in self.switches:
-            self._switched.append((node.test.id, node.body, names))
-            self._all(node.orelse, names)
+        elif (
+            isinstance(node, ast.If | ast.IfExp)
+            and (switch := _named(node.test) or _negated(node.test)) in self.switches
+        ):
+            on, off = _parts(node.body), _parts(node.orelse)
+            if _negated(node.test):
+                on, off = off, on
+            self._switched.append((switch, on, names))
+            self._all(off, names)
         elif asked := _asked(node):
             self._ask(asked)
         else:
@@ -192,10 +202,31 @@ def _module_of(thing: Any) -> str:
     return str(thing.__module__) if inspect.isfunction(thing) or inspect.isclass(thing) else ""
 
 
+def _named(test: ast.AST) -> str:
+    return test.id if isinstance(test, ast.Name) else ""
+
+
+def _negated(test: ast.AST) -> str:
+    return _named(test.operand) if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not) else ""
+
+
+def _ends(body: list[ast.stmt]) -> bool:
+    return isinstance(body[-1], ast.Return | ast.Raise)
+
+
+def _parts(branch: ast.expr | list[ast.stmt]) -> list[ast.AST]:
+    return [*branch] if isinstance(branch, list) else [branch]
+
+
 def _acts(thing: Any) -> bool:
-    """Whether something is a step: a function, or a class that does something, not one that only holds values."""
+    """Whether something is a step: it asks, or comes to something.
+
+    Neither a class that only holds values is one, nor a function that only turns texts into others, tells yes from no,
+    or takes notes.
+    """
     if inspect.isfunction(thing):
-        return True
+        gives = typing.get_type_hints(thing).get("return")
+        return inspect.iscoroutinefunction(thing) or gives not in (str, bool, type(None))
     return any(inspect.iscoroutinefunction(part) for part in vars(thing).values())
 
 

@@ -22,7 +22,8 @@ from hoptree.cli.method_facts import (
     paragraphs,
     prompts_of,
 )
-from hoptree.cli.method_models import UNKNOWN
+from hoptree.cli.method_models import OF_CORPUS, UNKNOWN
+from hoptree.methods.papers import PAPERS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,6 +128,8 @@ def _legend(told: Sequence[Told], models: Mapping[str, frozenset[str] | None]) -
     lines.append(
         "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
     )
+    open_ones = dict.fromkeys(said for one in told for said in one.fidelity.values() if OF_CORPUS in said)
+    lines += [f"{said}: by what the corpus holds (hoptree methods show NAME says what)" for said in open_ones]
     made: dict[str, list[str]] = {}
     for one in told:
         if one.cost:
@@ -144,7 +147,10 @@ def show_one(told: Told) -> None:
     """Explain one method."""
     method = told.method
     paper = f"  ({method.paper})" if method.paper else ""
-    lines = [f"{method.name}: {method.title}{paper}", ""]
+    lines = [f"{method.name}: {method.title}{paper}"]
+    for cited in PAPERS.get(method.paper, ()):
+        lines += _wrapped(f"{cited.cited} {cited.link}".rstrip(), "  ", "    ")
+    lines.append("")
     for part in paragraphs(method):
         lines += [*_wrapped(part, "  "), ""]
     lines += _shape(told)

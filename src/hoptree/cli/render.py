@@ -17,6 +17,7 @@ from rich.tree import Tree
 
 from hoptree.cli.console import clean
 from hoptree.cli.doubts import doubt_line, draw_writing, show_writing
+from hoptree.cli.outcome import Outcome
 from hoptree.runtime.golden import unverified
 from hoptree.runtime.reasons import GUESS, Decisions, told_why
 from hoptree.runtime.result import STOPPED, Result, TreeNode, read_result
@@ -109,8 +110,8 @@ class GrowingTree:
         return Group(_draw_tree(result), *text, self._spinner)
 
 
-def show_result(console: Console, result: Result, heading: str = "") -> None:
-    """The tree with its evidence, or the text with its doubts, the answer, and what it cost."""
+def show_result(console: Console, result: Result, heading: str = "", decided: Sequence[str] = ()) -> None:
+    """The tree with its evidence, or the text with its doubts, the answer, what was decided, and what it cost."""
     whole_lines = not console.is_terminal
     if heading:
         console.print(Text(clean(heading), style="dim"), soft_wrap=whole_lines)
@@ -134,6 +135,9 @@ def show_result(console: Console, result: Result, heading: str = "") -> None:
         console.print(Text.assemble("  ", ("fact", "green"), f"  {clean(' | '.join(fact))}"), soft_wrap=whole_lines)
     console.print()
     console.print(Panel(_answer_text(result), title=_answer_title(result), title_align="left", expand=False))
+    for decision in decided:
+        name, _, said = clean(decision).partition(": ")
+        console.print(Text.assemble((f"{name}: ", "dim"), said), soft_wrap=whole_lines)
     if result.why and result.answer:
         console.print(Text.assemble(("why: ", "dim"), clean(result.why)), soft_wrap=whole_lines)
     if result.error_message:
@@ -159,7 +163,7 @@ def _snippet(text: str, answer: str) -> str:
     return ("…" if start else "") + cut + ("…" if start + _SNIPPET < len(text) else "")
 
 
-def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
+def draw_svg(outcomes: Sequence[Outcome], headings: Sequence[str] = ()) -> str:
     """The same drawing as an SVG picture, with no reference to anything outside it."""
     console = Console(
         record=True,
@@ -169,10 +173,10 @@ def draw_svg(results: Sequence[Result], headings: Sequence[str] = ()) -> str:
         color_system="truecolor",
         no_color=False,  # a picture has colours, whatever this terminal has
     )
-    for place, result in enumerate(results):
+    for place, outcome in enumerate(outcomes):
         if place:
             console.print()
-        show_result(console, result, headings[place] if headings else "")
+        show_result(console, outcome.result, headings[place] if headings else "", outcome.lines)
     return _OUTSIDE.sub("", console.export_svg(title="hoptree"))
 
 

@@ -32,8 +32,10 @@ from hoptree.cli.options import (
 )
 from hoptree.cli.progress import Show, bars, describe, describe_judge, lines, on_terminal
 from hoptree.cli.run_output import estimate, report
-from hoptree.cli.search import Rerank, say_without_links
+from hoptree.cli.search import KINDS_IN_WORDS, Rerank, say_without_links
 from hoptree.errors import HoptreeError, InputError
+from hoptree.methods import DEFAULT_METHOD
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.evaluation.experiment import Experiment
@@ -83,12 +85,14 @@ def run(
     ] = [],  # noqa: B006 - typer copies it
     graph: Graph = None,
     retriever: Annotated[
-        str, typer.Option(help="bm25, linked, dense, hybrid or hippo.  [default: bm25]", show_default=False)
+        str, typer.Option(help=f"{KINDS_IN_WORDS}  [default: {DEFAULT_RETRIEVER}]", show_default=False)
     ] = "",
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them.  [default: taikc]", show_default=False)] = "",
+    method: Annotated[
+        str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]", show_default=False)
+    ] = "",
     settings: Settings = [],  # noqa: B006 - typer copies it
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
     seed: Annotated[

@@ -10,14 +10,16 @@ import typer
 
 from hoptree.cli.console import clean, print_json, run, say
 from hoptree.errors import ConfigError, InputError
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.retrieval.retriever import Retriever
     from hoptree.values import Passage
 
-__all__ = ["Rerank", "RetrieverKind", "open_corpus", "say_without_links", "search"]
+__all__ = ["KINDS_IN_WORDS", "Rerank", "RetrieverKind", "open_corpus", "say_without_links", "search"]
 
-RetrieverKind = Annotated[str, typer.Option("--retriever", help="bm25, linked, dense, hybrid or hippo.")]
+KINDS_IN_WORDS = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
+RetrieverKind = Annotated[str, typer.Option("--retriever", help=KINDS_IN_WORDS)]
 Rerank = Annotated[
     str,
     typer.Option(
@@ -36,7 +38,7 @@ def search(
         ),
     ],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
-    retriever: RetrieverKind = "bm25",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     distinct: Annotated[bool, typer.Option("--distinct", help="Leave out near duplicates.")] = False,
     where: Annotated[

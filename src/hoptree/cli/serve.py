@@ -13,6 +13,8 @@ import typer
 from hoptree.cli.console import say
 from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
 from hoptree.errors import InputError, MissingExtra
+from hoptree.methods import DEFAULT_METHOD
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.server.settings import Settings
@@ -62,8 +64,8 @@ def serve(
     runs: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Evaluation runs to browse.", show_default=False)
     ] = None,
-    method: Annotated[str, typer.Option(help="The default method.")] = "taikc",
-    retriever: Annotated[str, typer.Option(help="The default retriever.")] = "bm25",
+    method: Annotated[str, typer.Option(help="The default method.")] = DEFAULT_METHOD,
+    retriever: Annotated[str, typer.Option(help="The default retriever.")] = DEFAULT_RETRIEVER,
     settings: Annotated[
         list[str],
         typer.Option("--set", metavar="METHOD.KEY=VALUE", help="An option of a method that clients cannot change."),

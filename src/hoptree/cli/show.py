@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import print_result
+from hoptree.cli.ask import print_outcome
 from hoptree.cli.console import print_json
 from hoptree.cli.options import AsJson
 from hoptree.cli.quantiles import told_quantiles
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
+    from hoptree.cli.outcome import Outcome
     from hoptree.evaluation.run_folder import Row
     from hoptree.runtime.result import Result
     from hoptree.runtime.trace import Event
@@ -38,11 +39,18 @@ _SCORES = {"em": "EM", "f1": "F1", "judge": "judge"}
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A question's result with what stands above its tree, and what JSON says of it beyond the trace."""
+    """A question's result and its events, with what stands above its tree, and what JSON says of it beyond these."""
 
     result: Result
+    events: Sequence[Event]
     heading: str = ""
     more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def outcome(self) -> Outcome:
+        from hoptree.cli.outcome import Outcome
+
+        return Outcome.of(self.result, self.events)
 
 
 def show(
@@ -76,13 +84,11 @@ def show(
     hoptree show run.jsonl --html tree.html
     hoptree show runs/taikc --id 5a8b57f2
     """
-    from hoptree.steps.answering.grounds import with_grounds
-
     found = _of_run(trace, name) if trace.is_dir() else _of_file(trace, name)
     if svg or html:
         from hoptree.cli.render import draw_svg
 
-        drawn = draw_svg([with_grounds(one.result) for one in found], [one.heading for one in found])
+        drawn = draw_svg([one.outcome for one in found], [one.heading for one in found])
         if svg:
             _write(svg, drawn, "--svg")
         if html:
@@ -90,15 +96,13 @@ def show(
     if golden or as_json:
         from hoptree.runtime.golden import golden_tree
 
-        told = [
-            golden_tree(one.result) if golden else {**one.more, **with_grounds(one.result).as_dict()} for one in found
-        ]
+        told = [golden_tree(one.result) if golden else {**one.more, **one.outcome.as_dict()} for one in found]
         print_json(told if len(told) > 1 else told[0])
         return
     for place, one in enumerate(found):
         if place:
             typer.echo()
-        print_result(one.result, heading=one.heading)
+        print_outcome(one.outcome, heading=one.heading)
     if len(found) > 1:  # one question is no slice to set a threshold by
         for line in told_quantiles(one.result for one in found):
             typer.echo(f"\n{line}")
@@ -153,9 +157,9 @@ def _shown(events: list[Event], row: Row | None = None, heading: str = "") -> _S
 
     result = read_result(events)
     if row is None:
-        return _Shown(result, heading)
+        return _Shown(result, events, heading)
     more = {"id": row.id, "right_answers": list(row.answers), "scores": row.scores}
-    return _Shown(result, _heading(row), more)
+    return _Shown(result, events, _heading(row), more)
 
 
 def _id(events: list[Event]) -> str:

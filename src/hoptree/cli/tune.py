@@ -26,8 +26,10 @@ from hoptree.cli.options import (
     read_settings,
 )
 from hoptree.cli.progress import describe, shown
-from hoptree.cli.search import Rerank, say_without_links
+from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.errors import ConfigError, InputError
+from hoptree.methods import DEFAULT_METHOD
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.evaluation.running import Progress, Ways
@@ -51,13 +53,13 @@ def tune(
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer copies it
-    method: Annotated[str, typer.Option(help="hoptree methods lists them and their options.")] = "taikc",
+    method: Annotated[str, typer.Option(help="hoptree methods lists them and their options.")] = DEFAULT_METHOD,
     corpus: Annotated[
         str | None,
         typer.Option(help="An index made by hoptree index, 'sample', or an engine's address.", show_default=False),
     ] = None,
     graph: Graph = None,
-    retriever: Annotated[str, typer.Option(help="bm25, linked, dense, hybrid or hippo.")] = "bm25",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     model: Model = "",
     roles: Roles = [],  # noqa: B006 - typer copies it

@@ -16,8 +16,10 @@ from hoptree import __version__
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import HALVES, DataSet, filter_answers, read_examples
+from hoptree.methods import DEFAULT_METHOD
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.opening import open_retriever
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.cache import Store
@@ -44,11 +46,11 @@ class Experiment:
     """
 
     data: Path
-    method: str = "taikc"
+    method: str = DEFAULT_METHOD
     model: str = DEFAULT_MODEL
     corpus: str | None = None
     graph: str | None = None
-    retriever: str = "bm25"
+    retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +90,7 @@ class Experiment:
             return data, {}
         if self.corpus is None:
             raise InputError("Answers cannot be looked for without documents.", "Add --corpus INDEX.")
-        retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus)
+        retriever = open_retriever(sample_index() if self.corpus == "sample" else self.corpus, "bm25")
         try:
             found = await filter_answers(data, retriever, k=self.filter_answers)
         finally:

@@ -32,6 +32,7 @@ _OWN = (
 _COMPARED = "hoptree.methods.baselines"
 _registered: dict[str, Method] = {}
 _MOST = 1e9
+_CONTINUES = "prefix"
 _SHARE = (0.0, 1.0)
 _SOME = (1.0, _MOST)
 _BOUNDS = {
@@ -66,12 +67,13 @@ class Method:
     `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper, or an
     option with the value that does (`fall_back=reading`). `roles` are the parts that can each be played by a model of
     their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
-    one of them a run is `approx`. `trained` says that the paper trained something for the method, and `trained_by`
-    which value of which option uses that; with another one any model is asked in words. `reworded` says that what was
-    trained is asked in other sentences here than in its training. `differs` says what else is done than in the paper,
-    whatever is given, which makes every run `approx`. `bounds` are the least and the most that an option
-    takes; others that are numbers take 0 or more, and any number where the default is below that. `uses` tells what a
-    run with certain options rests on beside model, corpus and graph, by its name, as something that changes with it.
+    one of them a run is `approx`. `prefix` among them says that texts are continued, which a model without it is asked
+    to do in words. `trained` says that the paper trained something for the method, and `trained_by` which value of
+    which option uses that; with another one any model is asked in words. `reworded` says that what was trained is asked
+    in other sentences here than in its training. `differs` says what else is done than in the paper, whatever is given,
+    which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
+    take 0 or more, and any number where the default is below that. `uses` tells what a run with certain options rests
+    on beside model, corpus and graph, by its name, as something that changes with it.
     """
 
     name: str
@@ -99,18 +101,21 @@ class Method:
 
         `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
         the paper trained a model and another one is asked, and `approx` where that model is asked in other words than
-        it was trained with; else `exact`. The first that holds wins: a prompted run that also goes beyond the paper is
-        `approx`.
+        it was trained with, or a model cannot continue a text and is asked to go on; else `exact`. The first that holds
+        wins: a prompted run that also goes beyond the paper is `approx`.
         """
         chosen = {**{option.name: option.default for option in self.options}, **options}
-        if self.differs or any(_leaves(one, chosen) for one in self.beyond):
-            return "approx"
-        if any(one not in given for one in self.signals):
+        missing = [one for one in self.signals if one not in given]
+        if (
+            self.differs
+            or any(_leaves(one, chosen) for one in self.beyond)
+            or any(one != _CONTINUES for one in missing)
+        ):
             return "approx"
         name, value = self.trained_by
         if self.trained and chosen.get(name) != value:
             return "prompted"
-        return "approx" if self.reworded else "exact"
+        return "approx" if self.reworded or missing else "exact"
 
     @property
     def summary(self) -> str:

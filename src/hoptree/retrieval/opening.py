@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hoptree.errors import ConfigError, CorpusError
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.remote import is_remote, open_remote
 from hoptree.retrieval.retriever import Retriever
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "open_retriever"]
 
 KINDS = {
+    DEFAULT_RETRIEVER: "linked, or bm25 where there are no links to go along",
     "bm25": "the words of the query, weighed by how rare they are",
     "linked": "BM25, then along the names that passages mention",
     "dense": "nearness in meaning (needs vectors: hoptree index encode)",
@@ -28,7 +30,7 @@ _HYBRID = (0.8, 0.2)
 
 def open_retriever(
     corpus: str | Path,
-    kind: str = "bm25",
+    kind: str = DEFAULT_RETRIEVER,
     *,
     rerank: str = "",
     depth: int = 100,
@@ -58,7 +60,7 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool) -> Retriever:
         said = f" Did you mean {near[0]}?" if near else ""
         raise ConfigError(f"There is no retriever '{kind}'.{said}", f"Choose one of {', '.join(KINDS)}.")
     if is_remote(str(corpus)):
-        if kind != "bm25":
+        if kind not in ("bm25", DEFAULT_RETRIEVER):
             raise ConfigError(
                 f"'{kind}' needs an index folder.", "An engine or wiki is searched as it is: --retriever bm25."
             )
@@ -82,6 +84,8 @@ def _over_index(folder: Path, kind: str) -> Retriever:
     from hoptree.retrieval.linked import Linked
 
     index = Index(folder)
+    if kind == DEFAULT_RETRIEVER:
+        kind = "linked" if index.manifest.settings.links else "bm25"
     if kind == "bm25":
         return BM25(index)
     if kind == "linked":

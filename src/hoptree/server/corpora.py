@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.errors import CorpusError
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
-from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
 from hoptree.server.names import check_name, unknown
@@ -157,13 +157,13 @@ class Corpora:
 
     def _about(self, name: str, where: str) -> dict[str, Any]:
         if is_remote(where):
-            return {"name": name, "passages": None, "documents": None, "retrievers": ["bm25"]}
+            return {"name": name, "passages": None, "documents": None, "retrievers": [DEFAULT_RETRIEVER, "bm25"]}
         try:
             manifest = read_manifest(Path(where))
         except CorpusError:
             return _nothing(name)
         settings = manifest.settings
-        kinds = [kind for kind in KINDS if kind in ("bm25", *(("linked",) if settings.links else ()))]
+        kinds = [DEFAULT_RETRIEVER, "bm25", *(["linked"] if settings.links else [])]
         kinds += ["dense", "hybrid"] if settings.encoder else []
         return {"name": name, "passages": manifest.passages, "documents": None, "retrievers": kinds}
 

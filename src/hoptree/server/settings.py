@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 from hoptree.errors import ConfigError
 from hoptree.http.listening import is_loopback
+from hoptree.methods import DEFAULT_METHOD
 from hoptree.models.model import Model
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.runtime.cache import Store
 from hoptree.runtime.context import Prices
 from hoptree.server.keys import Key
@@ -43,8 +45,8 @@ class Settings:
     runs: Path | None = None
     keys: tuple[Key, ...] = ()
     limits: Limits = field(default_factory=Limits)
-    method: str = "taikc"
-    retriever: str = "bm25"
+    method: str = DEFAULT_METHOD
+    retriever: str = DEFAULT_RETRIEVER
     prices: Prices | None = None
     cache: str | Path | Store | None = "default"
     concurrency: int | None = None

@@ -55,7 +55,12 @@ def models() -> dict[str, Gated]:
 def settings(folder: Path, answering: Mapping[str, Any], **more: Any) -> Settings:
     """The sample, a folder for uploads, and nothing remembered."""
     return Settings(
-        models=dict(answering), corpora={"sample": "sample"}, corpora_folder=folder / "corpora", cache=None, **more
+        models=dict(answering),
+        corpora={"sample": "sample"},
+        corpora_folder=folder / "corpora",
+        cache=None,
+        method="taikc",
+        **more,
     )
 
 

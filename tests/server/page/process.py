@@ -48,7 +48,16 @@ class Killable:
                 rule["latency"] = _LONG
         model = self._folder / "films.json"
         model.write_text(json.dumps(script), encoding="utf-8")
-        told = ["serve", "--model", f"films=scripted/{model}", "--port", str(self._port), "--no-cache"]
+        told = [
+            "serve",
+            "--method",
+            "taikc",
+            "--model",
+            f"films=scripted/{model}",
+            "--port",
+            str(self._port),
+            "--no-cache",
+        ]
         environment = {**os.environ, "HOPTREE_CACHE": str(self._folder / "replies.sqlite")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "hoptree", *told], env=environment, stderr=subprocess.DEVNULL, cwd=self._folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ def script(knows: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of the sample, made by the command; before the browser, whose event loop would be in the way."""
+    """Two runs of the sample, made by the command; in a thread, since the browser's event loop would be in its way."""
     pytest.importorskip("playwright", reason="needs the package playwright")
     pytest.importorskip("scipy", reason="needs the extra [eval]")
     from typer.testing import CliRunner
@@ -50,8 +51,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, method, knows in (("few", "direct", 6), ("many", "taikc", 16)):
         model = folder / f"{name}.json"
         model.write_text(json.dumps(script(knows)), encoding="utf-8")
-        told = ["--method", method, "--model", f"scripted/{model}", "--corpus", "sample", "--data", str(SAMPLE)]
-        done = CliRunner().invoke(app, ["run", *told, "--no-cache", "--out", str(folder / "runs" / name)])
+        told = ["--method", method, "--model", f"scripted/{model}", "--data", str(SAMPLE)]
+        told += ["--corpus", "sample", "--retriever", "bm25"]
+        told += ["--no-cache", "--out", str(folder / "runs" / name)]
+        with ThreadPoolExecutor(1) as thread:
+            done = thread.submit(CliRunner().invoke, app, ["run", *told]).result()
         assert done.exit_code == 0, done.output
     return folder / "runs"
 

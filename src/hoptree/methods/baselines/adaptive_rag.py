@@ -22,6 +22,7 @@ _LABELS = (_SIMPLE, _MODERATE, _COMPLEX)
     title="Retrieval adapted to the question",
     paper="Adaptive-RAG",
     needs=("corpus",),
+    signals=("prefix",),
     iterative=True,
     dynamic=True,
     strategy="Complexity of the question",

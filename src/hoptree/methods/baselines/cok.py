@@ -13,6 +13,7 @@ from hoptree.steps.hypotheses.evidence_box import EvidenceBox
 from hoptree.steps.hypotheses.sources import Kinds, knowledge_of, require_sources
 from hoptree.steps.planning.gate import agreement_gate
 from hoptree.steps.reading.noting import note_reply
+from hoptree.steps.writing.interleaving import tells_facts
 from hoptree.steps.writing.rationales import mend_rationale, read_rationales
 from hoptree.steps.writing.rewriting import adds
 from hoptree.steps.writing.stretch import Pen
@@ -27,6 +28,7 @@ __all__ = ["cok"]
     title="Chain of knowledge",
     paper="CoK",
     needs=("corpus", "graph"),
+    signals=("prefix",),
     iterative=True,
     dynamic=True,
     strategy="Chains of thought that disagree",
@@ -54,7 +56,8 @@ async def cok(
 
     Of `samples` chains the first `voters` with an answer vote; from a share of `agreement` on, theirs is the answer.
     Else the chain of most of them is mended: a rationale is looked up and corrected, and what follows it is written
-    anew from the corrected text, `rationales` of them at most; the answer is concluded from what results. `evidence` is
+    anew from the corrected text, `rationales` of them at most; one that only calculates or concludes stays as it is.
+    The answer is concluded from what results. `evidence` is
     where to look: `k` passages are kept, and facts of as many relations of as many entities. The paper has the model
     choose among domains of knowledge and a trained model write SPARQL queries; here the corpus and the graph are the
     one domain, and the graph is asked for facts of the entities in a rationale. The released code takes exactly two
@@ -74,6 +77,8 @@ async def cok(
     for number in range(rationales):
         if number:
             ahead = read_rationales((await pen.write(written, step="go_on", max_tokens=max_tokens)).text)
+        while ahead and adds(ahead[0], written) and not tells_facts(ahead[0]):
+            written, ahead = f"{written} {ahead[0]}".strip(), ahead[1:]
         if not ahead or not adds(ahead[0], written):
             break
         found = await knowledge_of(ctx, ahead[0], evidence, keep=k)

@@ -54,7 +54,7 @@ async def compact(
         else:
             compacted = await compress(ctx, question.text, some, compacted, titles=titles, max_tokens=max_tokens)
         seen += len(some)
-    ctx.decide("ended", "complete" if compacted.complete else "documents", read=seen)
+    ctx.decide("ended", "complete" if compacted.complete else "documents", read=seen, of=len(passages))
     if not compacted.summary:
         return await answer_from(ctx, question.text, passages[:segment], titles=titles)
     answer = await synthesise(ctx, question.text, [compacted.summary])

@@ -10,7 +10,7 @@ from hoptree.values import Answer, Question
 __all__ = ["cot"]
 
 
-@method("cot", title="Chain of thought", paper="CoT")
+@method("cot", title="Chain of thought", paper="CoT", signals=("prefix",))
 async def cot(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0, max_tokens: int = 256) -> Answer:
     """Reason step by step from memory, and answer at the end.
 

@@ -14,7 +14,7 @@ from hoptree.values import Answer, Question
 __all__ = ["cot_sc"]
 
 
-@method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC")
+@method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC", signals=("prefix",))
 async def cot_sc(
     question: Question,
     ctx: Context,

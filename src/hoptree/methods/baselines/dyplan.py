@@ -20,6 +20,7 @@ __all__ = ["dyplan"]
     title="Dynamic strategy planning",
     paper="DyPlan",
     needs=("corpus",),
+    signals=("prefix",),
     iterative=True,
     dynamic=True,
     strategy="Strategy chosen from the question",

@@ -19,6 +19,7 @@ __all__ = ["ircot"]
     title="Interleaved retrieval and reasoning",
     paper="IRCoT",
     needs=("corpus",),
+    signals=("prefix",),
     iterative=True,
     strategy="After every sentence",
     query="The last sentence of the reasoning",

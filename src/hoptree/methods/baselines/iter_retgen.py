@@ -17,6 +17,7 @@ __all__ = ["iter_retgen"]
     title="Iterative retrieval and generation",
     paper="Iter-RetGen",
     needs=("corpus",),
+    signals=("prefix",),
     iterative=True,
     strategy="A fixed number of rounds",
     query="The question and the whole text of the round before",

@@ -22,6 +22,7 @@ __all__ = ["least_to_most"]
     "least_to_most",
     title="Least-to-most prompting",
     paper="Least-to-most",
+    signals=("prefix",),
     roles=("decompose", "answer"),
 )
 async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:

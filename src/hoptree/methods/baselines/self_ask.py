@@ -19,6 +19,7 @@ __all__ = ["self_ask"]
     title="Self-Ask with search",
     paper="Self-Ask",
     needs=("corpus",),
+    signals=("prefix",),
     iterative=True,
     strategy="Every follow-up question",
     query="Follow-up questions",

@@ -81,5 +81,6 @@ def _best(ctx: Context, judged: list[tuple[Answer, Critique]], weights: tuple[fl
         return Answer("", judged[0][0].raw if judged else "", "unknown", "external")
     _, best, _ = max(scored, key=lambda one: one[0])
     table = [[*answer.support, answer.text, score, asdict(critique)] for score, answer, critique in scored]
-    ctx.decide("critique", best.text, judged=table)
+    scores = {answer.text: round(score, 4) for score, answer, _ in sorted(scored, key=lambda one: one[0])}
+    ctx.decide("critique", best.text, scores=dict(reversed(scores.items())), judged=table)
     return best

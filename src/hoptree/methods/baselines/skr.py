@@ -28,6 +28,7 @@ def _uses(options: Mapping[str, Any]) -> dict[str, str]:
     title="Self-knowledge guided retrieval",
     paper="SKR",
     needs=("corpus",),
+    signals=("prefix",),
     dynamic=True,
     strategy="What the model knows of questions like this one",
     query="The question itself",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
 from hoptree.graph.facts import Fact
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
@@ -10,7 +14,8 @@ from hoptree.steps.answering.answer import synthesise
 from hoptree.steps.answering.enough import judge_enough
 from hoptree.steps.answering.thinking import think
 from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.steps.linking.exploring import go_along, hops_from
+from hoptree.steps.linking.exploring import Hop, go_along, hops_from
+from hoptree.steps.linking.found_path import begin_path, end_path
 from hoptree.steps.linking.topics import find_topics
 from hoptree.values import Answer, Question
 
@@ -22,6 +27,7 @@ __all__ = ["tog"]
     title="Think on graph",
     paper="ToG",
     needs=("graph",),
+    signals=("prefix",),
     iterative=True,
     dynamic=True,
     strategy="Paths that are not enough to answer",
@@ -52,29 +58,33 @@ async def tog(
     """
     ctx.require_graph()
     asked = question.text
+    root = begin_path(ctx, asked)
+    hops = partial(hops_from, ctx, asked, keep=width, draw=sampled, temperature=temperature)
+    answer, paths = await _explore(ctx, asked, hops, width, depth)
+    if not paths:
+        (answer,) = await think(ctx, asked, shots=shots, draw=draw)
+    return end_path(ctx, root, answer, EvidenceBox(facts=paths))
+
+
+async def _explore(
+    ctx: Context, asked: str, hops_of: Callable[..., Coroutine[Any, Any, list[Hop]]], width: int, depth: int
+) -> tuple[Answer, tuple[Fact, ...]]:
+    """The answer that paths give, and these; no paths where there are none or they are not enough."""
     entities = list(await find_topics(ctx, asked, keep=width))
     paths: tuple[Fact, ...] = ()
     for level in range(1, depth + 1):
-        found = await together(
-            hops_from(ctx, asked, entity, known=paths, keep=width, draw=sampled, temperature=temperature)
-            for entity in entities
-        )
+        found = await together(hops_of(entity, known=paths) for entity in entities)
         hops, entities = go_along(ctx, [hop for some in found for hop in some], width=width, level=level)
         if not hops:
             ctx.decide("ended", "no paths" if not paths else "no candidates", level=level)
-            break
+            return (await _told(ctx, asked, paths) if paths else Answer("")), paths
         paths = tuple(dict.fromkeys((*paths, *(hop.fact for hop in hops))))
         said = await judge_enough(ctx, asked, EvidenceBox(facts=paths))
         if said.enough:
             ctx.decide("ended", "enough", level=level)
-            return said.as_answer if said.answer else await _told(ctx, asked, paths)
-    else:
-        ctx.decide("ended", "depth", level=depth)
-        paths = ()
-    if paths:
-        return await _told(ctx, asked, paths)
-    (answer,) = await think(ctx, asked, shots=shots, draw=draw)
-    return answer
+            return (said.as_answer if said.answer else await _told(ctx, asked, paths)), paths
+    ctx.decide("ended", "depth", level=depth)
+    return Answer(""), ()
 
 
 async def _told(ctx: Context, question: str, paths: tuple[Fact, ...]) -> Answer:

@@ -7,9 +7,11 @@ from typing import Literal
 
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding, synthesise
+from hoptree.steps.answering.answer import synthesise
 from hoptree.steps.answering.enough import judge_enough
 from hoptree.steps.answering.thinking import think
+from hoptree.steps.hypotheses.evidence_box import EvidenceBox
+from hoptree.steps.linking.found_path import begin_path, end_path
 from hoptree.steps.linking.trail import go_further, set_out
 from hoptree.steps.planning.gate import agreement_gate
 from hoptree.values import Answer, Question
@@ -22,6 +24,7 @@ __all__ = ["tog2"]
     title="Think on graph and text",
     paper="ToG-2",
     needs=("corpus", "graph"),
+    signals=("prefix",),
     iterative=True,
     dynamic=True,
     strategy="Chains of thought that disagree, then evidence that is not enough",
@@ -58,13 +61,14 @@ async def tog2(
     ctx.require_graph()
     ctx.require_corpus()
     asked = question.text
+    root, nothing = begin_path(ctx, asked), EvidenceBox()
     chains = await think(
         ctx, asked, shots=shots, draw=draw, samples=samples, temperature=temperature, max_tokens=max_tokens
     )
     voted, agreed = agreement_gate(ctx, chains, least=agreement)
     if agreed:
         ctx.decide("ended", "agreement", level=0)
-        return voted
+        return end_path(ctx, root, voted, nothing)
     trail = await set_out(ctx, asked)
     shown, answer, clue = trail.best(asked, sentences=sentences), Answer("", status="unknown"), ""
     level, why = 0, "depth"
@@ -82,9 +86,10 @@ async def tog2(
         clue = said.clue or clue
     ctx.decide("ended", why, level=level)
     if not answer.known and fall_back == "model":
-        return (await think(ctx, asked, shots=shots, draw=draw, max_tokens=max_tokens))[0]
+        (answer,) = await think(ctx, asked, shots=shots, draw=draw, max_tokens=max_tokens)
+        return end_path(ctx, root, answer, nothing)
     if not answer.known and shown:
         answer = await synthesise(ctx, asked, shown.shown(ctx))
     if not answer.known:
-        return replace(voted, source="fallback")
-    return replace(answer, support=tuple(dict.fromkeys(holding(answer.text, shown.passages))))
+        return end_path(ctx, root, replace(voted, source="fallback"), nothing)
+    return end_path(ctx, root, answer, shown)

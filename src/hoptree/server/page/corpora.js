@@ -251,7 +251,8 @@ function sizes(one) {
   return parts.join(", ") || "size unknown";
 }
 
-const about = (one) => [sizes(one), one.retrievers?.length ? `searched by ${one.retrievers.join(", ")}` : ""].filter(Boolean).join(" · ");
+const ways = (one) => (one.retrievers ?? []).filter((name) => name !== "auto");
+const about = (one) => [sizes(one), ways(one).length ? `searched by ${ways(one).join(", ")}` : ""].filter(Boolean).join(" · ");
 
 /** A cause without the name of the file before it, which stands there already. */
 const unnamed = (cause, file) => (cause.startsWith(`${file} `) ? cause.slice(file.length + 1) : cause);

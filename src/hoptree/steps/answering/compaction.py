@@ -25,7 +25,7 @@ _HEADS = r"[ \t*_]*(?::[\s*_]*|(?=\n|\[|\Z))"
 _HEADING = re.compile(
     rf"(?:\A|\n){_LEAD}(?:(?P<summary>summary)|question|(?:source )?documents|{_EVALUATES}){_HEADS}", re.IGNORECASE
 )
-_EVALUATION = re.compile(rf"\b{_EVALUATES}[\s*_]*:[\s*_]*|\n{_LEAD}{_EVALUATES}{_HEADS}", re.IGNORECASE)
+_EVALUATION = re.compile(rf"\b{_EVALUATES}[\s*_]*:[\s*_]*|(?:\A|\n){_LEAD}{_EVALUATES}{_HEADS}", re.IGNORECASE)
 _TAG = re.compile(r"\[\s*(?P<not>in|not )?complete\s*\]", re.IGNORECASE)
 _EITHER = re.compile(r"[\s/|,]*(?:or\b)?\s*", re.IGNORECASE)
 # Without its brackets a tag counts only where it stands alone, in capitals or of the summary: "does not give complete
@@ -106,7 +106,7 @@ def read_compacted(text: str) -> tuple[Compacted, tuple[str, ...]]:
         text = text[heading.end() :]
     split, tag = _EVALUATION.search(text), _TAG.search(text)
     ends = [found.start() for found in (split, tag) if found]
-    summary = _until_next(text[: min(ends, default=len(text))])
+    summary = _until_next(text[: min(ends, default=len(text))]) or _headed(text)
     evaluation = _until_next(text[split.end() :] if split else text[tag.start() :] if tag else "")
     verdict = _verdict(evaluation)
     reason = " ".join(_TAG.sub(" ", evaluation).split()).lstrip(_MARKS)
@@ -138,6 +138,12 @@ def _verdict(evaluation: str) -> bool | None:
         return None
     found = tags[0] if tags else next(filter(None, (bare.match(evaluation) for bare in _BARE)), None)
     return None if found is None else not found["not"]
+
+
+def _headed(text: str) -> str:
+    """The summary that stands under a heading somewhere behind."""
+    found = next((one for one in _HEADING.finditer(text) if one["summary"]), None)
+    return _until_next(text[found.end() :]) if found else ""
 
 
 def _until_next(text: str) -> str:

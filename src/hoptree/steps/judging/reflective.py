@@ -20,6 +20,7 @@ from hoptree.steps.judging.reflection import (
 )
 from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.reading.parse import clean_answer, looks_unanswered
+from hoptree.steps.writing.stretch import note_fidelity
 from hoptree.values import Answer, Passage, Source
 
 __all__ = ["Reflective"]
@@ -40,6 +41,7 @@ class Reflective:
         choice = await self._write("need", "")
         needed = needs_retrieval(choice)
         self._note("need", () if needed is not None else ("retrieval",))
+        note_fidelity(self._ctx, ["reflection tokens"] if needed is None else [])
         if needed is None:
             name = self._ctx.model_for("answer").name
             self._ctx.warn(
