@@ -336,3 +336,9 @@ def test_a_date_is_no_answer_to_where(asked: Ask) -> None:
     ]
     run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
     assert run.node(2)["answer"] == "Providence" and run.node(2)["supported"] is True
+
+
+def test_an_answer_is_spelled_and_cited_as_the_passage_has_it(asked: Ask) -> None:
+    run = asked(reads(In_which="the town of Próvidence"), sure=0.5)
+    assert run.result.answer == "Providence"
+    assert [passage.id for passage in run.result.evidence] == ["c"]

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 DEMO_QUESTION = "q01"
-# What the embedded 1.5B model does best with: it rarely knows what it does not know, so documents come first, and no
-# answer is better than a guess.
-_CAREFUL = {"robust": "on", "continuation": "off"}
+# What the embedded 1.5B model does best with: hop goes on as long as it is in doubt, whatever that costs; TAIKC puts
+# documents first, since such a model rarely knows what it does not know, and gives no answer rather than a guess.
+_CAREFUL = {"hop": {"worth": "0"}, "taikc": {"robust": "on", "continuation": "off"}}
 
 
 @interruptible
@@ -38,7 +38,7 @@ def demo(
     hoptree demo                                   one question; fetches the embedded model first (1.1 GB)
     hoptree demo --all                             all 20, with the score
     hoptree demo --all --method direct             the same model without documents, for comparison
-    hoptree demo --all --set robust=off            TAIKC as in its paper
+    hoptree demo --all --method taikc --set robust=off      TAIKC as in its paper
     """
     from hoptree.engine import Engine
     from hoptree.models import DEFAULT_MODEL
@@ -67,9 +67,9 @@ def demo(
 
 def _options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The settings of the demo; who chooses how careful to be gets nothing of it beside."""
-    if method != "taikc":
-        return settings
-    return {"k": "3"} | ({} if _CAREFUL.keys() & settings.keys() else _CAREFUL) | settings
+    careful = _CAREFUL.get(method, {})
+    usual = {"k": "3"} if method == "taikc" else {}
+    return usual | ({} if careful.keys() & settings.keys() else careful) | settings
 
 
 async def _one(engine: Engine, as_json: bool) -> int:

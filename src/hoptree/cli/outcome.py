@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hoptree.runtime.result import Result
@@ -44,15 +44,12 @@ class Outcome:
 
     @classmethod
     def of(cls, result: Result, events: Sequence[Event]) -> Outcome:
-        """What a trace tells. What was noticed to be other than the paper's is no longer called exact."""
-        made = [event for event in events if event["event"] == "decision"]
-        result = with_grounds(result)
-        if result.fidelity == "exact" and any(
-            one.get("kind") == "fidelity" and one.get("value") == "approx" for one in made
-        ):
-            result = replace(result, fidelity="approx")
+        made = (event for event in events if event["event"] == "decision")
         own = (one for one in made if one.get("kind") in _KINDS and "node" not in one)
-        return cls(result, tuple({name: said for name, said in one.items() if name not in _OF_EVENT} for one in own))
+        return cls(
+            with_grounds(result),
+            tuple({name: said for name, said in one.items() if name not in _OF_EVENT} for one in own),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The object that `--json` prints."""

@@ -153,7 +153,7 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         answer=final.get("answer", ""),
         method=start.get("method", ""),
         model=start.get("model", ""),
-        fidelity=start.get("fidelity", ""),
+        fidelity=_read_fidelity(start, by_kind["decision"]),
         options=start.get("options", {}),
         abstained=final.get("abstained", False),
         tree=tree,
@@ -169,6 +169,13 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
         cited=tuple(found[name] for name in _cited(tree) if name in found and found[name] not in evidence),
         why=why_at_last([e for e in by_kind["decision"] if "node" not in e]) if final else "",
     )
+
+
+def _read_fidelity(start: Event, decisions: Sequence[Event]) -> str:
+    """The stamp that the run began with; what was noticed on the way to be other than the paper's is not exact."""
+    noticed = any(one["kind"] == "fidelity" and one["value"] == "approx" for one in decisions)
+    stamp: str = start.get("fidelity", "")
+    return "approx" if noticed and stamp == "exact" else stamp
 
 
 def _read_tree(events: Sequence[Event]) -> tuple[tuple[TreeNode, ...], dict[int, list[Event]]]:

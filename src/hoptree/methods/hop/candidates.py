@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.choosing import Chooser, in_words
-from hoptree.steps.answering.ground import covers
+from hoptree.steps.answering.ground import covers, grounded
 from hoptree.steps.answering.spans import Span, quoted
 from hoptree.steps.hypotheses.agreement import same
 from hoptree.steps.reading.answer_kinds import fits_kind
@@ -102,9 +102,11 @@ class Pool:
         computed: bool = False,
         supported: float = 0.0,
     ) -> None:
-        """Take an answer in, with what it was read from; what is unknown is no candidate."""
+        """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate."""
         if not answer.known or not answer.text:
             return
+        read = answer if computed else grounded(answer, "", passages)
+        answer = read if read.known else answer
         span = quoted(answer.text, self._question, passages)
         covered = covers(self._question, passages)
         self.candidates.append(Candidate(answer, way, span, covered, computed, supported))
