@@ -2,7 +2,8 @@
 
 The data sets label their questions: "comparison" and "bridge_comparison" compare, the others do not; StrategyQA has no
 labels, so only what fires is counted and shown. Where a row carries its evidence as triples, the facts of each operand
-are taken from them, and the answer that code concludes is set against the row's.
+are taken from them, and the answer that code concludes is set against the row's. Beside this it is counted how many
+questions are planned by their own words alone, and how many of these plans have as many parts as the row has hops.
 
 Figures come last, one a line with its goal: false alarms under 2 % on every set; the exit code is 1 where it is missed.
 `--rows test` looks at the first rows of each set, which nothing was tuned on, `--rows dev` at the others.
@@ -19,7 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.comparing import Comparison, conclude, detect
+from hoptree.comparing import Comparison, conclude, detect, parts_of
+from hoptree.steps.planning.nesting import chain_of
 
 GOAL = 0.02
 COMPARING = ("comparison", "bridge_comparison")
@@ -42,6 +44,8 @@ SETS = (
     DataSet("hotpotqa", "hotpotqa/dev.jsonl", 250),
     DataSet("musique", "musique/dev.jsonl", 250),
     DataSet("strategyqa", "strategyqa/dev.jsonl", 250, labelled=False),
+    DataSet("nq", "nq/dev.jsonl", 200),
+    DataSet("popqa", "popqa/dev.jsonl", 200),
 )
 
 
@@ -50,7 +54,8 @@ class Score:
     """What was counted on one data set.
 
     `pairs` are comparing questions found with two operands that stand in them, `told` those whose row has the facts of
-    all operands; `missed`, `alarms` and `wrong` are for people to look at.
+    all operands; `planned` are questions that their words plan, and `fitting` those of them in as many parts as hops.
+    `missed`, `alarms` and `wrong` are for people to look at.
     """
 
     name: str
@@ -62,6 +67,8 @@ class Score:
     told: int = 0
     concluded: int = 0
     right: int = 0
+    planned: int = 0
+    fitting: int = 0
     missed: list[str] = field(default_factory=list)
     alarms: list[tuple[str, Comparison]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -77,15 +84,17 @@ class Score:
 
     def line(self) -> str:
         kinds = ", ".join(f"{kind} {count}" for kind, count in self.kinds.most_common())
+        planned = f"planned by words {self.planned}, as many parts as hops {_share(self.fitting, self.planned)}"
         if not self.labelled:
-            return f"{self.name:<22} {self.questions:>5} questions, fires on {len(self.alarms)} ({kinds})"
+            return f"{self.name:<22} {self.questions:>5} questions, fires on {len(self.alarms)} ({kinds})  {planned}"
         fired = self.hits + len(self.alarms)
         alarms = f"false alarms {100 * self.false_alarm_rate:.2f} % ({len(self.alarms)})"
         return (
             f"{self.name:<22} {self.questions:>5} questions, {self.positives:>4} compare:"
             f"  precision {_share(self.hits, fired)}  recall {_share(self.hits, self.positives)}"
             f"  {alarms} {'FAIL' if self.failed else 'pass'}  two operands {_share(self.pairs, self.positives)}"
-            f"  concluded {self.concluded} of {self.told}, right {_share(self.right, self.concluded)}  ({kinds})"
+            f"  concluded {self.concluded} of {self.told}, right {_share(self.right, self.concluded)}"
+            f"  ({kinds})  {planned}"
         )
 
 
@@ -108,6 +117,9 @@ def score(data: DataSet, rows: Iterator[Row]) -> Score:
     result = Score(data.name, data.labelled)
     for row in rows:
         question = row["question"]
+        parts = sum(map(len, parts_of(question) or (chain_of(question),)))
+        result.planned += parts > 0
+        result.fitting += parts > 0 and parts == row.get("hops")
         found = detect(question)
         compares = row.get("type") in COMPARING
         result.questions += 1
