@@ -41,6 +41,7 @@ NONE = [
     "The brother of Alfred Jodl served as what?",
     "Jacques Coghen is an ancestor to the spouse of which Belgian Queen?",
     "What is the {} of the director of film Vertigo?",
+    "Who is " + "the director of " * 700,
     "",
 ]
 

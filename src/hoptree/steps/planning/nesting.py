@@ -15,6 +15,8 @@ __all__ = ["chain_of"]
 
 _MOST = 4
 """Questions of a chain."""
+_LONGEST = 1000
+"""Letters: what is longer is a text with a question in it."""
 _BEFORE = "{}"
 _ASKING = re.compile(
     r"(?:(?:in|on|at|from|for|to|by|during)\s+)?(?:who|whom|whose|what|which|where|when|why|how)\b", re.IGNORECASE
@@ -93,7 +95,7 @@ _RELATIVE = re.compile(
 def chain_of(question: str) -> tuple[str, ...]:
     """What to ask one after the other, with {} for the answer before; nothing where the words tell of no chain."""
     text = " ".join(question.split()).rstrip("?. ")
-    if _BEFORE in text or not _ASKING.match(text):
+    if _BEFORE in text or len(text) > _LONGEST or not _ASKING.match(text):
         return ()
     if relative := _RELATIVE.fullmatch(text):
         first, second = _KIN[(relative["kin"] or relative["owned"]).lower()]

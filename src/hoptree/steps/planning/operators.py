@@ -7,10 +7,11 @@ from typing import Literal
 
 from hoptree.comparing import asked_kind, detect
 from hoptree.steps.hypotheses.conditions import may_list
+from hoptree.steps.planning.nesting import chain_of
 
 __all__ = ["Operator", "operator_of"]
 
-Operator = Literal["lookup", "compare", "both", "intersect", "count", "yes_no"]
+Operator = Literal["lookup", "chain", "compare", "both", "intersect", "count", "yes_no"]
 
 _HOW_MANY = re.compile(r"^\W*(?:how many|what (?:is|was) the number of)\b", re.IGNORECASE)
 
@@ -18,7 +19,8 @@ _HOW_MANY = re.compile(r"^\W*(?:how many|what (?:is|was) the number of)\b", re.I
 def operator_of(question: str) -> Operator:
     """The operator of a question: one fact is looked up unless its words say that facts are put together.
 
-    A comparison is one only where what is compared can be told; what fulfils several conditions is intersected.
+    A comparison is one only where what is compared can be told; things that are described inside one another are
+    looked up in a chain, and what fulfils several conditions is intersected.
     """
     if comparison := detect(question):
         return "both" if comparison.kind == "both" else "compare"
@@ -26,4 +28,6 @@ def operator_of(question: str) -> Operator:
         return "count"
     if asked_kind(question) == "yes or no":
         return "yes_no"
+    if chain_of(question):
+        return "chain"
     return "intersect" if may_list(question) else "lookup"
