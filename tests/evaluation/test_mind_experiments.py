@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hoptree.evaluation.datasets import read_examples, read_ids
 from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.variations import read_trials
 from hoptree.methods.registry import find_method
+from hoptree.runtime.budget import Budget
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "mind"
 SHARED = FOLDER.parents[2] / "shared" / "data"
@@ -91,7 +93,8 @@ def test_thresholds_are_tuned_on_questions_that_no_table_asks(name: str) -> None
         if one.experiment.data == SHARED / name / "dev.jsonl"
     }
     assert len(drawn) > 2
-    for wanted in drawn.values():
+    fewer = [replace(one, limit=100) for one in drawn.values() if (one.limit or 0) > 100]  # as small models are asked
+    for wanted in (*drawn.values(), *fewer):
         assert not slice_ & {example.id for example in wanted.read_data().examples}
 
 
@@ -127,6 +130,22 @@ def test_what_the_small_model_is_asked(tmp_path: Path) -> None:
     filters = [one.options["filters"] for one in first if one.method == "mind" and "filters" in one.options]
     assert set(filters) == {"none", "cot", "confidence", "cot+confidence"}
     assert sum(one.options.get("memory") is False for one in first) == 4
+    robust = [one.options.get("robust", False) for one in first if one.method == "mind"]
+    usual = {option.name: option.default for option in find_method("mind").options}["top_k"]
+    kept = [one.options.get("top_k", usual) for one in first if one.method == "mind"]
+    assert {*zip(robust, kept, strict=True)} == {(True, 5), (False, 2)}, "as it was measured"
+
+
+@pytest.mark.parametrize(("name", "runs"), [("table3", 9), ("table4", 5)])
+def test_tables_3_and_4_are_asked_of_a_small_model_in_one_command(name: str, runs: int, tmp_path: Path) -> None:
+    about = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))["about"]
+    (command,) = [shlex.split(line) for line in about.splitlines() if "--limit" in line]
+    given = dict(zip(command[3::2], command[4::2], strict=True))
+    assert command[:3] == ["hoptree", "run", f"experiments/mind/{name}.yaml"]
+    overrides = {"model": given["--model"], "limit": int(given["--limit"]), "budget": Budget.parse(given["--budget"])}
+    planned = [one.experiment for one in read_plan(FOLDER / f"{name}.yaml", tmp_path, overrides)]
+    assert len(planned) == runs and {one.limit for one in planned} == {100}
+    assert {one.budget.calls for one in planned} == {60} and {one.model for one in planned} == {"hf/FILE.gguf"}
 
 
 def test_table_2_counts_searches_with_and_without_memory(prepared: tuple[Path, Path], tmp_path: Path) -> None:

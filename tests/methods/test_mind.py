@@ -32,7 +32,7 @@ def test_figure_1() -> None:
     run = ask(figure(needed=NEEDED), k=1)
     assert run.steps == [
         "extract",
-        *("draft", "filter", "facts", "rewrite"),
+        *("draft", "restate", "filter", "facts", "rewrite"),
         *("draft", "filter", "facts", "rewrite"),
         "draft",
     ]
@@ -48,6 +48,29 @@ def test_figure_1() -> None:
     assert (run.result.answer, run.result.usage.retrievals) == (ARMAND, 2)
     assert [passage.id for passage in run.result.evidence] == ["p2"]
     assert run.values("stop") == ["answer"]
+
+
+def test_the_default_filter_drops_names_of_four() -> None:
+    many = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
+    event, *_ = ask(figure(Rule(many, step="extract"), needed="[1, 2, 3]"), k=1).of("decision", kind="filtered")
+    assert [name for name, *_, by in event["candidates"] if by == "confidence"] and len(event["value"]) == 2
+
+
+def test_a_fixed_threshold_that_is_not_asked_for_is_refused() -> None:
+    run = ask(figure(needed=NEEDED), theta=0.6)
+    assert run.result.error == "ConfigError" and run.model.requests == []
+    assert "threshold is dynamic" in run.result.error_message and "threshold=fixed" in run.result.error_message
+    thetas = [
+        ask(figure(needed=NEEDED), threshold="fixed", **given).of("decision", kind="sentence")[0]["theta"]
+        for given in ({}, {"theta": 0.6})
+    ]
+    assert thetas == [1.0, 0.6]
+
+
+@pytest.mark.parametrize("options", [{}, {"robust": True}, {"over": "history"}])
+def test_a_run_has_one_fidelity(options: dict[str, Any]) -> None:
+    run = ask(figure(needed=NEEDED), **options)
+    assert run.values("fidelity") == [run.result.fidelity] == ["approx" if options else "exact"]
 
 
 def test_a_sentence_that_stays_though_it_is_in_doubt_counts_in_the_history() -> None:

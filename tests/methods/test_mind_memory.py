@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -74,6 +75,29 @@ def test_facts_that_the_model_was_unsure_of_do_not_enter(admit: float, entered: 
     run = ask(figure(unsure), k=1, admit=admit)
     event = run.of("memory")[0]
     assert (event["op"], event["confidence"]) == ("added" if entered else "unsure", 0.3679)
+
+
+def test_a_fact_that_a_reply_repeats_is_as_sure_as_it_was_first() -> None:
+    """A model that loops copies itself, and is sure of that."""
+    sure = [*[-0.01] * 9, -1.0]
+    again = Rule("\n".join([FACTS[0]] * 3), step="facts", logprob=[*sure, *[-0.01] * 40])
+    (event,) = [one for one in ask(figure(again), k=1).of("memory") if one["step"] == 1]
+    assert (event["op"], event["confidence"]) == ("unsure", 0.3679)
+
+
+def test_no_more_facts_are_taken_than_are_asked_for() -> None:
+    many = Rule(
+        "\n".join(f"{CHARLES} | relation {number} | {JEAN}" for number in range(30)), step="facts", logprob=-0.05
+    )
+    run = ask(figure(many), k=1)
+    most = re.search(r"at most (\d+) lines", run.sent("facts")[0].messages[0].content)
+    assert most and len([one for one in run.of("memory") if one["step"] == 1]) == int(most[1]) == 8
+
+
+def test_what_memory_has_is_written_though_no_search_is_left() -> None:
+    run = ask(figure(Rule("\n".join(FACTS), step="facts", logprob=-0.05)), k=3, retrievals=1)
+    assert len(run.queries) == 1 and run.values("skipped") == [True] and run.values("stop") == ["answer"]
+    assert run.result.chains == (f"{WRITTEN} {SECOND} {LAST}",)
 
 
 def test_only_the_object_tells_how_sure_a_fact_is() -> None:

@@ -237,7 +237,7 @@ def test_a_value_of_the_wrong_kind_is_refused_with_what_is_possible(chosen: Meth
     ("method", "name", "values", "bounds"),
     [
         ("mind", "alpha", ("-1", "nan", "inf", "many"), "alpha takes float, 0 or more (--set alpha=1.5)."),
-        ("mind", "top_k", ("-3",), "top_k takes int, 0 or more (--set top_k=5)."),
+        ("mind", "top_k", ("-3", "0"), "top_k takes int, 1 or more (--set top_k=2)."),
         ("mind", "shots", ("-1", 10**10), "shots takes int, 0 or more (--set shots=6)."),
         ("mind", "cut", ("-0.1",), "cut takes float | None, 0 or more (--set cut=none)."),
         ("mind", "k", ("0", 0), "k takes int, 1 or more (--set k=3)."),
@@ -250,6 +250,7 @@ def test_a_value_of_the_wrong_kind_is_refused_with_what_is_possible(chosen: Meth
         ("flare", "beta", ("2",), "beta takes float, from 0 to 1 (--set beta=0.4)."),
         ("flare", "look_ahead", ("0",), "look_ahead takes int, 1 or more (--set look_ahead=64)."),
         ("seakr", "samples", ("0", "1"), "samples takes int, 2 or more (--set samples=20)."),
+        ("seakr", "max_docs", ("0",), "max_docs takes int, 1 or more (--set max_docs=5)."),
         ("seakr", "doubt", ("1.1",), "doubt takes float, from 0 to 1 (--set doubt=0.1)."),
         ("seakr", "theta", ("low",), "theta takes float (--set theta=-6.0)."),
     ],
@@ -266,7 +267,7 @@ def test_a_number_out_of_range_is_refused_with_its_bounds(
 @pytest.mark.parametrize(
     ("method", "given"),
     [
-        ("mind", {"alpha": 0, "top_k": 0, "shots": 0, "cut": 0.0, "admit": 1, "disagree": 0, "k": 1, "theta": 9.0}),
+        ("mind", {"alpha": 0, "top_k": 1, "shots": 0, "cut": 0.0, "admit": 1, "disagree": 0, "k": 1, "theta": 9.0}),
         ("flare", {"theta": 1, "beta": 0, "look_ahead": 1}),
         ("seakr", {"theta": -20, "samples": 2}),
         ("dragin", {"theta": 1.5}),

@@ -154,10 +154,17 @@ def test_without_states_the_samples_are_turned_into_vectors(monkeypatch: pytest.
     assert run.of("decision", kind="fidelity")[0]["missing"] == ["hidden_states"]
     assert run.of("decision", kind="step")[0]["value"] and run.result.answer == "Charles Armand"
     assert DUKES[0].id in {passage["id"] for passage in run.of("retrieve")[0]["passages"]}
-    told = "2 vectors have a U of at least -3.11, so that theta=-6.0 doubts every step."
-    assert told in run.result.warnings
-    run = Run("seakr", script, samples=2, theta=-3.0, without=frozenset({"n_samples"}))
-    assert not any("vectors" in warning for warning in run.result.warnings)
+    assert any("2 samples" in warning and "theta=-6" in warning for warning in run.result.warnings)
+
+
+@pytest.mark.parametrize(("theta", "warned"), [(-6.0, 1), (-2.8, 1), (-2.7, 0)])
+def test_a_threshold_that_no_samples_can_be_below_is_told_once(theta: float, warned: int) -> None:
+    """Two samples that agree in full have a U of -2.76, where their states have this length."""
+    least = spread_of(NEAR, samples=2)
+    run = Run("seakr", rules(draft=[f"{FIRST} {LAST}", LAST]), samples=2, theta=theta)
+    told = [warning for warning in run.result.warnings if "theta" in warning]
+    assert len(told) == warned and all(f"U of {least:.2f}" in one and "tune" in one for one in told)
+    assert run.values("step")[0] is bool(warned)
 
 
 def test_a_model_without_probabilities_is_refused() -> None:

@@ -101,7 +101,11 @@ def test_worked_examples() -> None:
     assert len(bank) >= 8 and len({one.question for one in bank}) == len(bank)
     assert all(read_conclusion(one.answer).known and one.question.endswith("?") for one in bank)
     assert draw_worked(6) == bank[:6] and draw_worked(0) == ()
-    assert draw_worked(6, 1) == draw_worked(6, 1) != draw_worked(6, 2)
+    for count in (6, 8):
+        first = [draw_worked(count, draw) for draw in range(3)]
+        assert len({one.question for drawn in first for one in drawn}) == 3 * count, "three draws share none"
+    assert draw_worked(6, 4) == draw_worked(6, 4) != draw_worked(6, 5) and set(draw_worked(6, 4)) != set(bank[:6])
+    assert draw_worked(len(bank), 1) != draw_worked(len(bank), 2) and set(draw_worked(len(bank), 1)) == set(bank)
     with pytest.raises(ConfigError, match="worked examples"):
         draw_worked(len(bank) + 1)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.uncertainty import least_spread, spread
+from hoptree.uncertainty import least_spread, shortest, spread
 
 
 @pytest.fixture(params=["numpy", "plain"])
@@ -43,11 +43,26 @@ def test_samples_without_a_state_are_left_out() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 5, 20])
 def test_no_samples_are_nearer_to_each_other_than_equal_ones(count: int) -> None:
-    """For 20 samples of an encoder SeaKR's threshold is next to the least there is, and for fewer below it."""
+    """For 20 samples of an encoder SeaKR's threshold is next to the least there is, and for fewer below it.
+
+    So it is for 20 states of SmolLM2's, whose squared length is at least 14,686.
+    """
     root = math.sqrt(0.5)
-    assert spread([(root, -root)] * count) == pytest.approx(least_spread(count))
-    assert (least_spread(count) < -6.0) is (count == 20)
+    assert spread([(root, -root)] * count) == pytest.approx(least_spread(count, square=1.0))
+    assert (least_spread(count, square=1.0) < -6.0) is (count == 20)
+    assert least_spread(count, square=14_686.0) > -6.0
     assert spread([(3.0, 1.0)] * count, alpha=0.1) == pytest.approx(least_spread(count, square=2.0, alpha=0.1))
+
+
+@given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_nothing_is_below_what_the_shortest_state_allows(states: list[list[float]]) -> None:
+    square, found = shortest(states), spread(states)
+    assert square is not None and found is not None
+    assert found >= least_spread(len(states), square=square) - 1e-4
+
+
+def test_the_shortest_state_is_centred_and_known() -> None:
+    assert shortest([(13.0, 11.0), (), (math.nan, 1.0), (5.0, -5.0)]) == 2.0 and shortest([()]) is None
 
 
 @given(st.lists(st.lists(st.floats(-100, 100), min_size=3, max_size=3), min_size=1, max_size=6))

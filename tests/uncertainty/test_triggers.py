@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,16 @@ def test_a_dynamic_threshold_over_the_sentence() -> None:
     assert judged.theta == pytest.approx(1.5 * (1.0 + 2.0) / 2 + 0.2 * 1)  # 2.45
     assert judged.highest == pytest.approx(4.0) and judged.triggers
     assert [word.word.text for word in judged.hit_words] == ["Paris"]
+
+
+@pytest.mark.parametrize("over", ["sentence", "history"])
+def test_the_words_that_lead_to_an_answer_do_not_lower_a_dynamic_threshold(
+    over: Literal["sentence", "history"],
+) -> None:
+    """They are always sure: of an answer of one word they would halve the mean."""
+    tokens = [token(text, 0.0, 0.2) for text in ("So", " the", " answer", " is", ":")] + [token(" Spain", 2.0, 0.2)]
+    (judged,) = judge_sentences(text_of(tokens), tokens, LexiconTagger(), Dynamic(1.5, 0.2, over))
+    assert judged.theta == pytest.approx(1.5 * 2.0 + 0.2) and not judged.triggers
 
 
 def test_a_dynamic_threshold_over_the_history() -> None:

@@ -10,7 +10,7 @@ from hoptree.uncertainty.naming import NameTagger, begins_ordinarily
 from hoptree.uncertainty.queries import attended_query, content_query, masked_query, sure_query
 from hoptree.uncertainty.scores import ScoredWord, score_words
 from hoptree.uncertainty.spans import Span, token_spans
-from hoptree.uncertainty.spread import least_spread, spread
+from hoptree.uncertainty.spread import least_spread, shortest, spread
 from hoptree.uncertainty.tagging import LexiconTagger, SpacyTagger, Tagger, content_words, open_tagger
 from hoptree.uncertainty.triggers import Dynamic, Fixed, Sentence, Threshold, improbable_sentence, judge_sentences
 from hoptree.uncertainty.words import Word, find_words, word_spans
@@ -42,6 +42,7 @@ __all__ = [
     "mentions",
     "open_tagger",
     "score_words",
+    "shortest",
     "spread",
     "sure_query",
     "token_spans",

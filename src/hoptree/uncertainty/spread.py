@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Any
 
-__all__ = ["least_spread", "spread"]
+__all__ = ["least_spread", "shortest", "spread"]
 
 _LARGEST = 1e100
 """More than any number of a state; the sum of squares is still a number."""
@@ -21,7 +21,7 @@ def spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float |
     which SeaKR takes over. Empty states (those of empty samples) and states with NaN are left out; None if none
     remain.
     """
-    states = [state for state in states if len(state) and all(abs(number) < _LARGEST for number in state)]
+    states = _known(states)
     if not states:
         return None
     if len({len(state) for state in states}) > 1:
@@ -33,12 +33,27 @@ def spread(states: Sequence[Sequence[float]], *, alpha: float = 1e-3) -> float |
     return _by_numpy(numpy, states, alpha)
 
 
-def least_spread(count: int, *, square: float = 1.0, alpha: float = 1e-3) -> float:
+def least_spread(count: int, *, square: float, alpha: float = 1e-3) -> float:
     """U of so many samples that end in one state, which is the least they can have; `square` is its squared length.
 
-    Vectors of an encoder have a length of 1. It falls with the number of samples, so a threshold is of that number.
+    It falls with the number of samples, so a threshold is of that number. States of a model are long, vectors of an
+    encoder have a length of 1.
     """
     return ((count - 1) * math.log(alpha) + math.log(alpha + count * square)) / count
+
+
+def shortest(states: Sequence[Sequence[float]]) -> float | None:
+    """The least squared length of states, each without the mean of its own numbers; None if there are none."""
+    return min((math.fsum(number**2 for number in row) for row in _centred(_known(states))), default=None)
+
+
+def _known(states: Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    return [state for state in states if len(state) and all(abs(number) < _LARGEST for number in state)]
+
+
+def _centred(states: Sequence[Sequence[float]]) -> list[list[float]]:
+    middles = [math.fsum(state) / len(state) for state in states]
+    return [[number - middle for number in state] for state, middle in zip(states, middles, strict=True)]
 
 
 def _by_numpy(numpy: Any, states: Sequence[Sequence[float]], alpha: float) -> float:
@@ -49,10 +64,7 @@ def _by_numpy(numpy: Any, states: Sequence[Sequence[float]], alpha: float) -> fl
 
 
 def _products(states: Sequence[Sequence[float]], alpha: float) -> list[list[float]]:
-    rows = []
-    for state in states:
-        middle = math.fsum(state) / len(state)
-        rows.append([number - middle for number in state])
+    rows = _centred(states)
     return [
         [math.fsum(map(mul, left, right)) + (alpha if at == place else 0.0) for place, right in enumerate(rows)]
         for at, left in enumerate(rows)

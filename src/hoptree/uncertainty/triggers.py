@@ -42,7 +42,8 @@ class Dynamic:
     """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
 
     Since a has a mean of 1 over every sentence, beta is what is added everywhere. The paper names no values. What is
-    unsure everywhere stays below it, whatever its entropy; a `ceiling`, which the paper has not, lets it trigger.
+    unsure everywhere stays below it, whatever its entropy; a `ceiling`, which the paper has not, lets it trigger. The
+    words of "So the answer is" are always sure, and do not count.
     """
 
     alpha: float = 1.5
@@ -52,7 +53,7 @@ class Dynamic:
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float:
         words = (*before, *sentence) if self.over == "history" else sentence
-        entropy = mean(word.entropy for word in words if word.content)
+        entropy = mean(word.entropy for word in words if word.content and not word.announces)
         attention = mean(word.attention for word in words)
         return min(self.ceiling, self.alpha * (entropy or 0.0) + self.beta * (attention or 0.0))
 

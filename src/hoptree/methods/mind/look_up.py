@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from hoptree.graph.naming import fold
 from hoptree.methods.mind.doubted import Doubted
@@ -61,22 +62,23 @@ class LookUp:
     def context(self) -> str:
         return self._show(())
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
         self._step += 1
         doubted = Doubted.of(doubt, draft, written)
         sought = sought_words(doubted.sentence, doubted.hits, self._tagger)
         self._text = doubted.before
         if known := self._remembered(doubted, sought):
             return known
+        if self.left <= 0:
+            return "spent"
         chosen = await self._names.chosen(doubted, self._latest)
-        left = self.left
         found = await self._found(doubted, chosen, sought)
         if found is None:
             return None
         about = [one.name for one in found.names if one.kind == "entity"]
         await self._remember(found.passages, about or [one.name for one in chosen.kept if one.kind == "entity"])
         self._latest = found.passages
-        return Help(self._show(found.passages), searched=left - self.left)
+        return Help(self._show(found.passages))
 
     async def _found(self, doubted: Doubted, chosen: Filtered, sought: Sequence[str]) -> Found | None:
         """What is found for the names that were kept; None where there is nothing to search with."""
@@ -138,7 +140,7 @@ class LookUp:
             passage=fact.passage_id,
         )
         source = [passage for passage in self.read if passage.id == fact.passage_id]
-        return Help(self._show(source, first=held), searched=0)
+        return Help(self._show(source, first=held))
 
     def _show(self, passages: Sequence[Passage], *, first: Held | None = None) -> str:
         facts = self._facts(first)

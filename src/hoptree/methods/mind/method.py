@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Literal
 
+from hoptree.errors import ConfigError
 from hoptree.methods.mind.careful import CarefulLookUp, CarefulNames
 from hoptree.methods.mind.look_up import LookUp, Wanted
 from hoptree.methods.mind.names import Filter, Filtering, Names
@@ -37,6 +38,7 @@ __all__ = ["mind"]
     query="Filtered names and the relation sought",
     beyond=("robust", "over=history"),
     roles=("answer", "extract", "filter"),
+    bounds={"top_k": (1, math.inf)},
 )
 async def mind(
     question: Question,
@@ -47,11 +49,11 @@ async def mind(
     alpha: float = 1.5,
     beta: float = 0.2,
     over: Literal["sentence", "history"] = "sentence",
-    theta: float = 1.0,
+    theta: float | None = None,
     disagree: float = 0.5,
     gamma: float = 1.0,
     delta: float = 0.2,
-    top_k: int = 5,
+    top_k: int = 2,
     cut: float | None = None,
     memory: bool = True,
     admit: float = 0.5,
@@ -71,29 +73,35 @@ async def mind(
 
     A word's score is its entropy times its share of attention. The `dynamic` threshold is `alpha` times the mean
     entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
-    is `theta`. The dynamic one rises with the sentence, so that one which is unsure everywhere is not looked up. Names
-    are those of the question and of the reasoning. The filter `confidence` keeps the `top_k` surest by `gamma` / (1 +
-    H) + `delta` a, or those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass small
-    values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept names
-    enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is not
-    searched for again. Without attention or entropy it goes as with dragin. `stretch` and `max_tokens` count a draft
-    and the whole text, `retrievals` every search. `shots` worked examples are shown; another `draw` than 0 shows
-    others. `tagger` is as with dragin.
+    is `theta`, 1.0 unless that is set. The dynamic one rises with the sentence, so that one which is unsure everywhere
+    is not looked up. Names are those of the question and of the reasoning. The filter `confidence` keeps the `top_k`
+    surest by `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have more names), or those above
+    `cut`, meant to be a quantile of a slice of questions: nearly all names pass small values. The filter `cot` asks the
+    model which names the next step needs. Facts that passages state about kept names enter the memory with a confidence
+    of `admit` or more; the `rendered` surest are shown, and what is there is not searched for again. Without attention
+    or entropy it goes as with dragin. `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every
+    search. `shots` worked examples are shown; another `draw` than 0 shows others. `tagger` is as with dragin.
 
     `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. What is in
-    doubt is sought and not searched with, names of the question and of the passages read last are never dropped, three
-    names or fewer are not filtered, of two `filters` the one is taken that tells something of these names (confidence
-    before cot), the query is of the names of the sentence in doubt, in full where that has less of them (of the
-    question's, where it would be of a name in doubt or of relations alone), names dropped so far are tried where it
-    finds nothing new, one sentence must state a fact (kin, marriage, birth, death and who made a work with a word for
-    it), a sentence is replaced by a surer one only, and where none is in doubt nothing is asked about names.
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. A name in doubt
+    is sought and not searched with, unless the question, the text before or the passages read last have it, names of
+    the question and of the passages read last are never dropped, three names or fewer are not filtered, of two
+    `filters` the one is taken that tells something of these names (confidence before cot), the query is of the names of
+    the sentence in doubt, in full where that has less of them (of the question's, where it would be of a name in doubt
+    or of relations alone), names dropped so far are tried where it finds nothing new, one sentence must state a fact
+    (kin, marriage, birth, death and who made a work with a word for it), a sentence is replaced by a surer one only,
+    and where none is in doubt nothing is asked about names.
     """
     ctx.require_corpus()
+    if theta is not None and threshold == "dynamic":
+        raise ConfigError(
+            f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
+        )
+    highest = CEILING if robust else math.inf
+    by = Fixed(1.0 if theta is None else theta) if threshold == "fixed" else Dynamic(alpha, beta, over, highest)
     tags = open_tagger(tagger)
-    telling = telling_of(ctx, attention=True)
+    telling = telling_of(ctx, attention=True, beyond=robust or over == "history")
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
-    by = Dynamic(alpha, beta, over, CEILING if robust else math.inf) if threshold == "dynamic" else Fixed(theta)
     asked = (ctx, question.text, NameTagger(tags), Filtering(filters, gamma, delta, top_k, cut))
     names = CarefulNames(*asked) if robust else Names(*asked)
     await names.begin(telling)
@@ -105,7 +113,7 @@ async def mind(
     if telling == "samples":
         judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=stretch, context=search.context)
     own = await careful.read_own() if careful else []
-    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens, search.left))
+    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens))
     answer = await conclude(ctx, pen, written, context=search.context())
     if careful:
         return await careful.surest_of(own, answer.raw)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hoptree.graph.naming import fold
 from hoptree.models.model import Choice
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
@@ -22,6 +23,7 @@ __all__ = ["learn"]
 
 MAX_TOKENS = 256
 _MOST = 8
+"""Facts that are asked for, and taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ async def learn(
     read = read_triples(reply.text, cut=reply.finish == "length")
     ctx.trace.add("parse", step="facts", ok=read.understood, repairs=[], error="" if read.understood else "no fact")
     near = [*names]
-    for triple, sure in zip(read.triples, _confidences(reply.choices[0], read.triples), strict=True):
+    for triple, sure in _once_each(read.triples, _confidences(reply.choices[0], read.triples))[:_MOST]:
         held = _stated(triple, near, shown, sure, step, quoted=quoted)
         outcome = "not stated" if held is None else memory.add(held)
         if held is not None and outcome != "unsure":
@@ -111,6 +113,14 @@ def _quote(stated: StatedFact, shown: _Shown) -> str:
         ),
         "",
     )
+
+
+def _once_each(triples: Sequence[Triple], sure: Sequence[float]) -> list[tuple[Triple, float]]:
+    """Each triple as it was written first: later ones copy it and are sure of themselves."""
+    found: dict[tuple[str, ...], tuple[Triple, float]] = {}
+    for triple, confidence in zip(triples, sure, strict=True):
+        found.setdefault(tuple(map(fold, triple)), (triple, confidence))
+    return [*found.values()]
 
 
 def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from hoptree.comparing.dates import date_spans
 from hoptree.graph.naming import fold
+from hoptree.steps.facts.direction import is_of, tells_of
 from hoptree.steps.facts.relation_words import relation_key, says
 from hoptree.uncertainty import Span, mentions
 from hoptree.values import Fact
@@ -60,6 +61,7 @@ class FactMemory:
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
         """The surest fact that says what a sentence is about to: of a subject it names, and of just this relation.
 
+        What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother.
         `hits` are the places of the words in doubt: a date settles no doubt of a name, and a name none of a date.
         Those in the subject tell nothing of what is said about it, and no fact settles those in another clause, or of a
         name that the subject is only held against.
@@ -69,6 +71,7 @@ class FactMemory:
                 held
                 for held in self._held.values()
                 if says(sought, relation_key(held.fact.relation))
+                and (tells_of(held.fact.subject, held.fact.relation, sentence) is False) is is_of(held.fact.relation)
                 and (subject := mentions(held.fact.subject, sentence))
                 and _fits(held.fact.object, _sorts(sentence, outside := _outside(hits, subject)))
                 and all(_is_said_of(subject, hit, sentence) for hit in outside)

@@ -46,10 +46,9 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What stands before the question when a sentence is written again, and how many searches that took."""
+    """What stands before the question when a sentence is written again."""
 
     context: str
-    searched: int = 1
 
 
 class Judge(Protocol):
@@ -67,8 +66,10 @@ class Helper(Protocol):
     def context(self) -> str:
         """What stands before the question of a draft."""
 
-    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | None:
+    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
         """What helps with a doubt; None: nothing does, and the sentence stays as it is.
+
+        `spent`: it would have to be searched for, and there were as many searches as there may be.
 
         `written` is what was kept before, `draft` what the doubt is a part of; of a sentence that begins with "So the
         answer is" the doubt is what stands behind that.
@@ -77,11 +78,10 @@ class Helper(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Tokens of a stretch and of the whole text, and how many searches there may be (None: as many as it takes)."""
+    """Tokens of a stretch and of the whole text."""
 
     stretch: int
     whole: int
-    retrievals: int | None = None
 
 
 async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, limits: Limits) -> Draft:
@@ -90,7 +90,6 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
     Of what is written again only the first sentence is kept: what follows it has not been judged.
     """
     written = Draft()
-    searches = 0
     while True:
         before = written
         draft = await pen.write(written.text, step="draft", max_tokens=limits.stretch, context=helper.context())
@@ -99,12 +98,12 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
         _propose(ctx, pen, written.followed_by(draft))
         verdict = await judge.judge(draft, written) if draft.text else Verdict(0)
         doubt = verdict.doubt
+        found = await helper.look_up(_behind_lead(doubt, draft), draft, written) if doubt else None
         if doubt is None:
             written = written.followed_by(draft.until(verdict.keep))
-        elif limits.retrievals is not None and searches >= limits.retrievals:
+        elif found == "spent":
             return _stop(ctx, written.followed_by(draft.until(doubt.start)), "retrievals")
-        elif found := await helper.look_up(_behind_lead(doubt, draft), draft, written):
-            searches += found.searched
+        elif found:
             written = written.followed_by(draft.until(doubt.start))
             again = await pen.write(written.text, step="rewrite", max_tokens=limits.stretch, context=found.context)
             again = to_answer(again)

@@ -16,7 +16,7 @@ from hoptree.steps.reading.noting import note_reply, note_written
 from hoptree.steps.writing.doubts import told_tokens
 from hoptree.steps.writing.rewriting import adds
 from hoptree.steps.writing.stretch import Draft, Pen, show_context
-from hoptree.uncertainty import open_tagger, spread, sure_query
+from hoptree.uncertainty import least_spread, open_tagger, shortest, spread, sure_query
 from hoptree.values import Answer, Passage
 
 __all__ = ["Sampler", "Steps"]
@@ -27,17 +27,20 @@ _TOP_P, _TOP_K = 0.9, 50
 _FAR = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sampler:
     """Samples of what comes next, and how far apart they are.
 
-    A model that does not tell its states has its samples turned into vectors by `encoder`.
+    A model that does not tell its states has its samples turned into vectors by `encoder`. The first samples tell how
+    little they can be apart at all, and a `theta` below that is warned of.
     """
 
     ctx: Context
     pen: Pen
     count: int
     encoder: str
+    theta: float
+    _held: bool = False
 
     async def spread(self, text: str, *, context: str, max_tokens: int) -> float | None:
         """U; None where no sample says anything."""
@@ -50,10 +53,24 @@ class Sampler:
             top_p=_TOP_P,
             top_k=_TOP_K,
         )
-        if "hidden_states" in self.ctx.model_for("answer").capabilities:
-            return spread([state for _, state in found])
-        texts = [said for said, _ in found]
-        return spread((await _opened(self.encoder).encode(texts, role="passage")).tolist()) if texts else None
+        states: Sequence[Sequence[float]] = [state for _, state in found]
+        if found and "hidden_states" not in self.ctx.model_for("answer").capabilities:
+            texts = [said for said, _ in found]
+            states = (await _opened(self.encoder).encode(texts, role="passage")).tolist()
+        self._hold(states)
+        return spread(states)
+
+    def _hold(self, states: Sequence[Sequence[float]]) -> None:
+        """Hold theta against U of samples that agree in full: above it nothing can be sure."""
+        if self._held or (square := shortest(states)) is None:
+            return
+        self._held = True
+        if self.theta < (least := least_spread(self.count, square=square)):
+            self.ctx.warn(
+                "theta",
+                f"Even if all agree, {self.count} samples of this model have a U of {least:.2f}, so that "
+                f"theta={self.theta:g} doubts every step. Tune it (hoptree tune --vary theta=…), or set it higher.",
+            )
 
 
 @cache

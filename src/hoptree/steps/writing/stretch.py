@@ -30,8 +30,11 @@ Telling = Literal["entropy", "likeliest", "samples"]
 """What tells a model's doubts: its entropy, the likeliest tokens of each step, or nothing but several samples."""
 
 
-def telling_of(ctx: Context, *, attention: bool = False) -> Telling:
-    """What the model that answers can tell of its doubts; what is missing is recorded with the fidelity it leaves."""
+def telling_of(ctx: Context, *, attention: bool = False, beyond: bool = False) -> Telling:
+    """What the model that answers can tell of its doubts; what is missing is recorded with the fidelity it leaves.
+
+    `beyond` says that the options leave the paper, whatever the model tells.
+    """
     can = ctx.model_for("answer").capabilities
     telling: Telling = "entropy" if "entropy" in can else "likeliest" if "logprobs" in can else "samples"
     wanted = ("entropy", *(("attention",) if attention else ()), "prefix")
@@ -40,13 +43,15 @@ def telling_of(ctx: Context, *, attention: bool = False) -> Telling:
         missing.append("logprobs")
         name = ctx.model_for("answer").name
         ctx.warn("no_logprobs", f"{name} gives no log-probabilities; how far samples agree tells what is in doubt.")
-    note_fidelity(ctx, missing, telling)
+    note_fidelity(ctx, missing, telling, beyond=beyond)
     return telling
 
 
-def note_fidelity(ctx: Context, missing: Sequence[str], telling: Telling | None = None) -> None:
-    """Record whether the model gives all signals that a method's paper uses."""
-    ctx.decide("fidelity", "approx" if missing else "exact", missing=list(missing), telling=telling)
+def note_fidelity(
+    ctx: Context, missing: Sequence[str], telling: Telling | None = None, *, beyond: bool = False
+) -> None:
+    """Record whether the model gives all signals that a method's paper uses, and nothing goes beyond that."""
+    ctx.decide("fidelity", "approx" if missing or beyond else "exact", missing=list(missing), telling=telling)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class Pen:
         self._ctx, self.question, self._shots, self._node = ctx, question, shots, node
         self._prefix = "prefix" in can
         self._awaits_tokens = judged or telling in ("entropy", "likeliest")
+        self._likeliest = telling == "likeliest"
         told: set[Signal] = {"entropy"} if telling == "entropy" else set()
         if attention and told and "attention" in can:
             told.add("attention")
@@ -142,6 +148,13 @@ class Pen:
         if not draft.tokens and isinstance(model, Learns):
             model.lacks("logprobs")
             raise NotGiven(f"{model.name} gives no log-probabilities.", "Choose another model, or another method.")
+        told = max((len(token.top) for token in draft.tokens), default=0)
+        if self._likeliest and told < TOP:
+            self._ctx.warn(
+                "few_logprobs",
+                f"{model.name} tells {told} likeliest tokens where {TOP} are asked for: entropy is estimated lower, "
+                "and thresholds want tuning for that.",
+            )
 
     async def drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""

@@ -37,11 +37,16 @@ def load_worked() -> tuple[Worked, ...]:
 
 
 def draw_worked(count: int, draw: int = 0) -> tuple[Worked, ...]:
-    """The first examples, or with another `draw` than 0 others in another order: the same ones for the same draw."""
+    """The first examples, with the next draw the next ones, and so on: no two draws share any while there are others.
+
+    Draws beyond that take them in another order, the same ones for the same draw.
+    """
     bank = load_worked()
     if count > len(bank):
         raise ConfigError(f"There are {len(bank)} worked examples, not {count}.", f"Set shots to {len(bank)} or less.")
-    return tuple(random.Random(draw).sample(bank, count)) if draw else bank[:count]
+    turn, place = divmod(draw, len(bank) // max(1, count))
+    ordered = random.Random(turn).sample(bank, len(bank)) if turn else bank
+    return tuple(ordered[place * count : (place + 1) * count])
 
 
 def draw_documented(count: int, draw: int = 0, *, titles: bool) -> tuple[Worked, ...]:
