@@ -29,6 +29,8 @@ ROOM = 2**30
 # Files whose few tests take long, the longest first.
 LONG = (
     "test_transports.py",
+    "test_kill_points.py",
+    "test_killed_server.py",
     "test_corpora_over_http.py",
     "test_server_schema.py",
     "test_server_stopping.py",

@@ -340,7 +340,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=250, derandomize=True, database=None, deadline=None)
+@settings(max_examples=100, derandomize=True, database=None, deadline=None)
 @given(raw=ANYTHING, root=QUESTIONS, mend=st.booleans())
 def test_any_value_makes_a_plan_that_can_be_carried_out(raw: Any, root: str, mend: bool) -> None:
     assert_can_be_carried_out(make_plan(raw, root, mend_leaks=mend))

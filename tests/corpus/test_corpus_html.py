@@ -130,5 +130,5 @@ def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
 @pytest.mark.parametrize("piece", [*PIECES, *MORE, "<a", "<a b", "&#", "<a x='>'", "<!--->", "</a", "<nav><p>"])
 def test_long_pages_are_read_in_time(piece: str) -> None:
     began = time.process_time()
-    html_document(piece * (150_000 // len(piece)), "a.html")
-    assert time.process_time() - began < 3
+    html_document(piece * (40_000 // len(piece)), "a.html")
+    assert time.process_time() - began < 0.8

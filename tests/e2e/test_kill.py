@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
+from tests.e2e.asked_apart import Told, ask_all
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, number_of, script_films
+from tests.forking import PROCESSES
 
-import hoptree
 from hoptree.runtime.result import Result, read_result
 from hoptree.runtime.trace import read_traces
 
 QUESTIONS = 6
 CALLS = QUESTIONS * len(FILM_STEPS)
-
-CHILD = """
-import asyncio, sys
-from pathlib import Path
-from hoptree import Engine
-from hoptree.runtime.trace import TraceFile
-
-async def main(url, folder, questions):
-    trace = TraceFile(folder / "trace.jsonl")
-    given = {"method": "taikc", "model": "openai/test", "base_url": url, "cache": folder / "replies.sqlite"}
-    async with Engine(**given, corpus=folder / "index", listeners=(trace,)) as engine:
-        for result in await asyncio.gather(*(engine.ask(question) for question in questions)):
-            print(result.answer, result.usage.llm_calls, result.usage.cached_calls)
-
-asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -60,41 +45,38 @@ class Killed:
         return {seen.key for seen in self.seen} - set(self.in_flight().values())
 
 
-def start(endpoint: Endpoint, folder: Path) -> subprocess.Popen[str]:
-    script = folder / "child.py"
-    script.write_text(CHILD, encoding="utf-8")
-    source = str(Path(hoptree.__file__).parent.parent)
-    return subprocess.Popen(
-        [sys.executable, str(script), endpoint.url, str(folder), *map(film_question, range(QUESTIONS))],
-        env={**os.environ, "PYTHONPATH": source},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start(endpoint: Endpoint, folder: Path) -> tuple[BaseProcess, Connection]:
+    hearing, telling = PROCESSES.Pipe(duplex=False)
+    questions = [film_question(number) for number in range(QUESTIONS)]
+    child = PROCESSES.Process(target=ask_all, args=(endpoint.url, folder, questions, dict(os.environ), telling))
+    child.start()
+    telling.close()
+    return child, hearing
 
 
 def run_and_kill(endpoint: Endpoint, folder: Path, nth: int) -> Killed:
     """Start the child and kill it before its Nth request is answered."""
-    child = start(endpoint, folder)
+    child, _ = start(endpoint, folder)
 
     def kill(_: Seen) -> None:
         if len(endpoint.requests) == nth:
-            os.kill(child.pid, signal.SIGKILL)
+            child.kill()
 
     endpoint.on_request = kill
-    child.communicate()
+    child.join()
     endpoint.on_request = None
-    assert child.returncode == -signal.SIGKILL
+    assert child.exitcode == -signal.SIGKILL
     killed = Killed(list(endpoint.requests))
     endpoint.requests.clear()
     return killed
 
 
-def run_to_the_end(endpoint: Endpoint, folder: Path) -> list[list[str]]:
-    """What the child says of each question: answer, calls, calls that were not paid for."""
-    output, errors = start(endpoint, folder).communicate()
-    assert not errors
-    return [line.split() for line in output.splitlines()]
+def run_to_the_end(endpoint: Endpoint, folder: Path) -> list[Told]:
+    child, hearing = start(endpoint, folder)
+    child.join()
+    assert child.exitcode == 0
+    told: list[Told] = hearing.recv()
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +86,7 @@ class Story:
     folder: Path
     killed: Killed
     traced: list[Result]
-    lines: list[list[str]]
+    told: list[Told]
     sent: list[Seen]
 
 
@@ -115,16 +97,16 @@ def story(request: pytest.FixtureRequest, endpoint: Endpoint, tmp_path_factory: 
     killed = run_and_kill(endpoint, folder, request.param)
     assert len(killed.seen) >= request.param
     traced = [read_result(events) for events in read_traces(folder / "trace.jsonl")]
-    lines = run_to_the_end(endpoint, folder)
+    told = run_to_the_end(endpoint, folder)
     sent = list(endpoint.requests)
     endpoint.requests.clear()
-    return Story(folder, killed, traced, lines, sent)
+    return Story(folder, killed, traced, told, sent)
 
 
 def test_no_call_whose_reply_was_used_is_sent_again(story: Story) -> None:
     killed = story.killed
     assert len(killed.committed()) == len(killed.seen) - len(killed.in_flight()) > 0
-    assert [line[0] for line in story.lines] == [str(1900 + number) for number in range(QUESTIONS)]
+    assert [answer for answer, _, _ in story.told] == [str(1900 + number) for number in range(QUESTIONS)]
     sent_again = {seen.key for seen in story.sent} & {seen.key for seen in killed.seen}
     assert not sent_again & killed.committed()
     assert sent_again <= set(killed.in_flight().values())
@@ -138,8 +120,8 @@ def test_before_the_kill_every_request_is_sent_once(story: Story) -> None:
 
 
 def test_the_second_run_counts_what_the_first_one_paid(story: Story) -> None:
-    assert {line[1] for line in story.lines} == {str(len(FILM_STEPS))}
-    assert sum(int(line[2]) for line in story.lines) == CALLS - len(story.sent)
+    assert {calls for _, calls, _ in story.told} == {len(FILM_STEPS)}
+    assert sum(cached for _, _, cached in story.told) == CALLS - len(story.sent)
     assert len(story.sent) <= CALLS - len(story.killed.committed())
 
 
@@ -153,4 +135,4 @@ def test_the_trace_of_a_killed_run_can_be_read_and_says_that_it_was_killed(story
 def test_a_third_run_sends_nothing(story: Story, endpoint: Endpoint) -> None:
     third = run_to_the_end(endpoint, story.folder)
     assert not endpoint.requests
-    assert [line[0] for line in third] == [line[0] for line in story.lines]
+    assert [answer for answer, _, _ in third] == [answer for answer, _, _ in story.told]

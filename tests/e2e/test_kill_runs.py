@@ -6,8 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
+from tests.forking import Command
 
-import hoptree
 from hoptree.evaluation.run_folder import Row, read_rows
 
 QUESTIONS = int(os.environ.get("HOPTREE_KILL_QUESTIONS", "24"))
@@ -31,7 +29,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
         yield running
 
 
-def start(endpoint: Endpoint, folder: Path, out: str) -> subprocess.Popen[str]:
+def start(endpoint: Endpoint, folder: Path, out: str) -> Command:
     command = (
         "run",
         "--method",
@@ -45,19 +43,8 @@ def start(endpoint: Endpoint, folder: Path, out: str) -> subprocess.Popen[str]:
         "--base-url",
         endpoint.url,
     )
-    return subprocess.Popen(
-        [sys.executable, "-m", "hoptree", *command, "--out", out, "--json", "--concurrency", "8"],
-        cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(hoptree.__file__).parent.parent),
-            "XDG_CACHE_HOME": str(folder / f"cache-{out}"),
-            "OPENAI_API_KEY": "none",
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / f"cache-{out}"), "OPENAI_API_KEY": "none"}
+    return Command([*command, "--out", out, "--json", "--concurrency", "8"], environment, folder)
 
 
 def kill_after(endpoint: Endpoint, folder: Path, requests: int) -> None:
@@ -66,7 +53,7 @@ def kill_after(endpoint: Endpoint, folder: Path, requests: int) -> None:
 
     def kill(_: Seen) -> None:
         if len(endpoint.requests) == before + requests:
-            os.kill(child.pid, signal.SIGKILL)
+            child.send_signal(signal.SIGKILL)
 
     endpoint.on_request = kill
     child.communicate()

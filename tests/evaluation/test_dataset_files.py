@@ -111,7 +111,7 @@ anything = st.recursive(
 
 @pytest.mark.parametrize("form", FORMS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_row_with_anything_in_it_is_read_or_refused(tmp_path: Path, form: str, data: st.DataObject) -> None:
     row = json.loads(json.dumps(SOUND[form]))
     _spoil(row, data)

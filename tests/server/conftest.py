@@ -1,7 +1,8 @@
-"""One server for all tests of a file that only ask it."""
+"""One server for all tests of a file that only ask it, and a quicker start for what reads uploads."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,3 +20,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     both = {"demo": script(), "slow": script(0.05)}
     with running(settings(folder, models=both, corpora_folder=folder / "corpora")) as found:
         yield found
+
+
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what becomes of corpora; others show that the real command is begun, and how."""
+    from tests.server import forked
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.begin)

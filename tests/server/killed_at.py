@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import multiprocessing
 import os
 import signal
 import sys
@@ -15,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from starlette.datastructures import UploadFile
+from tests.forking import PROCESSES
+from tests.server import forked
 from tests.server.running import settings
 
 from hoptree.server.house import House, open_house
 
 __all__ = ["is_killed_at"]
-
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["httpx", "hoptree.indexing", "hoptree.server.app", "hoptree.server.serving"])
-"""Imported once: each process begins with it, and without the threads of this one."""
 
 
 def _watch(folder: Path, number: int) -> None:
@@ -54,6 +51,7 @@ async def _change(house: House, what: str, files: dict[str, str]) -> None:
 
 def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
     own = folder / "own"
+    setattr(asyncio, "create_subprocess_exec", forked.begin)  # noqa: B010
     house = open_house(settings(folder, corpora_folder=own))
     _watch(own, number)
     asyncio.run(_change(house, what, files))
@@ -61,7 +59,7 @@ def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
 
 def is_killed_at(number: int, folder: Path, what: str, files: dict[str, str]) -> bool:
     """Whether a change of the corpus `mine` was killed before its n-th step; it has fewer where not (0: no kill)."""
-    process = _PROCESSES.Process(target=_main, args=(folder, number, what, files))
+    process = PROCESSES.Process(target=_main, args=(folder, number, what, files))
     process.start()
     process.join()
     assert process.exitcode in (0, -signal.SIGKILL), process.exitcode

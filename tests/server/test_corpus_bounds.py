@@ -21,6 +21,8 @@ from hoptree.server.corpora import Managed
 from hoptree.server.file_names import Names
 from hoptree.server.refusals import Refusal
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _BESIDE = "Bob keeps ants."
 
 

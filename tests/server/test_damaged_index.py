@@ -14,6 +14,8 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, class_of, found, made, passages, remove
 from tests.server.running import running, settings
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
 
 

@@ -17,6 +17,8 @@ from hoptree.server.file_names import check_file_name
 from hoptree.server.refusals import Refusal
 from hoptree.server.unpacking import Staging
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 @pytest.mark.parametrize(
     ("name", "shown", "rule"),

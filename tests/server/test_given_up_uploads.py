@@ -17,6 +17,8 @@ from tests.server.running import settings
 from hoptree.server import changing, placing
 from hoptree.server.house import House, open_house
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 class _Held(io.BytesIO):
     """A file that is read when the test lets it."""

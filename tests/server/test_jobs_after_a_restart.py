@@ -22,6 +22,8 @@ from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.pending import Change, Stage
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _FILES = {"ada.txt": b"Ada keeps bees."}
 
 

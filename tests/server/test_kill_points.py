@@ -12,6 +12,8 @@ pytest.importorskip("fastapi")
 from tests.server.killed_at import is_killed_at
 from tests.server.running import Running, eventually, running, settings
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _BEFORE = {"a.txt": "Ada keeps bees.", "b.txt": "Bob keeps ants.", "c/d.txt": "Dan keeps cats."}
 _NEW = {"a.txt": "Ada keeps wasps.", "c/d.txt": "Dan keeps dogs.", "e.txt": "Eve keeps eels."}
 _MOST = 40

@@ -30,6 +30,8 @@ from hoptree.server.limits import Limits
 from hoptree.server.pending import Change, Stage
 from hoptree.server.refusals import Refusal
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _ROWS = 4_000
 _CHANGE = Change("create", ("a.txt", "b.txt"), stage=Stage.INDEXING, tries=1, stale=True)
 

@@ -16,6 +16,8 @@ from tests.server.running import running, settings
 
 from hoptree.server.corpora import Managed
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
 
 

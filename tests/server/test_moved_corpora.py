@@ -14,6 +14,8 @@ from tests.server.running import running, settings
 
 from hoptree.indexing import add_to_index
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
 
 

@@ -14,6 +14,8 @@ from tests.server.running import eventually, running, settings
 from hoptree.server.corpora import Managed
 from hoptree.server.pending import Change, Stage
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _FILES = {"ada.txt": b"Ada keeps bees.", "bob.txt": b"Bob paints boats."}
 _BINARY = bytes(range(256)) * 4
 

@@ -17,6 +17,8 @@ from tests.server.some_runs import make_runs
 from hoptree.models.scripted import Rule
 from hoptree.server.keys import Key
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 
 def _documented(server: Running) -> Documented:
     return Documented(server.client.get("/openapi.json").json())

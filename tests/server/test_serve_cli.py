@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.command_line import call
+from tests.forking import Command
 from tests.server.running import eventually
 
 from hoptree.server.keys import read_keys
@@ -114,11 +115,8 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
     script, journal = tmp_path / "script.json", tmp_path / "journal.jsonl"
     script.write_text(json.dumps(_SCRIPT | {"latency": 60}))
     options = ["--port", "0", "--no-cache", "--journal", str(journal), "-m", f"demo=scripted/{script}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", "serve", *options], stderr=subprocess.PIPE, text=True, env=os.environ
-    )
+    process = Command(["serve", *options], os.environ)
     try:
-        assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
         url = found[0]
@@ -137,7 +135,6 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
         _, log = process.communicate(timeout=20)
     finally:
         process.kill()
-        process.wait()
     assert (answers[0].status_code, answers[0].json()["error"]["class"]) == (503, "Stopped")
     assert [json.loads(line)["question"] for line in journal.read_text().splitlines()] == ["How much?"]
     assert process.returncode == 0
@@ -168,14 +165,8 @@ def test_a_question_that_was_cut_off_is_told_of_at_the_next_start(tmp_path: Path
     journal.parent.mkdir(exist_ok=True)
     journal.write_text(json.dumps({"question": "How much?", "method": "direct"}) + "\n")
     options = ["--port", "0", *(["--journal", str(journal)] * named), "-m", f"demo=scripted/{script}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", "serve", *options],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
-    )
+    process = Command(["serve", *options], {**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
     try:
-        assert process.stderr is not None
         said = process.stderr.readline()
     finally:
         process.kill()

@@ -28,6 +28,8 @@ from hoptree.server.pending import Change
 from hoptree.server.refusals import Refusal
 from hoptree.server.unpacking import Staging
 
+pytestmark = pytest.mark.usefixtures("forked_workers")
+
 _GOOD = b"Ada keeps bees."
 
 
@@ -236,7 +238,7 @@ def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(
     for name, value in {**secrets, "LC_TIME": "C", "HOPTREE_DEBUG": "0", "PYTHONPATH": "lib"}.items():
         monkeypatch.setenv(name, value)
     given: list[dict[str, Any]] = []
-    begin = asyncio.create_subprocess_exec
+    begin = asyncio.subprocess.create_subprocess_exec  # the real one
 
     async def noted(*words: str, **how: Any) -> Any:
         given.append(how)
@@ -258,7 +260,7 @@ def test_the_worker_gets_no_code_and_no_secrets_of_the_servers_surroundings(
 def test_the_log_tells_how_a_worker_ended_that_said_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    begin = asyncio.create_subprocess_exec
+    begin = asyncio.subprocess.create_subprocess_exec  # the real one
 
     async def killed(*words: str, **how: Any) -> Any:
         process = await begin(*words, **how)

@@ -20,18 +20,17 @@ READERS: dict[str, Callable[[str], object]] = {
     "read_mended": lambda text: read_mended(text, "It is so."),
 }
 FURTHER = {
-    "scores": "(Score: 0.5) " * 8_000,
-    "line breaks": "Score:" + "\n" * 99_000 + "x",
-    "verdicts": "Enough: " * 12_000,
-    "digits": "1" * 99_000 + "x",
-    "marks": "First, " * 14_000,
+    "scores": "(Score: 0.5) " * 2_000,
+    "line breaks": "Score:" + "\n" * 24_750 + "x",
+    "verdicts": "Enough: " * 3_000,
+    "digits": "1" * 24_750 + "x",
+    "marks": "First, " * 3_500,
 }
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("reader", READERS)
 def test_long_replies_are_read_in_time(reader: str) -> None:
     for name, text in (LONG | FURTHER).items():
         began = time.process_time()
         READERS[reader](text)
-        assert time.process_time() - began < 2, name
+        assert time.process_time() - began < 0.5, name

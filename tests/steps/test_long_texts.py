@@ -19,7 +19,7 @@ from hoptree.steps.planning.demonstrations import nearest
 from hoptree.tree import make_plan
 from hoptree.values import Passage
 
-SECONDS = 2.0
+SECONDS = 0.5
 
 
 def leak_of(text: str) -> object:
@@ -52,13 +52,11 @@ def assert_quick(read: Callable[[str], object]) -> None:
         assert time.process_time() - began < SECONDS, name
 
 
-@pytest.mark.timeout(15)
 @pytest.mark.parametrize("reader", TIMED)
 def test_long_replies_are_read_in_time(reader: str) -> None:
     assert_quick(TIMED[reader])
 
 
-@pytest.mark.timeout(15)
 def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
     def read(text: str) -> None:
         (tmp_path / "long.md").write_text(text, encoding="utf-8")

@@ -1,33 +1,61 @@
-"""Chromium and a server for all tests of a file, and a page for each test.
+"""Chromium for files that follow each other, a server and a tab for all tests of a file, and a page for each test.
 
 Playwright keeps an event loop running in this thread, in which no other test can begin one of its own: the browser is
-closed at the end of each file.
+closed before any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import Browser, BrowserContext, Page
     from tests.server.page.browsing import Gated, Watched
     from tests.server.running import Running
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
-    from tests.server.page.browsing import CHROMIUM
+class _Chromium:
+    """One that is open, or none."""
 
-    if CHROMIUM is None:
-        pytest.skip("needs Chromium")
-    with found.sync_playwright() as play:
-        running = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
+    def __init__(self) -> None:
+        self._closing = ExitStack()
+        self._running: Browser | None = None
+
+    def open(self) -> Browser:
+        found = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
+        from tests.server.page.browsing import CHROMIUM
+
+        if CHROMIUM is None:
+            pytest.skip("needs Chromium")
+        if self._running is None:
+            play = self._closing.enter_context(found.sync_playwright())
+            self._running = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            self._closing.callback(self._running.close)
+        return self._running
+
+    def close(self) -> None:
+        self._closing.close()
+        self._running = None
+
+
+_CHROMIUM = _Chromium()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Close the browser where the next test does not use it."""
+    yield
+    if "browser" not in getattr(nextitem, "fixturenames", ()):
+        _CHROMIUM.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    return _CHROMIUM.open()
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +82,22 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def tab(context: BrowserContext) -> Page:
+    """Opening one takes longer than what most tests do in it."""
+    return context.new_page()
+
+
 @pytest.fixture
-def watched(context: BrowserContext, server: Running) -> Iterator[Watched]:
+def watched(tab: Page, server: Running) -> Iterator[Watched]:
+    """A page as it is when it is opened for the first time."""
     from tests.server.page.browsing import Watched
 
-    found = Watched(context.new_page(), server.url)
+    found = Watched(tab, server.url)
     yield found
-    found.page.close()
+    if tab.url.startswith(server.url):
+        tab.evaluate("sessionStorage.clear()")
+    tab.unroute_all(behavior="ignoreErrors")
+    tab.goto("about:blank")
+    tab.set_viewport_size({"width": 1280, "height": 900})
     assert found.errors == []

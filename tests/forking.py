@@ -1,0 +1,97 @@
+"""Processes that are forked from one which has loaded what they need: loading takes longer than most of them do."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO
+
+__all__ = ["PROCESSES", "Command", "file_of", "take_environment"]
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    [
+        "hoptree.cli.main",
+        "hoptree.mcp.serving",
+        "hoptree.mcp.tools",
+        "hoptree.server.app",
+        "hoptree.server.indexing_worker",
+        "hoptree.server.serving",
+        "tests.server.warm",
+    ]
+)
+"""Each process begins with these, as far as they are installed, and without the threads of this one."""
+
+
+def take_environment(environment: Mapping[str, str]) -> None:
+    """In a forked process, which has that of the first test that forked one."""
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def file_of(end: Connection, mode: str) -> IO[bytes]:
+    """One end of a pipe as a file of its own."""
+    with end:
+        return os.fdopen(os.dup(end.fileno()), mode, buffering=0)
+
+
+class Command:
+    """`hoptree` with these arguments: as much of `subprocess.Popen` as its tests use.
+
+    What an interpreter does at its end is not done; tests of that begin a new one.
+    """
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path = Path()) -> None:
+        (out, its_out), (err, its_err) = (PROCESSES.Pipe(duplex=False) for _ in range(2))
+        given = list(arguments), dict(environment), folder.absolute(), its_out, its_err
+        self._process = PROCESSES.Process(target=_run, args=given)
+        self._process.start()
+        its_out.close()
+        its_err.close()
+        self.stdout, self.stderr = (os.fdopen(os.dup(end.fileno()), encoding="utf-8") for end in (out, err))
+        out.close()
+        err.close()
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def communicate(self, _: None = None, timeout: float | None = None) -> tuple[str, str]:
+        """What is still to be read of it, when it has ended."""
+        with ThreadPoolExecutor(2) as threads:
+            reading = [threads.submit(stream.read) for stream in (self.stdout, self.stderr)]
+            self._process.join(timeout)
+            if self._process.exitcode is None:
+                self._process.kill()
+                raise TimeoutError(f"it did not end in {timeout} seconds")
+            out, err = (one.result() for one in reading)
+        return out, err
+
+
+def _run(arguments: list[str], environment: dict[str, str], folder: Path, out: Connection, err: Connection) -> None:
+    from hoptree.cli.main import main
+
+    os.chdir(folder)
+    take_environment(environment)
+    os.dup2(out.fileno(), 1)
+    os.dup2(err.fileno(), 2)
+    out.close()
+    err.close()
+    sys.stdout, sys.stderr = os.fdopen(1, "w", encoding="utf-8"), os.fdopen(2, "w", buffering=1, encoding="utf-8")
+    sys.argv = ["hoptree", *arguments]
+    main()

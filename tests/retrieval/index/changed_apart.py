@@ -1,0 +1,38 @@
+"""Changes of an index in a process of its own, which may be killed; it makes what it has safe often."""
+
+from __future__ import annotations
+
+import os
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from hoptree import indexing
+from hoptree.indexing import run
+
+__all__ = ["change", "die_while_linking"]
+
+
+def change(what: str, source: Path, out: Path, telling: Connection) -> None:
+    """Build, add to or update an index; tell when it is begun, and when it is done."""
+    run._SAVE_EVERY, run._AT_ONCE = 300, 150
+    telling.send("begun")
+    if what == "build":
+        indexing.build_index(source, out)
+    elif what == "add":
+        indexing.add_to_index([source], out)
+    else:
+        indexing.update_index(out)
+    telling.send("done")
+
+
+def die_while_linking(source: Path, out: Path) -> None:
+    """Add to an index, and be killed when the passages are there and their links are not."""
+
+    def die(*_: Any, **__: Any) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    run._SAVE_EVERY = run._AT_ONCE = 2
+    setattr(run, "link_passages", die)  # noqa: B010
+    indexing.add_to_index([source], out)

@@ -1,0 +1,67 @@
+"""The process that reads uploads, forked from one that has imported all it needs.
+
+A new interpreter takes several times as long as the work. Tests of uploads themselves have the real command.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from tests.forking import PROCESSES, file_of, take_environment
+
+from hoptree.server import indexing_worker
+
+__all__ = ["begin"]
+
+_COMMAND = (sys.executable, "-P", "-m", indexing_worker.__name__)
+
+
+class _Forked:
+    """What a server wants of `asyncio.subprocess.Process`."""
+
+    def __init__(self, process: BaseProcess, stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader) -> None:
+        self._process = process
+        self.stdin, self.stdout = stdin, stdout
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def wait(self) -> int:
+        await asyncio.to_thread(self._process.join)
+        assert self._process.exitcode is not None
+        return self._process.exitcode
+
+
+def _work(stdin: Connection, stdout: Connection, folder: Path, environment: dict[str, str]) -> None:
+    os.chdir(folder)
+    take_environment(environment)
+    sys.stdin = os.fdopen(os.dup(stdin.fileno()), encoding="utf-8")
+    sys.stdout = os.fdopen(os.dup(stdout.fileno()), "w", encoding="utf-8")
+    stdout.close()
+    indexing_worker.main()
+
+
+async def begin(*command: str, **how: Any) -> Any:
+    """In place of `asyncio.create_subprocess_exec`; other commands begin as ever."""
+    if command != _COMMAND:
+        return await asyncio.subprocess.create_subprocess_exec(*command, **how)
+    (its_in, our_out), (our_in, its_out) = (PROCESSES.Pipe(duplex=False) for _ in range(2))
+    process = PROCESSES.Process(target=_work, args=(its_in, its_out, Path(how["cwd"]), how["env"]))
+    await asyncio.to_thread(process.start)
+    its_in.close()
+    its_out.close()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=how["limit"])
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file_of(our_in, "rb"))
+    ways = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file_of(our_out, "wb"))
+    return _Forked(process, asyncio.StreamWriter(*ways, None, loop), reader)
