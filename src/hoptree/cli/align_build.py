@@ -15,6 +15,7 @@ from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, Se
 from hoptree.cli.progress import shown
 from hoptree.cli.search import Rerank, RetrieverKind
 from hoptree.errors import HoptreeError, InputError
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 __all__ = ["Exclude", "build", "counted"]
 
@@ -92,7 +93,7 @@ def build(
     corpus: Annotated[
         str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.", show_default=False)
     ] = "",
-    retriever: RetrieverKind = "bm25",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
     titles: Annotated[

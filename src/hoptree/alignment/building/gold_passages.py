@@ -12,6 +12,7 @@ from hoptree.alignment.plans.trees import GoldStep
 from hoptree.errors import ModelError
 from hoptree.evaluation.datasets import Example
 from hoptree.evaluation.metrics import normalise
+from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.runtime.calls import Calls
@@ -24,7 +25,7 @@ __all__ = ["GoldReader", "drawn"]
 class GoldReader:
     """Looks in one corpus for what a reader of a sub-question would be shown."""
 
-    def __init__(self, corpus: str, retriever: str = "bm25", *, rerank: str = "", k: int = 5) -> None:
+    def __init__(self, corpus: str, retriever: str = DEFAULT_RETRIEVER, *, rerank: str = "", k: int = 5) -> None:
         where = str(sample_index()) if corpus == "sample" else corpus
         self._gold = GoldPassages(None if is_remote(where) else Path(where))
         self._retriever = open_retriever(where, retriever, rerank=rerank)

@@ -26,6 +26,7 @@ from hoptree.alignment.questions.reading import TrainingQuestion, read_training_
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.datasets import HALVES, half_of, sample
 from hoptree.models import DEFAULT_MODEL
+from hoptree.retrieval import DEFAULT_RETRIEVER
 
 __all__ = ["KINDS", "Kind", "Wanted", "build", "read_kind"]
 
@@ -67,7 +68,7 @@ class Wanted:
     concurrency: int | None = None
     right_f1: float = RIGHT_F1
     corpus: str = ""
-    retriever: str = "bm25"
+    retriever: str = DEFAULT_RETRIEVER
     rerank: str = ""
     k: int = 5
     titles: bool = False
