@@ -18,6 +18,7 @@ from hoptree.errors import CorpusError
 from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.links import Links, LinkWriter
 from hoptree.retrieval.index.manifest import Settings, read_manifest
 from hoptree.retrieval.linked import Linked
 
@@ -205,3 +206,20 @@ def test_a_run_killed_just_before_the_manifest_loses_nothing(tmp_path: Path, mon
     assert (again.resumed, again.added, again.manifest.passages) == (True, 0, 20)
     build_index(source, tmp_path / "fresh")
     assert graph(tmp_path / "idx") == graph(tmp_path / "fresh") and found(tmp_path / "idx", "number3")
+
+
+def test_what_a_killed_commit_wrote_is_not_in_the_way_of_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "links"
+    writer = LinkWriter(folder, memory=20_000_000)
+    for key in range(50):
+        writer.add(key, key, mentions=[f"name {key}"])
+    writer.commit()
+    writer.close()
+    before = (folder / "meta.json").read_bytes()
+    for _ in range(2):
+        (folder / "meta.json").write_bytes(before)  # killed after the file of what is gone, before this one
+        writer = LinkWriter(folder, memory=20_000_000)
+        writer.remove([3, 4])
+        writer.commit()
+        writer.close()
+    assert Links(folder).mentions(3) == () and Links(folder).mentions(5) == ("name 5",)

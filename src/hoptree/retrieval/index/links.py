@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tantivy
 
-from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
+from hoptree.retrieval.index.tantivy_folder import open_writer, readable, tantivy_errors, writing
 
 __all__ = ["LINK_AGAIN", "LinkWriter", "Links"]
 
@@ -29,7 +29,7 @@ class LinkWriter:
         folder.mkdir(exist_ok=True)
         with tantivy_errors(f"The links cannot be written to {folder}", LINK_AGAIN):
             self._schema = _schema()
-            self._writer = tantivy.Index(self._schema, path=str(folder)).writer(memory, 1)
+            self._writer = open_writer(tantivy.Index(self._schema, path=str(folder)), memory, 1)
 
     def add(self, key: int, document_key: int, *, bears: Iterable[str] = (), mentions: Iterable[str] = ()) -> None:
         """Add names that a passage bears or mentions; `document_key` tells passages of one document from others."""

@@ -10,9 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
+import tantivy
+
 from hoptree.errors import CorpusError, IndexUnavailable
 
-__all__ = ["ALLOW", "BUILD_AGAIN", "FREE_SPACE", "readable", "tantivy_errors", "writing"]
+__all__ = ["ALLOW", "BUILD_AGAIN", "FREE_SPACE", "open_writer", "readable", "tantivy_errors", "writing"]
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -60,6 +62,13 @@ def writing(what: str) -> AbstractContextManager[None]:
     The writer's threads meet that first; what reaches the caller may only say that they are gone.
     """
     return tantivy_errors(what, FREE_SPACE, IndexUnavailable)
+
+
+def open_writer(index: tantivy.Index, memory: int, threads: int) -> tantivy.IndexWriter:
+    """A writer to a folder without the files of a commit that was killed: the next one writes files of these names."""
+    writer = index.writer(memory, threads)
+    writer.garbage_collect_files()
+    return writer
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
 from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.retrieval.index.packing import open_packed
-from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors, writing
+from hoptree.retrieval.index.tantivy_folder import open_writer, readable, tantivy_errors, writing
 from hoptree.values import Passage
 
 __all__ = ["TextWriter", "Texts"]
@@ -57,7 +57,7 @@ class TextWriter:
         with tantivy_errors(f"The index cannot be written to {folder}"):
             self._index = open_packed(folder, self._schema)
             self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
-            self._writer = self._index.writer(memory, 2)
+            self._writer = open_writer(self._index, memory, 2)
 
     def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
         """Add passages with their keys, numbered from `number` on."""
