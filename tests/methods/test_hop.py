@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +273,27 @@ def test_what_only_the_model_knows_is_no_answer_unless_it_knows_where_its_knowle
     assert asked(script, boundary=str(file), **options).result.answer == ""
 
 
+def test_a_model_that_knows_its_bounds_is_asked_itself_where_documents_do_not_tell(asked: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "boundary.json"
+    told = {"confident_correct": 0.95, "usable": True, "answered": 80, "questions": 100}
+    file.write_text(json.dumps(told))
+    script = [*reads(In_which="unknown"), Rule("Boston", step="confident")]
+    run = asked(script, again=False, split=False, check=False, boundary=str(file))
+    assert run.result.answer == "Boston" and chosen(run)["probability"] == 0.95, "as it was measured"
+    file.write_text(json.dumps({**told, "answered": 0}))
+    assert steps(asked(script, again=False, split=False, check=False, boundary=str(file))) == ["read"]
+
+
+def test_no_reason_is_given_that_speaks_against_an_answer(asked: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "odd.json"
+    file.write_text(json.dumps({**CHOOSER, "weights": {"typed": -3.0, "confidence": 0.1}}))
+    script = [Rule(["1985", "Boston"], step="read", regex="Question: Where", logprob=HALF)]
+    run = asked(
+        script, "Where was Damien Chazelle born?", chooser=str(file), split=False, own=False, check=False, worth=0
+    )
+    assert "another kind" not in chosen(run)["why"]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"usable": true}', "[" * 100_000])
 def test_what_is_no_boundary_is_refused(asked: Ask, tmp_path: Path, text: str) -> None:
     file = tmp_path / "boundary.json"
@@ -342,3 +363,81 @@ def test_an_answer_is_spelled_and_cited_as_the_passage_has_it(asked: Ask) -> Non
     run = asked(reads(In_which="the town of Próvidence"), sure=0.5)
     assert run.result.answer == "Providence"
     assert [passage.id for passage in run.result.evidence] == ["c"]
+
+
+def test_no_answer_to_a_part_is_given_where_a_budget_ends(asked: Ask) -> None:
+    script = [plan(), *reads(In_which="unknown", Who_directed="Damien Chazelle")]
+    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0, budget=Budget(calls=3))
+    assert run.result.stopped_by and run.result.answer == ""
+
+
+def test_a_budget_that_ends_gives_nothing_that_may_not_be_given(asked: Ask) -> None:
+    options: dict[str, Any] = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle")]
+    run = asked(script, **options, budget=Budget(calls=3))
+    assert run.result.stopped_by and run.result.answer == "Boston" and "likely right by" in run.result.why
+    unlikely = asked(script, **options, abstain=0.9, budget=Budget(calls=3))
+    assert unlikely.result.stopped_by and unlikely.result.answer == ""
+
+
+def test_no_move_is_begun_that_the_budget_cannot_pay(asked: Ask) -> None:
+    script = [plan(), *reads(In_which=("Boston", HALF))]
+    options: dict[str, Any] = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    run = asked(script, **options, budget=Budget(tokens=2000))
+    assert steps(run) == ["read"] and not run.result.stopped_by and run.result.answer == "Boston"
+
+
+def test_what_rests_on_a_refuted_part_is_not_supported(asked: Ask) -> None:
+    script = [
+        plan(),
+        Rule("Boston", step="read", regex="Question: In which", logprob=HALF),
+        Rule("Damien Chazelle", step="read", regex="Question: Who directed", logprob=HALF),
+        *reads(Where_was=("Providence", HALF)),
+        Rule("No", step="check"),
+        Rule("RAG_REQUIRED", step="confident"),
+        Rule("Providence", step="final"),
+    ]
+    run = asked(script, again=False, own=False, sure=0.99, worth=0.0)
+    first = run.node(1)
+    assert (first["answer"], first["supported"]) == ("", False), "what was refuted is no guess"
+    assert run.node(2)["supported"] is False
+
+
+def test_a_plan_that_is_dropped_is_not_drawn(asked: Ask) -> None:
+    copied = {
+        "query1": {"question": "Who was the wife of Niels Bohr?", "children": {"query2": "Where was #query1 born?"}}
+    }
+    script = [plan(copied), *reads(In_which=("Boston", HALF))]
+    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    assert run.result.tree == () and run.result.answer == "Boston"
+
+
+def test_what_code_compared_is_told(asked: Ask) -> None:
+    script = [
+        *reads(Which_film=("Whiplash", HALF), director_of_the_film_Whiplash="Damien Chazelle"),
+        *reads(director_of_the_film_Vertigo="Alfred Hitchcock", When_was_Damien="1985", When_was_Alfred="1899"),
+    ]
+    run = asked(script, WHICH, worded=True, again=False, own=False, check=False, sure=0.75)
+    assert "compared in code: 1899 is before 1985" in run.result.why
+
+
+class _Named(Shelf):
+    """Gives the pages whose titles a query holds."""
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return tuple(passage for passage in self.passages if passage.title in query)[-k:]
+
+
+def test_the_check_of_two_answers_sees_what_the_parts_read(tmp_path: Path) -> None:
+    file = tmp_path / "chooser.json"
+    file.write_text(json.dumps(CHOOSER))
+    script = [
+        plan(),
+        *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was_Damien_Chazelle="Providence"),
+        Rule("Providence", step="final", logprob=HALF),
+        Rule("1", step="which"),
+    ]
+    options = {"again": False, "own": False, "sure": 0.99, "worth": 0.0, "close": 1.0, "worded": False}
+    run = Asked("hop", script, ROOT, _Named(*FOUND), options={"chooser": str(file), **options})
+    (shown,) = [prompt for step, prompt in run.model.requests if step.endswith("which")]
+    assert "He was born in 1985 in the city of Providence." in shown

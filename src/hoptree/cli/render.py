@@ -138,7 +138,7 @@ def show_result(console: Console, result: Result, heading: str = "", decided: Se
     for decision in decided:
         name, _, said = clean(decision).partition(": ")
         console.print(Text.assemble((f"{name}: ", "dim"), said), soft_wrap=whole_lines)
-    if result.why and result.answer:
+    if result.why:
         console.print(Text.assemble(("why: ", "dim"), clean(result.why)), soft_wrap=whole_lines)
     if result.error_message:
         console.print(Text.assemble(("failed: ", "red"), clean(result.error_message)), soft_wrap=whole_lines)
@@ -191,7 +191,7 @@ def _answer_text(result: Result) -> Text:
         return Text("none: the run failed", style="red")
     if result.stopped_by:
         return Text(f"none yet: the run was stopped ({result.stopped_by})", style="yellow")
-    return Text("none: no answer was found", style="yellow")
+    return Text("none is given" if result.why else "none: no answer was found", style="yellow")
 
 
 def _cost(result: Result) -> str:

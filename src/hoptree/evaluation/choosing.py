@@ -201,7 +201,9 @@ def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[s
     left = {moment.move: moment for moment in course.moments if moment.move not in without}
     made: list[str] = []
     calls = tokens = 0
-    while name := next_move(left, course.standings(chooser, made), chooser, course.operator, policy):
+    while name := next_move(
+        left, course.standings(chooser, made), lambda move: chooser.outlook(move, course.operator), policy
+    ):
         moment = left.pop(name)
         made.append(name)
         calls, tokens = calls + moment.calls, tokens + moment.tokens

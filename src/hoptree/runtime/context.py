@@ -303,6 +303,11 @@ class Context:
         )
         return found
 
+    @property
+    def tokens_left(self) -> float:
+        """What the budget still allows; no end of it where it does not say."""
+        return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
+
     def propose(self, answer: Answer, *, order: int) -> None:
         """Offer an answer for the case that the budget ends first; the one with the highest order counts."""
         if answer.known and order >= self._best_order:

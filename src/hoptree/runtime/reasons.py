@@ -60,8 +60,9 @@ def so_far(node: int, decided: Decisions) -> SoFar | None:
 
 def why_at_last(decisions: Sequence[Event]) -> str:
     """What decided between the answers to the question itself, by the decisions that belong to no node of its tree."""
-    if best := _last(decisions, "chosen"):
-        return _likeliest(best)
+    best = _last(decisions, "chosen") or _last(decisions, "standings")
+    if best and "why" in best:
+        return _likeliest(best, _last(decisions, "compared"))
     compared, chosen = _last(decisions, "compared"), _last(decisions, "surest", when="final")
     if compared and compared["value"]:
         return f"compared in code: {compared['why']}"
@@ -69,12 +70,13 @@ def why_at_last(decisions: Sequence[Event]) -> str:
     return "; ".join(filter(None, (undecided, _of_readings(chosen) if chosen else "")))
 
 
-def _likeliest(best: Event) -> str:
+def _likeliest(best: Event, compared: Event | None) -> str:
     """Why the likeliest answer is so, and what the others came to."""
     others = ", ".join(f"{_short(answer)} ({likely:.0%})" for answer, likely in best["over"])
     over = f" over {others}" if others else ""
     left = "" if best["given"] else "; too unlikely to be given"
-    return f"likely right by {best['probability']:.0%}{over}: {best['why']}{left}"
+    by = f"; compared in code: {compared['why']}" if compared and compared["value"] else ""
+    return f"likely right by {best['probability']:.0%}{over}: {best['why']}{by}{left}"
 
 
 def _of_readings(choice: Event) -> str:

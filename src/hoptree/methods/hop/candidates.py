@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hoptree.choosing import Chooser, in_words
-from hoptree.steps.answering.ground import covers, grounded
+from hoptree.steps.answering.ground import covers, grounded, has_names
 from hoptree.steps.answering.spans import Span, quoted
 from hoptree.steps.hypotheses.agreement import same
 from hoptree.steps.reading.answer_kinds import fits_kind
@@ -21,6 +21,10 @@ OPERATED = ("compare", "both")
 """Operators that code carries out better than a reader."""
 _MOST = 3
 """Ways, or other answers, beyond which more of them say no more."""
+_BETTER_LOW, _EITHER = ("against", "own"), ("split",)
+"""Features of which less speaks for an answer, and those of which more or less may."""
+_TELLING = 0.05
+"""What weighs less is no reason."""
 _UNTOLD = 0.5
 """The confidence of a model that does not tell it."""
 
@@ -118,7 +122,8 @@ class Pool:
     def standings(self) -> list[Standing]:
         """The different answers, the likeliest first, what cannot be given last; of equals the one that came first."""
         groups = list(self._groups())
-        found = [self._standing(group, len(groups) - 1) for group in groups]
+        given = sum(self._trusted or any(one.way != "own" for one in group) for group in groups)
+        found = [self._standing(group, given) for group in groups]
         return sorted(found, key=lambda one: (not self.may_be_final(one), -one.probability))
 
     def may_be_final(self, one: Standing) -> bool:
@@ -133,17 +138,18 @@ class Pool:
             left = [one for one in left if one not in group]
             yield group
 
-    def _standing(self, group: Sequence[Candidate], others: int) -> Standing:
+    def _standing(self, group: Sequence[Candidate], answers: int) -> Standing:
+        """Equal answers as one, beside how many `answers` that could be given."""
         surest = max(group, key=lambda one: (one.computed, one.span is not None, one.answer.confidence or 0.0))
         ways = tuple(dict.fromkeys(one.way for one in group))
         fits = fits_kind(self._question, surest.answer.text)
         told = [one.answer.confidence for one in group if one.answer.confidence is not None]
         features = {
             "agreement": min(len(ways) - 1, _MOST) / _MOST,
-            "against": min(others, _MOST) / _MOST,
+            "against": min(max(answers - 1, 0), _MOST) / _MOST,
             "confidence": max(told, default=_UNTOLD),
             "held": float(any(one.span for one in group)),
-            "covered": float(any(one.covered for one in group)),
+            "covered": float(any(one.covered for one in group)) if has_names(self._question) else _UNTOLD,
             "typed": 0.0 if fits is None else 1.0 if fits else -1.0,
             "computed": 1.0 if any(one.computed for one in group) else -1.0 if self._operated else 0.0,
             "supported": max(one.supported for one in group),
@@ -154,7 +160,10 @@ class Pool:
         support = dict.fromkeys(name for one in group for name in one.answer.support)
         answer = replace(surest.answer, support=tuple(support))
         span = next((one.span for one in (surest, *group) if one.span), None)
-        return Standing(answer, ways, span, features, self._chooser.probability(features))
+        likely = self._chooser.probability(features)
+        if ways == ("own",) and self._trusted and answer.confidence is not None:
+            likely = answer.confidence  # as it was measured
+        return Standing(answer, ways, span, features, likely)
 
     def why(self, standings: Sequence[Standing]) -> str:
         """Why the first answer was chosen over the second, in words."""
@@ -162,6 +171,11 @@ class Pool:
         if not others:
             return "no way came to another answer"
         second = others[0]
-        for_it = [name for name, _ in self._chooser.reasons(first.features, second.features)][:_MOST]
-        words = [in_words(name, first.features[name] > second.features[name]) for name in for_it]
-        return "; ".join(words) or "it came first"
+        words = []
+        for name, much in self._chooser.reasons(first.features, second.features):
+            more = first.features[name] > second.features[name]
+            untold = name == "confidence" and first.answer.confidence is None
+            # Weights that are fitted may have it that an answer of another kind is likelier: that is no reason.
+            if much >= _TELLING and not untold and (name in _EITHER or more != (name in _BETTER_LOW)):
+                words.append(in_words(name, more))
+        return "; ".join(words[:_MOST]) or "it came first"

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.choosing import Boundary, Chooser, Policy, frozen_chooser, read_boundary, read_chooser
+from hoptree.choosing import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
 from hoptree.errors import ConfigError
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.nodes import Parts, Solved
-from hoptree.methods.hop.spending import next_move
+from hoptree.methods.hop.spending import FIRST, next_move
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import in_order, together
@@ -25,6 +25,7 @@ from hoptree.steps.judging.checking import borne_out_of_two
 from hoptree.steps.planning.decompose import decompose_tree
 from hoptree.steps.planning.demonstrations import copies, fixed, nearest
 from hoptree.steps.planning.operators import operator_of
+from hoptree.steps.planning.telling import tell_plan
 from hoptree.steps.planning.worded import plan_by_words
 from hoptree.tree import Node, Plan, single_node
 from hoptree.values import Answer, Passage, Question
@@ -33,8 +34,10 @@ __all__ = ["hop"]
 
 _BEST = 2
 """Passages of the reading that little distracts."""
-_WHOLE = 1000
-"""The order of an answer to the question itself, which counts more than one to any part of it."""
+_WHOLE = 1
+"""The order of an answer to the question itself: those to its parts are offered to nobody."""
+_OWN_TOKENS = 130
+"""What asking the model itself takes, where no chooser knows."""
 
 
 def _weighs_by(options: Mapping[str, Any]) -> dict[str, str]:
@@ -106,12 +109,12 @@ async def hop(
     policy = replace(weighing.policy, **{part: value for part, value in wanted.items() if value is not None})
     trusted = read_boundary(boundary) if boundary else Boundary(0.0, False)
     parts = {"own": own, "check": check, "deepen": deepen, "worded": worded and not plain}
-    chosen = _Hop(question.text, ctx, weighing, trusted, k=k, titles=titles, plain=plain, parts=parts)
+    chosen = _Hop(question.text, ctx, weighing, trusted, abstain=abstain, k=k, titles=titles, plain=plain, parts=parts)
     moves = chosen.moves(again=again, split=split, own=own, check=check)
     while name := chosen.next_move(moves, policy):
         await moves.pop(name)()
         chosen.note(name)
-    return chosen.conclude(abstain)
+    return chosen.conclude()
 
 
 Move = Callable[[], Awaitable[None]]
@@ -127,6 +130,7 @@ class _Hop:
         chooser: Chooser,
         boundary: Boundary,
         *,
+        abstain: float,
         k: int,
         titles: bool,
         plain: bool,
@@ -136,9 +140,11 @@ class _Hop:
         self._k, self._titles, self._plain, self._parts = k, titles, plain, parts
         self._operator = operator_of(question)
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
+        self._abstain = abstain
         self._pool = Pool(question, chooser, operated=self._operator in OPERATED, trusted=boundary.usable)
         self._told = 0
         self._found: tuple[Passage, ...] = ()
+        self._seen: dict[str, Passage] = {}
         ctx.decide("operator", self._operator)
 
     def moves(self, *, again: bool, split: bool, own: bool, check: bool) -> dict[str, Move]:
@@ -153,7 +159,16 @@ class _Hop:
         return {name: move for name, (wanted, move) in named.items() if wanted}
 
     def next_move(self, moves: Mapping[str, Move], policy: Policy) -> str:
-        return next_move(moves, self._pool.standings(), self._chooser, self._operator, policy)
+        left = self._ctx.tokens_left
+        payable = [name for name in moves if (told := self._outlook(name)) is None or told.tokens <= left]
+        return next_move(moves if FIRST in moves else payable, self._pool.standings(), self._outlook, policy)
+
+    def _outlook(self, move: str) -> Outlook | None:
+        """What a move is worth here; asking the model itself is worth what was measured, where it knows its bounds."""
+        known = self._chooser.outlook(move, self._operator)
+        if move != "own" or not self._boundary.usable:
+            return known
+        return Outlook(self._boundary.settles, known.tokens if known else _OWN_TOKENS)
 
     def note(self, move: str) -> None:
         """Tell the trace how every answer stands after a move, and have the best one ready."""
@@ -166,29 +181,38 @@ class _Hop:
             operator=self._operator,
             added=[one.as_dict() for one in told],
             checked=dict(self._pool.checked),
+            **self._told_of(standings),
         )
-        if standings:
+        if standings and self._may_give(standings[0]):
             self._ctx.propose(standings[0].answer, order=_WHOLE)
 
-    def conclude(self, abstain: float) -> Answer:
+    def conclude(self) -> Answer:
         standings = self._pool.standings()
         if not standings:
             return Answer("", status="unknown")
         best = standings[0]
-        given = best.probability >= abstain and self._pool.may_be_final(best)
-        self._ctx.decide(
-            "chosen",
-            best.answer.text,
-            probability=round(best.probability, 4),
-            over=[[one.answer.text, round(one.probability, 4)] for one in standings[1:]],
-            why=self._pool.why(standings),
-            given=given,
-        )
-        return best.answer if given else Answer("", best.answer.raw, "unknown", best.answer.source)
+        self._ctx.decide("chosen", best.answer.text, **self._told_of(standings))
+        return best.answer if self._may_give(best) else Answer("", best.answer.raw, "unknown", best.answer.source)
+
+    def _may_give(self, one: Standing) -> bool:
+        return one.probability >= self._abstain and self._pool.may_be_final(one)
+
+    def _told_of(self, standings: Sequence[Standing]) -> dict[str, Any]:
+        """Why the first answer is before the others, if there is one."""
+        if not standings:
+            return {}
+        best, *others = standings
+        return {
+            "probability": round(best.probability, 4),
+            "over": [[one.answer.text, round(one.probability, 4)] for one in others],
+            "why": self._pool.why(standings),
+            "given": self._may_give(best),
+        }
 
     async def _read(self) -> None:
         """What the question itself finds, read once."""
         self._found = await self._ctx.search(self._question, k=self._k)
+        self._seen |= {passage.id: passage for passage in self._found}
         self._pool.add(await self._reading(self._found, "read"), "read", self._found)
 
     async def _read_again(self) -> None:
@@ -220,7 +244,7 @@ class _Hop:
 
     def _behind(self, *some: Standing) -> list[Passage]:
         cited = {name for one in some for name in one.answer.support}
-        return [passage for passage in self._found if passage.id in cited] or list(self._found)
+        return [passage for passage in self._seen.values() if passage.id in cited] or list(self._found)
 
     async def _split(self) -> None:
         """The parts of the question, each answered by itself, and what they come to."""
@@ -231,9 +255,11 @@ class _Hop:
         plan = told or await self._planned()
         if len(plan.nodes) < 2:
             self._ctx.decide("no_plan", plan.nodes[0].question)  # one part is the question once more
+            tell_plan(self._ctx, Plan(()))
             return
         parts = Parts(self._ctx, self._found, k=self._k, plain=self._plain, **self._parts)
         solved = await in_order(plan, lambda node, done: parts.solve(plan, node, done), parallel=True)
+        self._seen |= parts.seen
         await self._put_together(plan, solved, parts)
 
     async def _planned(self) -> Plan:

@@ -74,10 +74,11 @@ class Parts:
         rests = any(node.id in other.refs for other in plan.nodes)
         whole = all(done[ref].answer.known for ref in node.refs)
         found = await self._look_up(asked, node, done, rests) or await self._fall_back(asked, node, whole)
+        if not all(done[ref].supported for ref in node.refs):
+            found = replace(found, supported=False)  # what it rests on stands nowhere
         if found.supported:
             self._memory[question_key(asked)] = found
         self._ctx.end_node(node, found.answer, supported=found.supported)
-        self._ctx.propose(found.answer, order=node.id)
         return found
 
     async def _look_up(self, asked: str, node: Node, done: Mapping[int, Solved], rests: bool) -> Solved | None:
@@ -97,9 +98,10 @@ class Parts:
             answer = grounded(said, asked, passages) if said.known else said
             if unfit := bool(other_kind(asked, answer.text)):
                 continue  # a date to "where" is no guess either
-            if answer.known and not (rests and await self._refuted(asked, answer, passages, node)):
+            refuted = answer.known and rests and await self._refuted(asked, answer, passages, node)
+            if answer.known and not refuted:
                 return Solved(asked, answer, True)
-            if said.known:
+            if said.known and not refuted:
                 self._guesses.setdefault(node.id, said)
         return None
 

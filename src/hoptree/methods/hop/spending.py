@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from hoptree.choosing import Chooser, Policy
+from hoptree.choosing import Outlook, Policy
 from hoptree.methods.hop.candidates import Standing
 
 __all__ = ["FIRST", "SETTLING", "next_move"]
@@ -13,7 +13,7 @@ FIRST, SETTLING = "read", "which"
 
 
 def next_move(
-    moves: Collection[str], standings: Sequence[Standing], chooser: Chooser, operator: str, policy: Policy
+    moves: Collection[str], standings: Sequence[Standing], outlook: Callable[[str], Outlook | None], policy: Policy
 ) -> str:
     """The name of the next move; "" where an answer is likely enough, or no move that is left is worth its tokens.
 
@@ -26,11 +26,10 @@ def next_move(
     if likely >= policy.sure and policy.sure < 1:
         return ""
     close = len(standings) > 1 and likely - standings[1].probability <= policy.close
-    gains = {name: _gain(chooser, name, operator, likely) for name in moves if name != SETTLING or close}
+    gains = {name: _gain(outlook(name), likely) for name in moves if name != SETTLING or close}
     best = max(gains, key=lambda name: gains[name], default="")
     return best if best and gains[best] >= policy.worth else ""
 
 
-def _gain(chooser: Chooser, move: str, operator: str, likely: float) -> float:
-    outlook = chooser.outlook(move, operator)
+def _gain(outlook: Outlook | None, likely: float) -> float:
     return outlook.gain(likely) if outlook else 0.0
