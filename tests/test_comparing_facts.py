@@ -68,6 +68,8 @@ def test_questions_for_the_fact_that_is_compared_decide(
         (OLDER, [("When was X founded?", "1990"), ("When was the founder of Y born?", "1950")]),
         (OLDER, [("When was X disbanded?", "1990"), ("When was Y disbanded?", "1950")]),
         (OUT, [("When was the director of X born?", "1957"), ("When was the director of Y born?", "1950")]),
+        (OLDER, [("When was X founded?", "It closed in 1990"), ("When was Y founded?", "1950")]),
+        (OUT, [("When was X released?", "Its director died in 1957"), ("When was Y released?", "1950")]),
         (OUT, [("Who directed X?", "A man of 1957"), ("Who directed Y?", "A man of 1950")]),
         (OUT, [("How many copies of X were sold?", "1957"), ("How many copies of Y were sold?", "1950")]),
         (f"Which came first, {A} or {B}?", [("When was X released?", "1957"), ("When did Y's maker die?", "1950")]),

@@ -51,6 +51,23 @@ ASKED = [
     ),
     ("Are the bands Soil and Yes from the same country?", ["Which country is {} from?"], ["Soil", "Yes"]),
     ("Which mountain is taller, K2 or Elbrus?", ["How tall is {}?"], ["K2", "Elbrus"]),
+    ("Which of the two films was released first, Vertigo or Jaws?", ["When was {} released?"], ["Vertigo", "Jaws"]),
+    ("Who is the younger singer, Terri Nunn or Bono?", ["When was {} born?"], ["Terri Nunn", "Bono"]),
+    ("Which women's magazine is older, Diva or Elle?", ["When was {} published?"], ["Diva", "Elle"]),
+    ("Was the film Emma released before the comic book Maus?", ["When was {} released?"], ["Emma", "Maus"]),
+    ("Was Ann Lee born before Bob Ray was born?", ["When was {} born?"], ["Ann Lee", "Bob Ray"]),
+    ("Which film came out first, Alien 3 or Alien?", ["When did {} come out?"], ["Alien 3", "Alien"]),
+    (
+        "Is the director of Jaws older than the director of Alien?",
+        ["Who is the director of {}?", "When was {} born?"],
+        ["Jaws", "Alien"],
+    ),
+    (
+        "Are the directors of Jaws and the directors of Alien from the same country?",
+        ["Who is the director of {}?", "Which country is {} from?"],
+        ["Jaws", "Alien"],
+    ),
+    ("Who was born first, Who or Cher?", ["When was {} born?"], ["Who", "Cher"]),
 ]
 UNTOLD = [
     "Where was the director of Vertigo born?",  # compares nothing
@@ -62,6 +79,29 @@ UNTOLD = [
     "Which band has the singer with more albums, Soil or Yes?",
     "Are Vertigo and Jaws produced in the same country?",  # where it was produced is another fact than whose it is
     "Which of the two painters was a pupil of a director who was born first, Monet or Manet?",
+    "Which film, whose director was born in Ohio, was released earlier, Jaws or Alien?",  # two facts
+    "Which film whose producer died later was made first, Jaws or Alien?",
+    "Which song has the singer whose father died first, Help or Hello?",
+    "Which film has the younger director's wife, Jaws or Alien?",
+    "Which film has the older lead actor, Jaws or Alien?",
+    "Which film has the older lead actor Jaws or Alien?",
+    "Did people think Jaws was released before Alien?",
+    "Which film whose director is American came out first, Jaws or Alien?",
+    "Did Jaws come out before the director of Alien was born?",
+    "Which actor was older when he died, Ann Lee or Bob Ray?",
+    "Which company opened its first store earlier, Alpha Inc or Beta Inc?",
+    "Which band was formed first and broke up later, Soil or Yes?",
+    "Which company was founded earlier by a woman, Alpha Inc or Beta Inc?",
+    "Which actor's wife died first, Ann Lee or Bob Ray?",
+    "Was the sequel to Jaws released before the sequel to Alien?",
+    "Are the wives of Ann Lee and Bob Ray from the same country?",
+    "Is the director of Jaws and Alien from the same country?",
+    "Who was born earlier, the director of Jaws or Alien?",  # of both, or of the first
+    "Who died first, the wife of Ann Lee or Bob Ray?",
+    "Which show ran longer, Friends or Seinfeld?",
+    "Which university is ranked higher, Yale or Brown?",
+    "Which film has the director who was released first, Jaws or Alien?",
+    "Do Leeds United and Ajax play in the same country?",
 ]
 
 
@@ -74,6 +114,13 @@ def test_the_words_of_a_comparison_tell_what_to_ask(question: str, chain: list[s
 @pytest.mark.parametrize("question", UNTOLD)
 def test_what_the_words_do_not_tell_is_left_to_a_planner(question: str) -> None:
     assert parts_of(question) is None
+
+
+def test_a_thing_is_told_by_its_role_where_only_one_is() -> None:
+    assert parts_of("Who was born earlier, Ridley Scott or the director of Jaws?") == (
+        ("When was Ridley Scott born?",),
+        ("Who is the director of Jaws?", "When was {} born?"),
+    )
 
 
 @given(st.text(max_size=120))

@@ -167,6 +167,16 @@ OPERANDS = [
         ("Battle of Ash and Elm", "Battle of the Oak"),
     ),
     ("Are Villa Paletti and Betrayal at House on the Hill both board games?", None),
+    ("Who was born earlier, the director of Jaws or Ridley Scott?", ("the director of Jaws", "Ridley Scott")),
+    ("Who was born earlier, Ridley Scott or the director of Jaws?", ("Ridley Scott", "the director of Jaws")),
+    ("Which of Jaws, Alien, and Duel was released last?", ("Jaws", "Alien", "Duel")),
+    ("Which of Jaws, Alien and Duel is oldest?", ("Jaws", "Alien", "Duel")),
+    ("Which film came out first, Jaws, Alien, or Duel?", ("Jaws", "Alien", "Duel")),
+    ("Who was born first, Ann Lee, Jr. or Bob Ray?", ("Ann Lee, Jr.", "Bob Ray")),
+    ("Which film is older, Hello, Who Are You or Jaws?", ("Hello, Who Are You", "Jaws")),
+    ("Which town was founded first, Minden, Nevada or Elko, Nevada?", ("Minden, Nevada", "Elko, Nevada")),
+    ("Which film was released first, Not Of This Earth or Never Let Go?", ("Not Of This Earth", "Never Let Go")),
+    ("Which film is older, Don't Look Now or Thou Shalt not Kill?", ("Don't Look Now", "Thou Shalt not Kill")),
 ]
 
 
@@ -200,6 +210,20 @@ def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple
         "Who was the second oldest king of England and Scotland?",
         "Which is older, Rome or Rome?",
         "Are Simon and Garfunkel and Crosby and Nash from the same country?",
+        "Which film was not released first, Jaws or Alien?",
+        "Who is not older, Ann Lee or Bob Ray?",
+        "Which film has the director who did not die first, Jaws or Alien?",
+        "Which film has the director who didn't die first, Jaws or Alien?",
+        "Are Ann Lee and Bob Ray not from the same country?",
+        "Are Ann Lee and Bob Ray both not French?",
+        "Which dog is never native to France, the Briard or the Bulldog?",
+        "Was Ann Lee born before or after Bob Ray?",
+        "Is Ann Lee older or younger than Bob Ray?",
+        "Was Ann Lee not born before Bob Ray?",
+        "Who was younger, Ann Lee or Bob Ray, when they died?",
+        "Which of Jaws, Alien and Duel was released last?",  # "Now, Voyager" is one film
+        "Which film was released first, Jaws, Alien or Duel?",
+        "Which film was released first, Live or Die or Kill or Be Killed?",
     ],
 )
 def test_what_compares_nothing_or_is_unclear_is_left_alone(question: str) -> None:

@@ -177,6 +177,12 @@ def test_where_nothing_fulfils_all_conditions_the_tree_is_built() -> None:
         ("Which actor of Night Train has won most prizes of Bard College?", False),
         ("Are Night Train and Low Tide both from the same country?", False),
         ("Where was the director of Night Train born and raised?", False),
+        ("Besides Ada Moor, which actors were in Night Train and Low Tide?", False),
+        ("Apart from Ada Moor, who was in both Night Train and Low Tide?", False),
+        ("Which actors of Night Train, excluding Ada Moor, were in Low Tide?", False),
+        ("What other actors were in both Night Train and Low Tide?", False),
+        ("Who else was in both Night Train and Low Tide?", False),
+        ("Which actors made Night Train and Low Tide one after the other?", True),
     ],
 )
 def test_most_questions_can_be_told_not_to_list_anything(question: str, may: bool) -> None:

@@ -19,6 +19,11 @@ def test_the_answer_takes_the_passages_spelling() -> None:
     assert (answer.text, answer.support, answer.known) == ("Łódź", ("has",), True)
 
 
+def test_white_space_of_a_passage_is_one_blank_in_an_answer() -> None:
+    page = Passage("page", "Page", "Wojciech" + " " * 1000 + "\n Has died.")
+    assert grounded(Answer("wojciech has"), "Who died?", [page]).text == "Wojciech Has"
+
+
 def test_another_subjects_fact_is_no_evidence() -> None:
     answer = grounded(Answer("Assistens Cemetery"), "Where is Thaddeus Cahill buried?", [CAHILL, CEMETERY])
     assert (answer.status, answer.support) == ("unknown", ())

@@ -28,6 +28,26 @@ CHAINS = [
     "When was the company that makes Skyflash abolished? = What is the company that makes Skyflash? "
     "| When was {} abolished?",
     "Where was the designer of the Lap Engine born? = Who is the designer of the Lap Engine? | Where was {} born?",
+    # The verb of a clause is the clause's.
+    "In which county is the place where Ada Moor died? = What is the place where Ada Moor died? "
+    "| In which county is {}?",
+    "What entity does the town where Ada Moor lived belong to? = What is the town where Ada Moor lived? "
+    "| What entity does {} belong to?",
+    "When was the town where Low Hall is located founded? = What is the town where Low Hall is located? "
+    "| When was {} founded?",
+    "What is the capital of the state where the president who succeeded Ada Moor was born? = "
+    "Who is the president who succeeded Ada Moor? | What is the state where {} was born? "
+    "| What is the capital of {}?",
+    "When did the firm that built Low Hall stop making cars? = What is the firm that built Low Hall? "
+    "| When did {} stop making cars?",
+    "Where was the place of death of Ada Moor's father? = Who is Ada Moor's father? "
+    "| Where was the place of death of {}?",
+    "When is the opening day of the league that Ben Hale plays for? = What is the league that Ben Hale plays for? "
+    "| When is the opening day of {}?",
+    "Who directed the film that was shot in Lund in 1986? = What is the film that was shot in Lund in 1986? "
+    "| Who directed {}?",
+    "When did they start the prize that Not Fade Away won? = What is the prize that Not Fade Away won? "
+    "| When did they start {}?",
 ]
 NONE = [
     "Who is the director of film Vertigo?",  # one thing, and it is what is asked for
@@ -43,6 +63,52 @@ NONE = [
     "What is the {} of the director of film Vertigo?",
     "Who is " + "the director of " * 700,
     "",
+    # What is asked has no verb left, or only part of it.
+    "When did the person who was late to the party with CD technology die?",
+    "When did the winner of the Lund Medal award open?",
+    "When did the majority party in the body which approves members of the Cabinet gain control of the House?",
+    "What year did the series on CBS, starring the actor who played Jim Low, air?",
+    "What school was the actress who played Jane Low with Ada Moor attending when she was found?",
+    "What part of the country that includes Low Tide was the film made?",
+    "Where in the country where Ada Moor was born was Low Tide filmed?",
+    "When was the version of the browser that Low Cat is based on made accessible?",
+    "What shares a border with the city where the man who went to the state where Ada Moor works?",
+    "Which member of the club that won the Lund Cup died first?",
+    "Which of the films which Ada Moor made was directed by Ben Hale?",
+    "When did the founding of Lund become the capital of the state Ada Moor is from?",
+    "What year did the mayor of the city where Ada Moor's author died end?",
+    "What does the name of the agency that built Low Hall stand for?",
+    "Who did members of the group who first played Low Tide work with?",
+    "In what year was the school where Ada Moor was a teacher founded?",
+    "In what month was the first officer of the flight that crashed in Lund Born?",
+    "Which county has a border with the county where the largest city in the state where Low Hall is located?",
+    "What league did was the team that played at Low Hall belong to?",
+    # Two verbs in a description of one thing.
+    "In what region of the country where Low Hall is located is Ada Moor's birthplace?",
+    "Where does the band that recorded the album Low Tide formed?",
+    "When did the country where the film that starred Ben Hale is set gain independence?",
+    "What is the symbol of the place where Ada Moor was born called?",
+    "When is the next episode of the series that Low Tide is a part of being released?",
+    # A year or a place that goes with what is asked.
+    "What was the population of the birthplace of Ada Moor in 1800?",
+    "Who was played by the director of Low Tide in Night Train?",
+    "Who plays the wife of the director of Low Tide in Night Train?",
+    "How many operas are among the man who wrote Low Tide in B-flat major best known works?",
+    "What was the population of the republic that fought at Lund before this war?",
+    "In which city were the games held in which Ada Moor competed?",
+    # "of" that names.
+    "Who lives in the state of New York?",
+    "In what county is the city of Bath located?",
+    # Several things, and things that are told by others.
+    "When were the directors of Low Tide and Night Train born?",
+    "What separates the islands where Ada Moor was born?",
+    "What office was held by two occupants of the same castle located in Lund?",
+    "When was the earliest film of Low Tide and Night Train shot?",
+    # Negations.
+    "Who was not the father of Ada Moor's mother?",
+    "When was the director of the film that did not win the Oscar born?",
+    "When did the director of Low Tide, which wasn't a success, die?",
+    "Which film did the director of Low Tide never finish?",
 ]
 
 

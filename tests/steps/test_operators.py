@@ -23,6 +23,37 @@ from hoptree.values import Passage
         ("Where was Whiplash made?", "lookup"),
         ("What is the name of the town?", "lookup"),
         ("", "lookup"),
+        # Several conditions on one thing, by their signs.
+        ("Who acted both in Vertigo and in Whiplash?", "intersect"),
+        ("Which country borders both Guyana and Paraguay?", "intersect"),
+        ("Which founder of Gator Country had also played with Streetheart?", "intersect"),
+        ("Who starred in Vertigo and later in Whiplash?", "intersect"),
+        ("Who was in the cast of Vertigo and had acted in Whiplash?", "intersect"),
+        ("Which of the stars of Vertigo have won an Academy Award?", "intersect"),
+        ("For which films of Paul Verhoeven did Rob Bottin create the effects?", "intersect"),
+        ("Ada Moor and Ben Hale have two films in common. Which ones?", "intersect"),
+        ("Rimo I and Passu Sar are both part of which range?", "intersect"),
+        # Two names, and one thing that is looked up.
+        ("In which city is the Low Stadium which is home of the Lund Eagles?", "lookup"),
+        ("The album titled Low Tide by Ada Moor was produced by who?", "lookup"),
+        ("Which company from Kenya owns the Tusker brand?", "lookup"),
+        ('Who employs the author of "Ravenswood and the Revival of Labor"?', "lookup"),
+        ("In Grown Ups, who is married to the actor who also starred in Here Comes the Boom?", "lookup"),
+        ("Which company, also known as Low Works, made the Lund Wheel?", "lookup"),
+        ("Which man who led Lund Town and its rivals was born in Bath?", "lookup"),
+        # What else there is.
+        ("Besides France, which countries border Spain and Italy?", "lookup"),
+        ("Apart from Ada Moor, which actors starred in both Vertigo and Whiplash?", "lookup"),
+        ("Which actors excluding Ada Moor were in both Vertigo and Whiplash?", "lookup"),
+        ("Which other actors starred in both Vertigo and Whiplash?", "lookup"),
+        ("Who else starred in both Vertigo and Whiplash?", "lookup"),
+        # Differences and lengths of time are told or computed, not counted.
+        ("How many years older is Ada Moor than Ben Hale?", "lookup"),
+        ("How many years after Vertigo was Whiplash made?", "lookup"),
+        ("How many more goals did Ada Moor score than Ben Hale?", "lookup"),
+        ("How many full years did Ada Moor live in Lund?", "lookup"),
+        ("How many films did Alfred Hitchcock direct before Vertigo?", "count"),
+        ("What was the number of films that Alfred Hitchcock made?", "count"),
     ],
 )
 def test_the_operator_of_a_question(question: str, operator: Operator) -> None:

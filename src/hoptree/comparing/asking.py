@@ -65,8 +65,9 @@ def facts_for(comparison: Comparison, question: str, found: Iterable[tuple[str, 
     """One fact an operand, from what was `found`: an operand, a question about it and its answer.
 
     A question that plainly asks for something else gives no fact: for another event than the one compared, or for a
-    person where a date is needed. Of the others the last counts whose answer holds a fact that can be compared. None
-    are given where those of two operands are plainly of different kinds, a birth and a release.
+    person where a date is needed; nor does an answer that tells of another event. Of the others the last counts whose
+    answer holds a fact that can be compared. None are given where those of two operands are plainly of different
+    kinds, a birth and a release.
     """
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
@@ -74,6 +75,8 @@ def facts_for(comparison: Comparison, question: str, found: Iterable[tuple[str, 
     for operand, asked, answer in found:
         events = _events(asked, comparison)
         if not _asks_for_it(comparison, asked) or not _akin(wanted, events):
+            continue
+        if comparison.of == "date" and not _akin(wanted, _events(answer, comparison)):
             continue
         if operand not in facts or tells(comparison, answer):
             facts[operand], kinds[operand] = answer, events

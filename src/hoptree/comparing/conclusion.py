@@ -10,16 +10,14 @@ from itertools import combinations
 
 from hoptree.comparing.countries import COUNTRY_OF, REGIONS, SUCCESSORS
 from hoptree.comparing.dates import Date, read_date, read_dates
-from hoptree.comparing.names import countries_in, read_names, read_yes_no
+from hoptree.comparing.names import countries_in, countries_told, read_names, read_yes_no, says_not
 from hoptree.comparing.numbers import Quantity, read_quantity
 from hoptree.comparing.questions import Comparison
-from hoptree.comparing.words import Event
+from hoptree.comparing.words import Event, event_in
 
 __all__ = ["Conclusion", "conclude", "tells"]
 
 _YEAR = 365.2425
-LONGEST_LIST = 6
-"""Words: a longer text is a sentence and no list of countries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def tells(comparison: Comparison, text: str) -> bool:
         return _place(comparison, text) is not None
     if comparison.of == "date":
         return _one_date(text, comparison.event) is not None
-    return bool(countries_in(text) if comparison.about == "country" else read_names(text))
+    return bool(countries_told(text) if comparison.about == "country" else read_names(text))
 
 
 def _in_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:
@@ -128,6 +126,9 @@ def _shown(quantity: Quantity) -> str:
 
 
 def _one_date(text: str, event: Event) -> Date | None:
+    """The date of the event in the text; none where it tells that of a birth or a death, and another was compared."""
+    if event_in(text) not in ("", event):
+        return None
     date = read_date(text)
     if date or not event:
         return date
@@ -140,6 +141,8 @@ def _one_date(text: str, event: Event) -> Date | None:
 def _span(text: str) -> _Place | None:
     """From the first date to the last of two, or a time that is told as such ("69 years")."""
     dates = read_dates(text)
+    if event_in(text) == "birth":  # the other date is of anything
+        return None
     if len(dates) == 2 and dates[0].before(dates[1]):
         start, end = dates
         low, high = _days(end.first) - _days(start.last), _days(end.last) - _days(start.first)
@@ -215,9 +218,8 @@ def _alike(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
 def _same_countries(texts: list[str]) -> tuple[bool, str] | None:
     sets = []
     for text in texts:
-        found = countries_in(text)
-        # A whole sentence with several countries in it does not say which of them was asked for.
-        if not found or found & REGIONS or (len(found) > 1 and len(text.split()) > LONGEST_LIST):
+        found = countries_told(text)
+        if not found or found & REGIONS:
             return None
         sets.append(found)
     return _overlap(sets)
@@ -230,7 +232,7 @@ def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | 
     what kind of thing is compared, different words prove nothing.
     """
     sets = [read_names(text) - countries_in(text) for text in texts]
-    if not all(sets) or any(re.search(r"\d", name) for names in sets for name in names):
+    if not all(sets) or any(map(says_not, texts)) or any(re.search(r"\d", name) for names in sets for name in names):
         return None
     same = _overlap(sets)
     if same and same[0] and comparison.about == "place" and len(set(sets)) > 1:

@@ -75,7 +75,7 @@ _FORMS = tuple(
     )
 )
 _ABOUT = re.compile(r"(?:\bc(?:irca|a)?\.?|\babout|\baround|\bapproximately|\broughly|~)\s*$", re.IGNORECASE)
-_OPEN = re.compile(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to)\s*$", re.IGNORECASE)
+_OPEN = re.compile(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(?:\s+(?:in|on))?)\s*$", re.IGNORECASE)
 
 
 def read_dates(text: str) -> tuple[Date, ...]:

@@ -7,13 +7,16 @@ import unicodedata
 
 from hoptree.comparing.countries import COUNTRY_OF
 
-__all__ = ["countries_in", "read_names", "read_yes_no"]
+__all__ = ["countries_in", "countries_told", "read_names", "read_yes_no", "says_not"]
 
 _BETWEEN = re.compile(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = re.compile(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
 _EDGE = " .!?\"'“”‘’()[]"
 _LONGEST = 6
 """Words of the longest country name looked for."""
+LONGEST_LIST = 6
+"""Words: a longer text is a sentence and no list of countries."""
+_NOT = re.compile(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
 _YES = re.compile(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
 _NO = re.compile(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
 _UNSURE = re.compile(
@@ -51,6 +54,22 @@ def countries_in(text: str) -> frozenset[str]:
     found = frozenset(_countries(_normal(text))[0])
     # Beside its country, Georgia is the state.
     return found - {"georgia"} if "united states" in found else found
+
+
+def countries_told(text: str) -> frozenset[str]:
+    """The countries that a text tells of something, each in a part of its own; none where it leaves them open.
+
+    A negation does, a sentence with several, and two in one part: an American Indian is of one country.
+    """
+    found = countries_in(text)
+    parts = re.split(rf"[()\[\]]|{_BETWEEN.pattern}", _normal(text))
+    mixed = any(len(countries_in(part)) > 1 for part in parts) or len(text.split()) > LONGEST_LIST
+    return frozenset() if says_not(text) or (mixed and len(found) > 1) else found
+
+
+def says_not(text: str) -> bool:
+    """Whether there is a negation in the text."""
+    return _NOT.search(text) is not None
 
 
 def _bare(part: str) -> str:

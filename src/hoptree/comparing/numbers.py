@@ -60,7 +60,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = {word: float(value) for value, word in enumerate(_ONES.split())}
 _SMALL |= {word: 10.0 * value for value, word in enumerate(_TENS.split(), start=2)}
 _FIGURES = re.compile(
-    r"(?<![\w.])(?P<sign>[-−])?(?P<figures>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)"
+    r"(?<![\w.])(?P<sign>[-−])?(?P<figures>\d{1,3}(?:\.\d{3}){2,}|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?!\.?\d)"
     r"(?:[\s-]?(?P<scale>hundred|thousand|million|billion|trillion|dozen|k|mn|bn)\b)?"
     r"(?:[\s-]*(?P<square>square|sq\.?|cubic)?[\s-]*(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
 )
@@ -103,7 +103,11 @@ def _quantities(text: str) -> list[Quantity]:
     found = []
     spans = []
     for match in _FIGURES.finditer(text):
-        value = float(match["figures"].replace(",", "")) * _SCALES.get((match["scale"] or "").lower(), 1.0)
+        figures = match["figures"].replace(",", "")
+        grouped = figures.count(".") > 1  # 1.200.000, as it is written outside English
+        value = float(figures.replace(".", "") if grouped else figures) * _SCALES.get(
+            (match["scale"] or "").lower(), 1.0
+        )
         spans.append(match.span())
         if math.isfinite(value):
             found.append(_sized(-value if match["sign"] else value, match["square"], match["unit"]))

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hoptree.comparing.countries import COUNTRY_OF
+from hoptree.comparing.words import Several
 
-__all__ = ["cut_at", "is_name", "is_named", "name_end", "split_all", "split_pair", "strip_lead", "tidy"]
+__all__ = ["cut_at", "is_name", "is_named", "is_unclear", "name_end", "split_all", "split_pair", "strip_lead", "tidy"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -26,11 +27,15 @@ _VERBS = _words(
     "feature use used appear known considered classified described designed written set found native active members "
     "part both each also all specialized both filmed produced recorded held win won serve served"
 )
+_ADDED = re.compile(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")
+"""What is said of the name before the comma: "Sir William Brereton, 1St Baronet"."""
 _TOKEN = re.compile(r"\S+")
 _OPENERS = "\"“‘'([{«¿¡*"
 _ALIKE = re.compile(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
 """What begins with a preposition: "from the same country"."""
 _PLACING = re.compile(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
+_OF_ONE = re.compile(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")
+"""The director of, but not the directors of, which are those of both."""
 _CLASS_WORD = re.compile(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
 
 
@@ -199,7 +204,7 @@ def _without_leads(left: str, right: str) -> tuple[str, str] | None:
     if name and other_name:
         if not _CLASS_WORD.match(lead.replace(",", "").replace(":", "")):
             lead, name = "", left
-        if (" of " not in lead and not lead.endswith("of ")) or not other_lead:
+        if " of " not in lead or not (other_lead or _OF_ONE.search(lead)):
             left = name
         if " of " not in other_lead and not other_lead.startswith("of "):
             right = other_name
@@ -207,21 +212,41 @@ def _without_leads(left: str, right: str) -> tuple[str, str] | None:
     return pair if all(re.search(r"\w", side) for side in pair) else None
 
 
-def split_all(text: str, word: str, *, several: bool) -> tuple[str, ...] | None:
+def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | None:
     """The operands of a list joined by `word`.
 
-    Commas part it only where three or more may be meant (`several`) or where one stands before the joining word after
-    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name.
+    Commas part it only where three or more are meant (`several`) or where one stands before the joining word after
+    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name. Where it is open how many are
+    meant, and what follows a comma could be a name of its own, nobody can tell.
     """
+    if several == "open" and is_unclear(text, word):
+        return None
     joints = list(_joints(text, word))
     if len(joints) == 2 and "," not in text:
         middle = text[joints[0][1] : joints[1][0]].strip()
         if _starts_name(middle) and _starts_name(text[joints[1][1] :].strip()):
             return tuple(tidy(part) for part in (text[: joints[0][0]], middle, text[joints[1][1] :]))
     if len(joints) == 1:
-        head, last = text[: joints[0][0]].strip(), text[joints[0][1] :].strip()
-        listed = [re.sub(r"^the\s+", "", tidy(part)) for part in (*head.strip(",").split(","), last)]
-        meant = len(listed) > 2 and (several or head.endswith(","))
-        if meant and all(part and _starts_name(part) for part in listed):
-            return tuple(listed)
+        listed = _listed(text, *joints[0])
+        if listed and (several == "yes" or text[: joints[0][0]].rstrip().endswith(",")):
+            return listed
     return split_pair(text, word)
+
+
+def is_unclear(text: str, word: str) -> bool:
+    """Whether a comma may part two things of the list or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
+
+    It parts them where another comma stands before the joining word, and does not where the last has a comma, too.
+    """
+    joints = list(_joints(text, word))
+    if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
+        return False
+    listed = _listed(text, *joints[0])
+    return bool(listed) and not any(map(_ADDED.search, listed[1:-1]))
+
+
+def _listed(text: str, start: int, end: int) -> tuple[str, ...]:
+    """The names of a list that is parted at its commas and at a joining word; none where they are fewer than three."""
+    parts = (*text[:start].strip().strip(",").split(","), text[end:])
+    listed = tuple(re.sub(r"^the\s+", "", tidy(part)) for part in parts)
+    return listed if len(listed) > 2 and all(part and _starts_name(part) for part in listed) else ()

@@ -6,24 +6,12 @@ import re
 
 from hoptree.comparing.asking import PERSON
 from hoptree.comparing.questions import Comparison, detect
+from hoptree.comparing.wording import ROLE, Wording, single, wording_of
 
 __all__ = ["parts_of"]
 
-_ROLE = (
-    r"directors?|authors?|writers?|composers?|performers?|singers?|producers?|founders?|creators?|screenwriters?|"
-    r"lyricists?|editors?|designers?|architects?|painters?|conductors?"
-)
-_HAS = re.compile(rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|older|younger|elder)\s+)*(?P<role>{_ROLE})\b")
-_ROLES_OF = re.compile(rf"\b(?P<role>{_ROLE})\s+of\s+(?:the\s+|both\s+|two\s+)*(?P<thing>[a-z]+)?\s*$")
-_ROLE_OF = re.compile(rf"^(?:the\s+)?(?:{_ROLE})\s+of\s+\S", re.IGNORECASE)
-_ANY_ROLE = re.compile(rf"\b(?:{_ROLE})\b")
-_ROLE_ITSELF = re.compile(rf"^(?:which|what)\s+(?:\w+\s+)?(?:{_ROLE})\s+(?:is|was|were|died|lived)\b", re.IGNORECASE)
-"""Which singer is younger, A or B: A and B are what they are asked to be."""
-_THING = re.compile(r"^(?:which|what)\s+(?P<thing>[a-z]+)\s+(?:has|have|had|with|whose)\b", re.IGNORECASE)
-_DONE = re.compile(
-    r"\b(released|founded|established|formed|opened|built|constructed|published|launched|created|started|completed|"
-    r"incorporated|introduced|written|recorded|produced|made|aired|invented|designed)\b"
-)
+_ROLE_OF = re.compile(rf"^(?:the\s+)?(?P<role>{ROLE})\s+of\s+(?=\S)", re.IGNORECASE)
+_OF = re.compile(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
 _RELEASED = ("film", "movie", "documentary", "album", "song", "single", "series", "show", "game")
 _PUBLISHED = ("book", "novel", "magazine", "newspaper", "journal", "comic")
 _FOUNDED = ("university", "college", "school", "company", "band", "club", "organization", "organisation", "brand")
@@ -33,95 +21,64 @@ _MADE = {
     **dict.fromkeys(_FOUNDED, "founded"),
 }
 """What a thing's age is counted from."""
-_THING_IS = re.compile(r"^(?:which|what)\s+(?:[\w'’-]+\s+){0,3}?(?P<thing>[a-z]+)\s+(?:is|was)\b", re.IGNORECASE)
-_MEASURED = re.compile(
-    r"(?:\b(?:is|was|are|were|be)|\s)\s+(?:the\s+)?(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)\b"
-)
+_MEASURED = re.compile(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
 _SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi": "heavy", "wid": "wide"}
-_DID = {"came out": "come out", "come out": "come out", "premiered": "premiere", "debuted": "debut", "began": "begin"}
-_LIVED = re.compile(r"\b(?:lived?|lives|lifespan)\b")
-_LOCATED = re.compile(r"\b(?:located|situated|based|found|in the same)\b")
-_NATIONALITY = re.compile(r"\b(?:nationality|nationalities|citizenship)\b")
-_OTHER_FACT = re.compile(r"\bborn\b|\bdied?\b|\bmade\b|\bfilmed\b|\bproduced\b")
-_MOST_WORDS = 14
-"""Around the things compared: a longer question says more about them than its comparison."""
+_BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"
 
 
 def parts_of(question: str) -> tuple[tuple[str, ...], ...] | None:
     """For each thing compared, what to ask one after the other, with {} where the answer before it goes.
 
-    None where the question compares nothing, or its words do not tell which facts it compares.
+    None where the question compares nothing, or any of its words tells more than which facts it compares.
     """
     comparison = detect(question)
     if comparison is None or comparison.kind not in ("choice", "same", "relation"):
         return None
-    around = question
-    for operand in comparison.operands:
-        around = around.replace(operand, " ")
-    asked = _asked(comparison, around)
-    if asked is None or len(around.split()) > _MOST_WORDS:
+    wording = wording_of(question, comparison)
+    asked = _asked(comparison, wording) if wording else None
+    if wording is None or asked is None:
         return None
-    chains = tuple(_chain(operand, around, asked) for operand in comparison.operands)
-    return chains if all(chains) else None
+    roles = [bool(_ROLE_OF.match(operand)) for operand in comparison.operands]
+    if (wording.role or any(roles)) and comparison.of == "date" and asked not in (_BIRTH, _DEATH):
+        return None
+    related = [bool(_OF.match(operand)) for operand in comparison.operands]
+    if related[0] and not all(related):  # the director of A or B: that of B as well, or B themselves
+        return None
+    return tuple(_chain(operand, wording, asked) for operand in comparison.operands)
 
 
-def _chain(operand: str, around: str, asked: str) -> tuple[str, ...]:
-    """The questions that lead to the fact about one thing; none where it cannot be told whose fact it is."""
-    if _ROLE_OF.match(operand):
-        return f"Who is {_with_article(operand)}?", asked
-    if role := _HAS.search(around):
-        thing = _THING.match(around)
-        return f"Who is the {_single(role['role'])} of {_named(operand, thing)}?", asked
-    if role := _ROLES_OF.search(around[: _gap(around)]):
-        thing = role if role["thing"] else None
-        return f"Who is the {_single(role['role'])} of {_named(operand, thing)}?", asked
-    told = not _ANY_ROLE.search(around) or _ROLE_ITSELF.match(around)
-    return (asked.replace("{}", operand),) if told else ()
+def _chain(operand: str, wording: Wording, asked: str) -> tuple[str, ...]:
+    """The questions that lead to the fact about one thing."""
+    if role := _ROLE_OF.match(operand):
+        return f"Who is the {single(role['role'])} of {operand[role.end() :]}?", asked
+    if wording.role:
+        named = f"the {wording.thing} {operand}" if wording.thing else operand
+        return f"Who is the {wording.role} of {named}?", asked
+    return (asked.replace("{}", operand),)
 
 
-def _gap(around: str) -> int:
-    """Where the first of the things compared was taken out."""
-    return around.find("  ") + 1
-
-
-def _named(operand: str, thing: re.Match[str] | None) -> str:
-    return f"the {_single(thing['thing'])} {operand}" if thing else operand
-
-
-def _with_article(operand: str) -> str:
-    return operand if operand.lower().startswith("the ") else f"the {operand}"
-
-
-def _single(word: str) -> str:
-    return word.removesuffix("s") if word.endswith("s") and word != "series" else word
-
-
-def _asked(comparison: Comparison, around: str) -> str | None:
+def _asked(comparison: Comparison, wording: Wording) -> str | None:
     """The question for the fact that is compared."""
     if comparison.of == "date":
-        return _date(comparison, around)
+        return _date(comparison, wording)
     if comparison.of == "span":
-        return "What are the dates of birth and death of {}?" if _LIVED.search(around) else None
+        return wording.event if wording.event == _LIFE else None
     if comparison.of == "number":
-        size = _MEASURED.search(around)
-        return f"How {_SIZES[size['word']]} is {{}}?" if size else None
-    if comparison.kind != "same" or comparison.about != "country" or _OTHER_FACT.search(around):
+        size = _MEASURED.fullmatch(wording.comparing)
+        return f"How {_SIZES[size['word']]} is {{}}?" if size and not wording.event else None
+    if comparison.kind != "same" or comparison.about != "country" or wording.event:
         return None
-    if _NATIONALITY.search(around) or _ANY_ROLE.search(around):
+    if wording.by_nationality or wording.role:
         return "What is the nationality of {}?"
-    return "In which country is {} located?" if _LOCATED.search(around) else "Which country is {} from?"
+    return "In which country is {} located?" if wording.by_place else "Which country is {} from?"
 
 
-def _date(comparison: Comparison, around: str) -> str | None:
-    if comparison.event == "death":
-        return "When did {} die?"
-    if comparison.event == "birth":
-        if "born" in around or PERSON.search(around):
-            return "When was {} born?"
-        thing = _THING_IS.match(around)
-        made = _MADE.get(thing["thing"].lower()) if thing else None
-        return f"When was {{}} {made}?" if made else None
-    if verb := next((asked for said, asked in _DID.items() if said in around), None):
-        return f"When did {{}} {verb}?"
-    done = _DONE.search(around)
-    return f"When was {{}} {done[1]}?" if done else None
+def _date(comparison: Comparison, wording: Wording) -> str | None:
+    expected = {"birth": _BIRTH, "death": _DEATH}.get(comparison.event)
+    if wording.event or comparison.event != "birth":
+        fits = wording.event not in (_BIRTH, _DEATH, _LIFE) if expected is None else wording.event == expected
+        return wording.event if wording.event and fits else None
+    if not wording.role and (made := _MADE.get(wording.thing)):
+        return f"When was {{}} {made}?"
+    person = wording.role or PERSON.search(wording.around) or all(map(_ROLE_OF.match, comparison.operands))
+    return _BIRTH if person else None

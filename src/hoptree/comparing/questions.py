@@ -6,7 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from hoptree.comparing.operands import cut_at, is_name, is_named, name_end, split_all, split_pair, strip_lead, tidy
+from hoptree.comparing.operands import (
+    cut_at,
+    is_name,
+    is_named,
+    is_unclear,
+    name_end,
+    split_all,
+    split_pair,
+    strip_lead,
+    tidy,
+)
 from hoptree.comparing.words import About, Comparative, Event, Of, Wanted, event_in, find_comparative, kind_of_noun
 
 __all__ = ["Comparison", "Kind", "detect"]
@@ -39,6 +49,13 @@ _ASKING = re.compile(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b",
 _OPEN = re.compile(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
 _HELPING = re.compile(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
 _NOT_PLAIN = re.compile(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
+_CLAUSE = re.compile(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
+"""What is said of an operand after it: "Bob Ray, when they died"."""
+_NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
+_NOT_IN_A_NAME = re.compile(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
+_TURNED = re.compile(
+    rf"{_NEGATION}|\b(?:before|earlier|sooner|older|more|[a-z]+er)\s+or\s+(?:after|later|less|fewer|[a-z]+er)\b"
+)
 _POOL = re.compile(r"^(?:in\s+between|between|out\s+of|among|of|from)\s+", re.IGNORECASE)
 _POOLED = re.compile(r"\b(?:out of|in between|between|among|amongst)\s+(?:the\s+two\s+)?(?=\S)", re.IGNORECASE)
 _TWO_OF = re.compile(r"\s+of\s+(?:the\s+)?(?=[A-Z\"“])")
@@ -66,13 +83,27 @@ def detect(question: str) -> Comparison | None:
         if helping:
             rest = text[helping.end() :]
             found = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
-    return found if found and _sound(found.operands) else None
+    return found if found and _sound(found.operands) and not _turned(text, found.operands) else None
+
+
+def _turned(text: str, operands: tuple[str, ...]) -> bool:
+    """Whether a negation beside the operands turns the question round, or it asks which of two orders is theirs.
+
+    Names have capitals: "Not Of This Earth".
+    """
+    for operand in sorted(operands, key=len, reverse=True):
+        if _NOT_IN_A_NAME.search(operand):
+            return True
+        text = text.replace(operand, " ")
+    return _TURNED.search(text) is not None
 
 
 def _sound(operands: tuple[str, ...]) -> bool:
     names = [" ".join(operand.casefold().split()) for operand in operands]
-    return len(set(names)) == len(names) >= 2 and all(
-        re.search(r"\w", name) and len(name.split()) <= LONGEST_OPERAND for name in names
+    return (
+        len(set(names)) == len(names) >= 2
+        and all(re.search(r"\w", name) and len(name.split()) <= LONGEST_OPERAND for name in names)
+        and not any(map(_CLAUSE.search, operands))
     )
 
 
@@ -102,8 +133,8 @@ def _listed_last(text: str) -> Comparison | None:
     if word:
         pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)
         if pool and " which " not in text[pool.end() :]:
-            operands = split_all(text[pool.end() :], "and", several=word.superlative) or split_all(
-                text[pool.end() :], "or", several=word.superlative
+            operands = split_all(text[pool.end() :], "and", several=word.several) or split_all(
+                text[pool.end() :], "or", several=word.several
             )
             if operands and all(map(is_name, operands)):
                 return _chosen(operands, word)
@@ -111,7 +142,7 @@ def _listed_last(text: str) -> Comparison | None:
     for gap in _BREAK.finditer(text):
         tail = text[gap.end() :]
         if strip_lead(tail)[1] and len(strip_lead(tail)[0].split()) <= 3:
-            operands = split_all(tail, "or", several=False)
+            operands = split_all(tail, "or", several="no")
             if operands and is_named(operands):
                 return _chosen(operands, None)
     return None
@@ -123,19 +154,21 @@ def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
     bare = re.match(r"\s+(?=[\"“'(A-Z\d])", after)
     whole = word.of == "date" or bool(re.search(r"er$", text[word.start : word.end]))
     if bare and whole:
-        operands = split_all(after, "or", several=word.superlative)
+        operands = split_all(after, "or", several=word.several)
         if operands and all(map(is_name, operands)):
             return operands
     for gap in _BREAK.finditer(after):
         tail = after[gap.end() :]
-        operands = split_all(tail, "or", several=word.superlative)
+        if word.several == "open" and is_unclear(tail, "or"):
+            return None
+        operands = split_all(tail, "or", several=word.several)
         if operands is None and re.fullmatch(r"(?:\s+\w+){0,2}", after[: gap.start()]):
-            operands = split_all(tail, "and", several=word.superlative)
+            operands = split_all(tail, "and", several=word.several)
         if operands and _plain(operands):
             return operands
     lead, name = strip_lead(after)
     if name and not re.search(r"\b(?:of|in|at|on|as|by|for|to|from|with|than)\s+(?:the\s+)?$", lead):
-        operands = split_all(name, "or", several=word.superlative)
+        operands = split_all(name, "or", several=word.several)
         if operands and all(map(is_name, operands)):
             return operands
     return None
@@ -158,20 +191,25 @@ def _listed_inside(text: str) -> Comparison | None:
         )
     if opening is None:
         return None
-    pair, rest = _subject_pair(text[opening.end() :], joint)
-    return _chosen(pair, find_comparative(rest)) if pair and rest.strip() else None
+    subject, rest = _subject_pair(text[opening.end() :], joint)
+    word = find_comparative(rest)
+    operands = split_all(subject, joint, several=word.several if word else "no") if subject and rest.strip() else None
+    return _chosen(operands, word)
 
 
-def _subject_pair(text: str, joint: str) -> tuple[tuple[str, str] | None, str]:
-    """A and B at the beginning of the text, and the text after them."""
+def _subject_pair(text: str, joint: str) -> tuple[str, str]:
+    """A and B at the beginning of the text, joined as they are, and the text after them; nothing where others follow.
+
+    A third name after them leaves it open which of the joining words belong to a name: "Live or Die or Let Live".
+    """
     for match in re.finditer(rf"(?<=[\s,]){joint}\s+", text):
         lead = strip_lead(text[match.end() :])[0]
         end = name_end(text, match.end() + len(lead))
         left, right = tidy(text[: match.start()]), tidy(text[match.end() : end])
         if right and len(lead.split()) <= 2 and is_name(left) and is_name(right):
-            pair = split_pair(text[:end], joint)
-            return pair, text[end:].lstrip(" ,")
-    return None, ""
+            rest = text[end:].lstrip(" ,")
+            return ("", "") if re.match(rf"{joint}\b", rest) else (text[:end], rest)
+    return "", ""
 
 
 def _pooled_first(text: str) -> Comparison | None:
@@ -189,8 +227,10 @@ def _pooled_first(text: str) -> Comparison | None:
 
 def _either(rest: str) -> Comparison | None:
     """Was A or B born first?"""
-    pair, predicate = _subject_pair(rest, "or")
-    return _chosen(pair, find_comparative(predicate)) if pair and predicate else None
+    subject, predicate = _subject_pair(rest, "or")
+    word = find_comparative(predicate)
+    operands = split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
+    return _chosen(operands, word)
 
 
 def _same(rest: str) -> Comparison | None:

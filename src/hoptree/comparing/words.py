@@ -6,24 +6,36 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["About", "Comparative", "Event", "Of", "Wanted", "event_in", "find_comparative", "kind_of_noun"]
+__all__ = [
+    "COMPARING",
+    "About",
+    "Comparative",
+    "Event",
+    "Of",
+    "Several",
+    "Wanted",
+    "event_in",
+    "find_comparative",
+    "kind_of_noun",
+]
 
 Wanted = Literal["earliest", "latest", "most", "least", "same", "different", "both", "holds"]
 Of = Literal["date", "number", "span", "name", ""]
 Event = Literal["birth", "death", ""]
 About = Literal["country", "place", ""]
+Several = Literal["yes", "no", "open"]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparative:
-    """A comparing word in its place; `superlative` ones may choose among more than two things."""
+    """A comparing word in its place; it sets two things side by side, more of them, or does not tell how many."""
 
     start: int
     end: int
     wanted: Wanted
     of: Of
     event: Event = ""
-    superlative: bool = False
+    several: Several = "no"
 
 
 def _words(text: str) -> list[str]:
@@ -49,7 +61,7 @@ _AMOUNTS: dict[str, Wanted] = {
     **dict.fromkeys(("more", "most"), "most"),
     **dict.fromkeys(("less", "least", "fewer", "fewest"), "least"),
 }
-_WORD = re.compile(
+COMPARING = re.compile(
     r"\b(?:" + "|".join(sorted({*_DATES, *_NUMBERS, *_AMOUNTS}, key=len, reverse=True)) + r")\b", re.IGNORECASE
 )
 _AGES: dict[str, Wanted] = {"older": "most", "oldest": "most", "younger": "least", "youngest": "least"}
@@ -80,7 +92,7 @@ def event_in(text: str) -> Event:
 
 def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
     """The first word of the text that compares; `than` says that the other side follows in "than …"."""
-    for match in _WORD.finditer(text):
+    for match in COMPARING.finditer(text):
         before, after = text[: match.start()], text[match.end() :]
         if not than and re.match(r"\s+than\b(?!\s+the\s+other)", after):
             continue
@@ -90,9 +102,15 @@ def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
             event: Event = event_in(text)
             if of == "date" and match.group().lower() in (*_AGES, "elder", "eldest"):
                 event = "birth"
-            superlative = match.group().lower().endswith("st") and match.group().lower() not in {"first", "last"}
-            return Comparative(match.start(), match.end() + length, wanted, of, event, superlative)
+            several = _several(match.group().lower())
+            return Comparative(match.start(), match.end() + length, wanted, of, event, several)
     return None
+
+
+def _several(word: str) -> Several:
+    if word in ("first", "last"):
+        return "open"
+    return "yes" if word.endswith("st") else "no"
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:

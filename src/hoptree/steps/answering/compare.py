@@ -44,7 +44,8 @@ def compare_branches(
     comparison = detect(question)
     if comparison is None:
         return None
-    ends = {operand: _end_of(operand, plan, asked) for operand in comparison.operands}
+    about = {node.id: _named(asked[node.id], comparison.operands) for node in plan.nodes}
+    ends = {operand: _end_of(operand, plan, about) for operand in comparison.operands}
     apart = len({end.id for end in ends.values() if end}) == len(ends)  # one fact about both is nothing to compare
     found = [
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
@@ -62,7 +63,7 @@ def compare_pairs(
         return None
     found = []
     for asked, answer in pairs:
-        named = [operand for operand in comparison.operands if _names(asked, operand)]
+        named = _named(asked, comparison.operands)
         if len(named) == 1 and answer.known:
             found.append((named[0], asked, answer.text))
     facts = facts_for(comparison, question, found)
@@ -87,9 +88,9 @@ def decide_by(
     return Answer(found.answer, found.why, source="synthesis", support=tuple(support))
 
 
-def _end_of(operand: str, plan: Plan, asked: Mapping[int, str]) -> Node | None:
+def _end_of(operand: str, plan: Plan, about: Mapping[int, Sequence[str]]) -> Node | None:
     """The last node of the branch that begins with a question about the operand, and leads to one fact about it."""
-    branch = [node for node in plan.nodes if _names(asked[node.id], operand)][:1]
+    branch = [node for node in plan.nodes if operand in about[node.id]][:1]
     while branch:
         reached = {node.id for node in branch}
         later = [node for node in plan.nodes if node.id not in reached and node.refs and reached.issuperset(node.refs)]
@@ -102,6 +103,16 @@ def _end_of(operand: str, plan: Plan, asked: Mapping[int, str]) -> Node | None:
 def _same_things(some: Sequence[str], others: Sequence[str]) -> bool:
     pairs = {(one, other) for one in some for other in others if _names(one, other) or _names(other, one)}
     return {one for one, _ in pairs} == set(some) and {other for _, other in pairs} == set(others)
+
+
+def _named(asked: str, operands: Sequence[str]) -> list[str]:
+    """The operands that a question names, the longest first: "Alien 3" in it is no "Alien"."""
+    rest, named = f" {_folded(asked)} ", []
+    for operand in sorted(operands, key=len, reverse=True):
+        if (name := f" {_folded(operand)} ") in rest:
+            named.append(operand)
+            rest = rest.replace(name, " | ")
+    return named
 
 
 def _names(asked: str, operand: str) -> bool:

@@ -103,13 +103,16 @@ def _ways(answer: str) -> list[tuple[str, ...]]:
 
 
 def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
-    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there."""
+    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there.
+
+    White space is one blank: an index keeps what a page has, which may be a thousand of them.
+    """
     words = list(_WORD.finditer(text))
     folded = tuple(_fold(word[0]) for word in words)
     for part in ways:
         for start in range(len(words) - len(part) + 1 if part else 0):
             if folded[start : start + len(part)] == part:
-                return text[words[start].start() : words[start + len(part) - 1].end()]
+                return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
     return ""
 
 

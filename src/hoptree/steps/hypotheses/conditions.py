@@ -30,6 +30,11 @@ _OTHERWISE = re.compile(
     r"|(?:what|which|who)(?:\s+is|\s+was|\s+are|\s+were|['’]s)\s+the)\b|n['’]t\b",
     re.IGNORECASE,
 )
+_ELSE = re.compile(
+    r"\b(?:besides|apart from|aside from|excluding|except(?:ing)?)\s|\b(?:what|which|who|whom)\s+(?:other|else)\b",
+    re.IGNORECASE,
+)
+"""What is asked for beside what is named; a sentence may begin with these, so that they are taken for names."""
 # "his first … film" says which film; what is told before it is asked, as in "… in the same year. Who was in both?",
 # chooses nothing.
 _CHOOSES = re.compile(r"\bsame\b|\b(?:first|last)\b(?!\s+…)", re.IGNORECASE)
@@ -55,11 +60,13 @@ class Listing:
 def may_list(question: str) -> bool:
     """Whether a question may ask for what fulfils several conditions: it asks which, and names two things or more.
 
-    One that compares asks for neither's conditions; one that says not, or, most, how many, or "what is the … of" asks
-    for something else than the things that fulfil them.
+    One that compares asks for neither's conditions; one that says not, or, most, besides, how many, or "what is the …
+    of" asks for something else than the things that fulfil them.
     """
     plain = without_names(question)
-    if not ASKS.search(plain) or _OTHERWISE.search(plain) or _CHOOSES.search(_TOLD.sub("", plain)):
+    if not ASKS.search(plain) or _OTHERWISE.search(plain) or _ELSE.search(question):
+        return False
+    if _CHOOSES.search(_TOLD.sub("", plain)):
         return False
     return len(named(question)) > 1 and detect(question) is None
 

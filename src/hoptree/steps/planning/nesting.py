@@ -10,6 +10,7 @@ import re
 
 from hoptree.comparing.asking import PERSON
 from hoptree.comparing.operands import is_name
+from hoptree.steps.planning.proper import clause_verb, is_description, is_negated, is_question
 
 __all__ = ["chain_of"]
 
@@ -29,7 +30,9 @@ _DESCRIBED = re.compile(
 )
 _HELPERS = "is|was|were|are|did|does|do|has|have|had|will|would|can|could"
 _PREPOSITIONS = "of|in|on|at|by|for|from|with|to|as|and|or|than|under|near|during"
-_NO_NOUN = re.compile(rf"\b(?:{_HELPERS}|{_PREPOSITIONS}|who|whom|that|which|where|whose)\b")
+_NO_NOUN = re.compile(
+    rf"\b(?:{_HELPERS}|{_PREPOSITIONS}|who|whom|that|which|where|whose|the|an?|against|between|within)\b"
+)
 _THINGS = re.compile(
     r"(?:film|movie|song|album|book|novel|band|group|company|label|network|team|club|party|league|country|state|city|"
     r"county|town|village|province|region|district|capital|birthplace|hometown|headquarters|manufacturer|maker|owner|"
@@ -95,7 +98,7 @@ _RELATIVE = re.compile(
 def chain_of(question: str) -> tuple[str, ...]:
     """What to ask one after the other, with {} for the answer before; nothing where the words tell of no chain."""
     text = " ".join(question.split()).rstrip("?. ")
-    if _BEFORE in text or len(text) > _LONGEST or not _ASKING.match(text):
+    if _BEFORE in text or len(text) > _LONGEST or not _ASKING.match(text) or is_negated(text):
         return ()
     if relative := _RELATIVE.fullmatch(text):
         first, second = _KIN[(relative["kin"] or relative["owned"]).lower()]
@@ -104,7 +107,9 @@ def chain_of(question: str) -> tuple[str, ...]:
     while len(asked) < _MOST - 1 and (found := _innermost(text)):
         inner, text = found
         asked.append(inner)
-    return (*asked, f"{text}?") if asked else ()
+    last = f"{text}?"
+    proper = asked and is_question(last, before=asked) and all(map(is_description, asked))
+    return (*asked, last) if proper else ()
 
 
 def _innermost(text: str) -> tuple[str, str] | None:
@@ -115,7 +120,7 @@ def _innermost(text: str) -> tuple[str, str] | None:
         if described is None or _NO_NOUN.search(described["noun"]):
             continue
         joint = described["joint"]
-        after = _after(before, rest, joint)
+        after = _after(before, rest, joint, described.start("told"))
         thing, told = rest[: len(rest) - len(after)], described["told"][: len(described["told"]) - len(after)]
         if joint == "of" and not (_is_thing(described["noun"]) and (told.startswith(_BEFORE) or is_name(told))):
             continue
@@ -146,10 +151,11 @@ def _asked(thing: str, noun: str, joint: str, before: str, after: str) -> tuple[
     return f"{'Who' if person else 'What'} is {thing}?", outer
 
 
-def _after(before: str, rest: str, joint: str) -> str:
+def _after(before: str, rest: str, joint: str, told: int) -> str:
     """The end of the question that belongs to what is asked, not to the description: "… born", "… is from"."""
     names = list(_NAMING.finditer(rest))
     after = rest[names[-1].end() :] if names else ""
+    after = after[len(clause_verb(joint, rest[told : len(rest) - len(after)], after)) :]
     words = after.strip()
     if not words or len(words.split()) > _LONGEST_END:
         return ""
@@ -157,5 +163,5 @@ def _after(before: str, rest: str, joint: str) -> str:
         return after if _DONE.match(words) else ""
     if _DO.search(before):
         return after if not _OWN_VERB.match(words) else ""
-    whole = re.match(r"(?:is|was|are|were)\b", words) or _IN_CLAUSE.search(before)
-    return after if joint == "of" and whole else ""
+    helped, inside = re.match(r"(?:is|was|are|were)\b", words), _IN_CLAUSE.search(before)
+    return after if (joint == "of" and (helped or inside)) or (joint in _CLAUSES and helped and inside) else ""

@@ -124,6 +124,10 @@ _UNKNOWN = frozenset(
         "not mentioned",
         "not specified",
         "not provided",
+        "not stated",
+        "not given",
+        "not known",
+        "not told",
         "unanswerable",
     )
 )
@@ -138,11 +142,29 @@ _DECLINED = re.compile(
 )
 
 
+_SOURCES = r"(?:documents?|passages?|texts?|context|sources?|articles?|excerpts?|paragraphs?|evidence)"
+_TELLS = (
+    r"(?:say|says|tell|tells|told|name|names|list|lists|give|gives|show|shows|reveal|reveals|explain|explains|describe|"
+    r"describes|discuss|discusses|address|identify|identifies|confirm|confirms|know|cover|covers)"
+)
+# In the words of whoever has read: "I Can't Tell You Why" is a song, and "She did not tell her husband" an answer.
+_OWN_WORDS = re.compile(
+    rf"\b{_SOURCES}\b(?:\s+[a-z]+){{0,4}}?\s+(?:do(?:es)?|did|can|could)(?:\s+not|n['’]t|not)\s+{_TELLS}\b|"
+    rf"\bit\s+does(?:\s+not|n['’]t)\s+{_TELLS}\b|"
+    rf"\b(?:[Nn]one\s+of\s+the|[Nn]o|[Nn]either|[Nn]othing\s+in\s+the)(?:\s+[a-z]+)?\s+{_SOURCES}\s+{_TELLS}\b|"
+    rf"(?:\b[Nn]ot|n['’]t)\s+(?:[a-z]+\s+)?in\s+(?:any\s+of\s+)?(?:the|these|those|this|any)\s+(?:[a-z]+\s+)?{_SOURCES}\b|"
+    r"\bI\s+(?:can['’]t|cannot|(?:can|could|do|did)(?:\s+not|n['’]t))\s+(?:tell|say|know)\b|"
+    r"\bI(?:\s+a|['’])m\s+not\s+(?:sure|certain)\b|"
+    r"\A\W*(?:[Cc]annot|[Cc]an['’]t)\s+(?:tell|say)\b\W*\Z|\A\W*[Ii]t\s+is\s+not\s+known\b\W*\Z"
+)
+
+
 def why_unanswered(text: str) -> str:
     """The words by which a reply says that the answer is not there, or "".
 
     A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
-    sentence of a reply of three words or more. Who says "the answer is …" is judged by what follows.
+    sentence of a reply of three words or more, or what was read be said not to tell. Who says "the answer is …" is
+    judged by what follows.
     """
     text = text[:MAX_REPLY].strip()
     if not text:
@@ -155,13 +177,12 @@ def why_unanswered(text: str) -> str:
     bare = text.strip(" .!\"'“”`*").casefold()
     if bare in _UNKNOWN:
         return bare
-    if len(text.split()) < 3:
-        return ""
-    for sentence in _SENTENCE.split(text):
+    for sentence in _SENTENCE.split(text) if len(text.split()) > 2 else ():
         negation = _NEGATION.search(sentence)
         if negation and (missing := _MISSING.search(sentence) or _STATED.search(sentence)):
             return f"{negation[0]} … {missing[0]}"
-    return ""
+    own = _OWN_WORDS.search(text)
+    return own[0] if own else ""
 
 
 def looks_unanswered(text: str) -> bool:
