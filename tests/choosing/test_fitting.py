@@ -29,7 +29,7 @@ def test_a_feature_that_tells_two_groups_apart() -> None:
 
 def test_weights_that_made_the_data_come_back() -> None:
     draw = random.Random(7)
-    true = Chooser({"agreement": 2.0, "confidence": -1.5, "own": 1.0}, -0.5)
+    true = Chooser({"agreement": 2.0, "split": -1.5, "own": -1.0}, -0.5)
     rows = [{name: draw.uniform(0, 1) for name in true.weights} for _ in range(6_000)]
     examples = [Example(row, float(draw.random() < true.probability(row))) for row in rows]
     weights, bias = fit(examples)
@@ -51,3 +51,11 @@ def test_half_right_counts_half_and_weights_count() -> None:
     assert half == pytest.approx(0.0, abs=1e-6)
     _, weighed = fit([Example({}, 1.0, weight=3.0), Example({}, 0.0)])
     assert weighed == pytest.approx(math.log(3), abs=1e-5)
+
+
+def test_no_weight_speaks_against_what_its_feature_says() -> None:
+    draw = random.Random(3)
+    odd = Chooser({"agreement": 2.0, "typed": -1.5, "against": 1.0}, -0.5)
+    rows = [{name: draw.uniform(0, 1) for name in odd.weights} for _ in range(2_000)]
+    weights, _ = fit([Example(row, float(draw.random() < odd.probability(row))) for row in rows])
+    assert weights["typed"] == weights["against"] == 0.0 and weights["agreement"] > 1.5

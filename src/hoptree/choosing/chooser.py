@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from hoptree.choosing.features import FEATURES, Features
+from hoptree.choosing.features import FEATURES, Features, may_weigh
 from hoptree.errors import ConfigError
 
 __all__ = ["Chooser", "Outlook", "Policy", "frozen_chooser", "read_chooser"]
@@ -67,6 +67,10 @@ class Chooser:
         """The features that speak for one answer rather than another, the weightiest first, with how much."""
         apart = ((name, self.weights[name] * (chosen.get(name, 0.0) - other.get(name, 0.0))) for name in self.weights)
         return sorted(((name, much) for name, much in apart if much > 0), key=lambda one: -one[1])
+
+    def is_meant(self, name: str) -> bool:
+        """Whether a feature weighs as what it says, and not against it."""
+        return may_weigh(name, self.weights[name])
 
     def outlook(self, move: str, kind: str) -> Outlook | None:
         """What a move is worth for a kind of question; None where nothing is known of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["FEATURES", "Features", "in_words"]
+__all__ = ["FEATURES", "Features", "in_words", "may_weigh"]
 
 Features = Mapping[str, float]
 """The value of every feature, by name."""
@@ -23,6 +23,15 @@ FEATURES: dict[str, tuple[str, str]] = {
     "verified": ("a check bore it out", "a check spoke against it"),
 }
 """Every feature with what speaks from a high value of it, and from a low one."""
+
+
+_AGAINST, _EITHER = ("against", "own"), ("split",)
+"""Features of which more speaks against an answer, and those of which more may speak for it or against."""
+
+
+def may_weigh(name: str, weight: float) -> bool:
+    """Whether a weight is in keeping with what its feature says: nothing speaks for an answer of another kind."""
+    return name in _EITHER or (weight <= 0 if name in _AGAINST else weight >= 0)
 
 
 def in_words(name: str, high: bool) -> str:

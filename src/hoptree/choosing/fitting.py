@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hoptree.choosing.features import FEATURES, Features
+from hoptree.choosing.features import FEATURES, Features, may_weigh
 
 __all__ = ["Example", "fit"]
 
@@ -28,11 +28,23 @@ class Example:
 def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[str, float], float]:
     """The weights and the bias under which what happened is likeliest; the bias is not penalised.
 
-    The sum is convex, so a step of Newton's that does not go down is halved until it does.
+    A weight against what its feature says is an accident of the sample: the worst of them is set to nothing and the
+    others are fitted anew, until there is none.
     """
     names = list(FEATURES)
-    rows = [[one.features.get(name, 0.0) for name in names] + [1.0] for one in examples]
-    point = [0.0] * (len(names) + 1)
+    while True:
+        point = _likeliest(
+            [[one.features.get(name, 0.0) for name in names] + [1.0] for one in examples], examples, penalty
+        )
+        weights = dict(zip(names, point, strict=False))
+        if not (odd := [name for name, weight in weights.items() if not may_weigh(name, round(weight, 6))]):
+            return {name: round(weights.get(name, 0.0), 6) for name in FEATURES}, round(point[-1], 6)
+        names.remove(max(odd, key=lambda name: abs(weights[name])))
+
+
+def _likeliest(rows: Sequence[Sequence[float]], examples: Sequence[Example], penalty: float) -> list[float]:
+    """The sum is convex, so a step of Newton's that does not go down is halved until it does."""
+    point = [0.0] * (len(rows[0]) if rows else 1)
     loss = _loss(rows, examples, point, penalty)
     for _ in range(_ROUNDS):
         step = _newton(rows, examples, point, penalty)
@@ -48,7 +60,7 @@ def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[
         point, loss = tried, lower
         if settled:
             break
-    return {name: round(weight, 6) for name, weight in zip(names, point, strict=False)}, round(point[-1], 6)
+    return point
 
 
 def _chance(row: Sequence[float], point: Sequence[float]) -> float:

@@ -21,8 +21,6 @@ OPERATED = ("compare", "both")
 """Operators that code carries out better than a reader."""
 _MOST = 3
 """Ways, or other answers, beyond which more of them say no more."""
-_BETTER_LOW, _EITHER = ("against", "own"), ("split",)
-"""Features of which less speaks for an answer, and those of which more or less may."""
 _TELLING = 0.05
 """What weighs less is no reason."""
 _UNTOLD = 0.5
@@ -175,7 +173,7 @@ class Pool:
         for name, much in self._chooser.reasons(first.features, second.features):
             more = first.features[name] > second.features[name]
             untold = name == "confidence" and first.answer.confidence is None
-            # Weights that are fitted may have it that an answer of another kind is likelier: that is no reason.
-            if much >= _TELLING and not untold and (name in _EITHER or more != (name in _BETTER_LOW)):
+            # A chooser may have it that an answer of another kind is likelier: that is no reason.
+            if much >= _TELLING and not untold and self._chooser.is_meant(name):
                 words.append(in_words(name, more))
         return "; ".join(words[:_MOST]) or "it came first"
