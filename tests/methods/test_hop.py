@@ -110,7 +110,7 @@ def test_parts_are_asked_where_readings_differ(asked: Ask) -> None:
 def test_no_move_is_made_that_is_not_worth_its_tokens(asked: Ask) -> None:
     script = reads(In_which=("Boston", math.log(0.05)))
     assert steps(asked(script, sure=0.99, worth=50.0)) == ["read"]
-    assert steps(asked(script, sure=0.99, again=False, split=False, own=False, check=False, worth=0.0)) == ["read"]
+    assert steps(asked(script, sure=0.99, again=False, split=False, own=False, worth=0.0)) == ["read"]
 
 
 def test_comparisons_are_made_in_code(asked: Ask) -> None:
@@ -118,7 +118,7 @@ def test_comparisons_are_made_in_code(asked: Ask) -> None:
         *reads(Which_film=("Whiplash", HALF), director_of_the_film_Whiplash="Damien Chazelle"),
         *reads(director_of_the_film_Vertigo="Alfred Hitchcock", When_was_Damien="1985", When_was_Alfred="1899"),
     ]
-    run = asked(script, WHICH, worded=True, again=False, own=False, check=False, sure=0.75)
+    run = asked(script, WHICH, worded=True, again=False, own=False, sure=0.75)
     assert run.result.answer == "Vertigo" and not {"decompose", "final"} & set(steps(run)), "planned and done in code"
     assert run.of("decision", kind="operator")[0]["value"] == "compare"
     assert chosen(run)["over"] == [["Whiplash", pytest.approx(chosen(run)["over"][0][1])]]
@@ -134,7 +134,7 @@ def test_lists_are_intersected_in_code(asked: Ask) -> None:
         *reads(Who_acted="James Stewart; Kim Novak"),
         Rule("RAG_REQUIRED", step="confident"),
     ]
-    run = asked(script, question, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, question, again=False, own=False, sure=0.99, worth=0.0)
     assert run.of("decision", kind="intersected")[0]["value"] == ["Kim Novak"]
     assert run.result.answer == "Kim Novak" and "final" not in steps(run)
 
@@ -147,21 +147,21 @@ def test_what_is_listed_is_counted_in_code(asked: Ask) -> None:
         *reads(How_many=("five", HALF), Which_film="Whiplash", Who_starred="Kim Novak and Miles Teller"),
         Rule("RAG_REQUIRED", step="confident"),
     ]
-    run = asked(script, question, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, question, again=False, own=False, sure=0.99, worth=0.0)
     assert run.of("decision", kind="counted")[0]["value"] == 2
     assert "2" in {one["answer"] for one in run.of("decision", kind="standings")[-1]["value"]}
 
 
 def test_a_plan_of_one_part_is_no_plan(asked: Ask) -> None:
     script = [plan({"query1": ROOT}), *reads(In_which=("Boston", HALF))]
-    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, again=False, own=False, sure=0.99, worth=0.0)
     assert run.of("decision", kind="no_plan") and steps(run) == ["read", "decompose"]
     assert run.result.answer == "Boston"
 
 
 def test_parts_without_an_answer_say_nothing(asked: Ask) -> None:
     script = [plan(), *reads(In_which="unknown", Who_directed="unknown", Where_was="unknown")]
-    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, again=False, own=False, sure=0.99, worth=0.0)
     assert "decompose" in steps(run) and "final" not in steps(run) and not run.of("chain")
     assert run.result.answer == "" and run.result.abstained
 
@@ -177,16 +177,16 @@ def test_what_others_rest_on_is_checked_where_the_model_was_half_sure(asked: Ask
         Rule("Providence", step="final"),
     ]
     options = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
-    run = asked(script, **options)
+    run = asked(script, **options, check=True)
     checks = run.of("decision", kind="checked")
     assert [event["answer"] for event in checks] == ["Damien Chazelle"], "nothing rests on the last part"
     assert run.node(1)["supported"] is False
-    assert not asked(script, **{**options, "check": False}).of("decision", kind="checked")
+    assert not asked(script, **options).of("decision", kind="checked")
 
 
 def test_own_knowledge_is_a_candidate_and_weighs_less_than_what_was_read(asked: Ask) -> None:
     script = [*reads(In_which=("Providence", HALF)), Rule("Boston", step="confident")]
-    run = asked(script, again=False, split=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, again=False, split=False, sure=0.99, worth=0.0)
     assert steps(run) == ["read", "confident"] and run.result.answer == "Providence"
     own = [one for one in run.of("decision", kind="standings")[-1]["value"] if one["ways"] == ["own"]]
     assert own[0]["features"]["own"] == 1
@@ -197,14 +197,14 @@ def test_two_close_answers_are_put_to_the_model(asked: Ask) -> None:
         Rule(["Boston", "Chicago"], step="read", regex="Question: In which", logprob=HALF),
         Rule("2", step="which"),
     ]
-    run = asked(rules, split=False, own=False, sure=0.99, worth=0.0, close=1.0)
+    run = asked(rules, split=False, own=False, check=True, sure=0.99, worth=0.0, close=1.0)
     assert "which" in steps(run)
     assert run.result.answer == run.of("decision", kind="which")[0]["answers"][1]
 
 
 def test_below_a_threshold_there_is_no_answer(asked: Ask) -> None:
     script = reads(In_which=("Boston", math.log(0.01)))
-    run = asked(script, again=False, split=False, own=False, check=False, abstain=0.9)
+    run = asked(script, again=False, split=False, own=False, abstain=0.9)
     assert run.result.answer == "" and run.result.abstained and chosen(run)["given"] is False
 
 
@@ -247,7 +247,7 @@ def test_a_part_that_nothing_answers_is_split_once_more(asked: Ask) -> None:
         *reads(What_is_the_anthem_of_Providence="unknown"),
         Rule("Something", step="final", logprob=HALF),
     ]
-    options = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    options = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, question, **options)
     (below,) = [event for event in run.of("plan") if event.get("under")]
     assert (below["under"], [node["id"] for node in below["nodes"]]) == (1, [101, 102])
@@ -260,7 +260,7 @@ def test_what_only_the_model_knows_is_no_answer_unless_it_knows_where_its_knowle
     asked: Ask, tmp_path: Path
 ) -> None:
     script = [*reads(In_which="unknown"), Rule("Boston", step="confident")]
-    options = {"again": False, "split": False, "check": False, "sure": 0.99, "worth": 0.0}
+    options = {"again": False, "split": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, **options)
     assert run.result.answer == "" and run.result.abstained and chosen(run)["given"] is False
     file = tmp_path / "boundary.json"
@@ -278,19 +278,17 @@ def test_a_model_that_knows_its_bounds_is_asked_itself_where_documents_do_not_te
     told = {"confident_correct": 0.95, "usable": True, "answered": 80, "questions": 100}
     file.write_text(json.dumps(told))
     script = [*reads(In_which="unknown"), Rule("Boston", step="confident")]
-    run = asked(script, again=False, split=False, check=False, boundary=str(file))
+    run = asked(script, again=False, split=False, boundary=str(file))
     assert run.result.answer == "Boston" and chosen(run)["probability"] == 0.95, "as it was measured"
     file.write_text(json.dumps({**told, "answered": 0}))
-    assert steps(asked(script, again=False, split=False, check=False, boundary=str(file))) == ["read"]
+    assert steps(asked(script, again=False, split=False, boundary=str(file))) == ["read"]
 
 
 def test_no_reason_is_given_that_speaks_against_an_answer(asked: Ask, tmp_path: Path) -> None:
     file = tmp_path / "odd.json"
     file.write_text(json.dumps({**CHOOSER, "weights": {"typed": -3.0, "confidence": 0.1}}))
     script = [Rule(["1985", "Boston"], step="read", regex="Question: Where", logprob=HALF)]
-    run = asked(
-        script, "Where was Damien Chazelle born?", chooser=str(file), split=False, own=False, check=False, worth=0
-    )
+    run = asked(script, "Where was Damien Chazelle born?", chooser=str(file), split=False, own=False, worth=0)
     assert "another kind" not in chosen(run)["why"]
 
 
@@ -309,7 +307,7 @@ def test_plain_asks_by_the_prompts_that_adapters_learn(asked: Ask) -> None:
         Rule("Damien Chazelle, who directed Whiplash, was born in Providence.", step="summarise"),
         Rule("Providence", step="final", regex="born in Providence"),
     ]
-    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, plain=True, again=False, own=False, sure=0.99, worth=0.0)
     assert {one["answer"] for one in run.of("decision", kind="standings")[-1]["value"]} == {"Boston", "Providence"}
     templates = {event["step"]: event["template"].split("@")[0] for event in run.of("llm")}
     assert templates == {
@@ -330,7 +328,7 @@ def test_the_words_of_a_question_tell_its_parts_without_a_planner(asked: Ask) ->
         Rule("Providence", step="final"),
     ]
     script.insert(0, script.pop(2))  # the part is more telling than the beginning that it shares with the question
-    run = asked(script, worded=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, worded=True, again=False, own=False, sure=0.99, worth=0.0)
     assert "decompose" not in steps(run) and run.result.answer == "Providence"
     (told,) = run.of("plan")
     assert [(node["question"], node["refs"]) for node in told["nodes"]] == [
@@ -344,7 +342,7 @@ def test_a_plan_that_copies_an_example_is_no_plan(asked: Ask) -> None:
         "query1": {"question": "Who was the wife of Niels Bohr?", "children": {"query2": "Where was #query1 born?"}}
     }
     script = [plan(copied), *reads(In_which=("Boston", HALF))]
-    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, plain=True, again=False, own=False, sure=0.99, worth=0.0)
     assert run.of("decision", kind="no_plan") and steps(run) == ["read", "decompose"]
 
 
@@ -355,7 +353,7 @@ def test_a_date_is_no_answer_to_where(asked: Ask) -> None:
         Rule(["1985", "Providence"], step="read", regex="Question: Where was Damien Chazelle born"),
         Rule("Providence", step="final"),
     ]
-    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, again=False, own=False, sure=0.99, worth=0.0)
     assert run.node(2)["answer"] == "Providence" and run.node(2)["supported"] is True
 
 
@@ -367,12 +365,12 @@ def test_an_answer_is_spelled_and_cited_as_the_passage_has_it(asked: Ask) -> Non
 
 def test_no_answer_to_a_part_is_given_where_a_budget_ends(asked: Ask) -> None:
     script = [plan(), *reads(In_which="unknown", Who_directed="Damien Chazelle")]
-    run = asked(script, again=False, own=False, check=False, sure=0.99, worth=0.0, budget=Budget(calls=3))
+    run = asked(script, again=False, own=False, sure=0.99, worth=0.0, budget=Budget(calls=3))
     assert run.result.stopped_by and run.result.answer == ""
 
 
 def test_a_budget_that_ends_gives_nothing_that_may_not_be_given(asked: Ask) -> None:
-    options: dict[str, Any] = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    options: dict[str, Any] = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
     script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle")]
     run = asked(script, **options, budget=Budget(calls=3))
     assert run.result.stopped_by and run.result.answer == "Boston" and "likely right by" in run.result.why
@@ -382,7 +380,7 @@ def test_a_budget_that_ends_gives_nothing_that_may_not_be_given(asked: Ask) -> N
 
 def test_no_move_is_begun_that_the_budget_cannot_pay(asked: Ask) -> None:
     script = [plan(), *reads(In_which=("Boston", HALF))]
-    options: dict[str, Any] = {"again": False, "own": False, "check": False, "sure": 0.99, "worth": 0.0}
+    options: dict[str, Any] = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, **options, budget=Budget(tokens=2000))
     assert steps(run) == ["read"] and not run.result.stopped_by and run.result.answer == "Boston"
 
@@ -397,7 +395,7 @@ def test_what_rests_on_a_refuted_part_is_not_supported(asked: Ask) -> None:
         Rule("RAG_REQUIRED", step="confident"),
         Rule("Providence", step="final"),
     ]
-    run = asked(script, again=False, own=False, sure=0.99, worth=0.0)
+    run = asked(script, again=False, own=False, check=True, sure=0.99, worth=0.0)
     first = run.node(1)
     assert (first["answer"], first["supported"]) == ("", False), "what was refuted is no guess"
     assert run.node(2)["supported"] is False
@@ -408,7 +406,7 @@ def test_a_plan_that_is_dropped_is_not_drawn(asked: Ask) -> None:
         "query1": {"question": "Who was the wife of Niels Bohr?", "children": {"query2": "Where was #query1 born?"}}
     }
     script = [plan(copied), *reads(In_which=("Boston", HALF))]
-    run = asked(script, plain=True, again=False, own=False, check=False, sure=0.99, worth=0.0)
+    run = asked(script, plain=True, again=False, own=False, sure=0.99, worth=0.0)
     assert run.result.tree == () and run.result.answer == "Boston"
 
 
@@ -417,7 +415,7 @@ def test_what_code_compared_is_told(asked: Ask) -> None:
         *reads(Which_film=("Whiplash", HALF), director_of_the_film_Whiplash="Damien Chazelle"),
         *reads(director_of_the_film_Vertigo="Alfred Hitchcock", When_was_Damien="1985", When_was_Alfred="1899"),
     ]
-    run = asked(script, WHICH, worded=True, again=False, own=False, check=False, sure=0.75)
+    run = asked(script, WHICH, worded=True, again=False, own=False, sure=0.75)
     assert "compared in code: 1899 is before 1985" in run.result.why
 
 
@@ -437,7 +435,7 @@ def test_the_check_of_two_answers_sees_what_the_parts_read(tmp_path: Path) -> No
         Rule("Providence", step="final", logprob=HALF),
         Rule("1", step="which"),
     ]
-    options = {"again": False, "own": False, "sure": 0.99, "worth": 0.0, "close": 1.0, "worded": False}
+    options = {"again": False, "own": False, "check": True, "sure": 0.99, "worth": 0.0, "close": 1.0, "worded": False}
     run = Asked("hop", script, ROOT, _Named(*FOUND), options={"chooser": str(file), **options})
     (shown,) = [prompt for step, prompt in run.model.requests if step.endswith("which")]
     assert "He was born in 1985 in the city of Providence." in shown

@@ -82,7 +82,7 @@ async def hop(
     again: bool = True,
     split: bool = True,
     own: bool = True,
-    check: bool = True,
+    check: bool = False,
     deepen: bool = True,
     worded: bool = True,
     titles: bool = True,
@@ -94,11 +94,11 @@ async def hop(
 
     The moves: another reading (`again`), splitting the question and answering its parts (`split`; its own words tell
     them where `worded` is on and they can, else a planner that sees the titles that were found unless `titles` is off;
-    comparisons are made in code, a half-sure part that others rest
-    on is checked where `check` is on, and one that nothing answers is split once more where `deepen` is), the model's
-    own knowledge (`own`), and where two answers are `close`, a check of the two. Before each, a small frozen model
-    tells from countable things how likely each answer is right: what reaches `sure` is given, and no move is made whose
-    gain in probability for a thousand tokens is under `worth`; what is not set is as the model was fitted. Below
+    comparisons are made in code, and a part that nothing answers is split once more where `deepen` is on), and the
+    model's own knowledge (`own`). With `check`, a half-sure part that others rest on is checked, and so are two answers
+    that are `close`: with a small model that mends as much as it breaks, and is off. Before each move, a small frozen
+    model tells from countable things how likely each answer is right: what reaches `sure` is given, and no move is made
+    whose gain in probability for a thousand tokens is under `worth`; what is not set is as the model was fitted. Below
     `abstain` there is no answer. `plain` asks by the prompts of TAIKC's paper, which adapters are trained on.
     `chooser` is a file of such a model in place of the one that comes with Hoptree, and `boundary` one that
     hoptree boundary measured: without it, or where it is not usable, what only the model knows is no answer.

@@ -1,4 +1,4 @@
-"""Answering one part of a question: from what is known already, from passages, and checked where much rests on it."""
+"""Answering one part of a question: from passages, then from parts of its own, and last by what the model recalls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Solved:
 
 
 class Parts:
-    """Solves the nodes of a plan; what one of them found is remembered for all plans of the question."""
+    """Solves the nodes of a plan, and of the plans of its nodes; `seen` is every passage that was found."""
 
     def __init__(
         self,
@@ -59,25 +59,18 @@ class Parts:
         self._k, self._check, self._own, self._deepen = k, check, own, deepen
         self._worded, self._plain = worded, plain
         self._tells = "logprobs" in ctx.model_for("answer").capabilities
-        self._memory: dict[str, Solved] = {}
         self._guesses: dict[int, Answer] = {}
         self.seen: dict[str, Passage] = {passage.id: passage for passage in pool}
 
     async def solve(self, plan: Plan, node: Node, done: Mapping[int, Solved]) -> Solved:
-        """Answer a node; only what is supported is remembered."""
+        """Answer a node; what rests on an answer that nothing bears out is not borne out either."""
         asked = resolve(node.question, {ref: _text(done[ref]) for ref in node.refs})
         self._ctx.begin_node(node, asked)
-        if known := self._memory.get(question_key(asked)):
-            self._ctx.decide("remembered", known.answer.text, node=node)
-            self._ctx.end_node(node, known.answer, why="the same was asked before")
-            return known
         rests = any(node.id in other.refs for other in plan.nodes)
         whole = all(done[ref].answer.known for ref in node.refs)
         found = await self._look_up(asked, node, done, rests) or await self._fall_back(asked, node, whole)
         if not all(done[ref].supported for ref in node.refs):
             found = replace(found, supported=False)  # what it rests on stands nowhere
-        if found.supported:
-            self._memory[question_key(asked)] = found
         self._ctx.end_node(node, found.answer, supported=found.supported)
         return found
 
