@@ -10,9 +10,13 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from heapq import nlargest
+from itertools import accumulate
 from math import log
+
+from tantivy import DocAddress
 
 from hoptree.errors import CorpusError
 from hoptree.retrieval.bm25 import WORTH_A_THREAD
@@ -35,6 +39,8 @@ and passages are tied only by what they mention together."""
 _PERHAPS = 4
 _FURTHER = 0.001
 """What a link still adds where it can bring a passage no nearer: of two such passages the better linked is first."""
+_TERMS_KEPT, _NAMES_KEPT = 2_000, 10_000
+"""Passages whose terms, and titles whose names stay in memory."""
 _WORD = re.compile(r"\w+")
 
 
@@ -97,6 +103,7 @@ class Linked:
         self._texts = index.texts
         self._links = Links(index.links)
         self._weights = weights or LinkWeights()
+        self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(index.texts.terms(text)))
         self.identity = f"linked:{index.identity}:{self._weights}"
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -116,45 +123,39 @@ class Linked:
         # Links and names may lead to what fits from what does not: that is left out only in the end.
         hits = self._texts.search(query, most)
         fitting = self._texts.search(query, most, where) if where else hits
-        both = (*hits, *fitting)
+        both = (*hits, *fitting) if where else hits
         best = max((score for _, score, _ in both), default=0.0) or 1.0  # a word that every passage holds tells nothing
         own = {key: score / best for key, score, _ in both}
         passages = {key: passage for key, _, passage in both}
         named = self._named(query)
-        self._learn(query, best, named, own, passages)
-        starts = {key: own[key] for key, _, _ in (*hits[:seeds], *fitting[:seeds])}
+        places: dict[int, DocAddress] = {}
+        self._learn(query, best, named, own, places)
+        passages |= self._texts.read(places)
+        first = (*hits[:seeds], *fitting[:seeds]) if where else hits[:seeds]
+        starts = {key: own[key] for key, _, _ in first}
         starts |= {key: own[key] + bonus for key, bonus in named.items() if key in passages}
+        said = f" {folded(query)} "  # folded names can be looked for in it
         enough = self._enough(query, [passages[key] for key in starts if fits(passages[key], where)])
-        worths, led = self._follow(query, starts, passages, enough)
-        self._learn(query, best, worths, own, passages, fetch=False)
+        worths, led = self._follow(query, said, starts, passages, enough)
+        self._learn(query, best, worths, own, places)
         alone = {key: score + named.get(key, 0.0) for key, score in own.items()}
         sure, doubt = (_KEPT, self._weights.doubt) if named or led else (_KEPT_UNNAMED, 0.0)
         linked = self._lifted(worths, starts, alone, doubt)
         total = {key: round(score + linked.get(key, 0.0), _DECIMALS) for key, score in alone.items()}
         if where:
-            passages |= self._texts.fetch([key for key in total if key not in passages])
-            total = {key: score for key, score in total.items() if key in passages and fits(passages[key], where)}
-        firm = self._firm(query, {key: passage for key, _, passage in fitting[:_AMONG]}, total)
+            passages |= self._texts.read({key: place for key, place in places.items() if key not in passages})
+            total = {key: score for key, score in total.items() if fits(passages[key], where)}
+        firm = self._firm(said, {key: passage for key, _, passage in fitting[:_AMONG]}, total)
         _keep(total, [key for place, (key, _, _) in enumerate(fitting[:_AMONG]) if place < sure or key in firm])
-        return self._ranked(total, own, named, linked, passages, k)
+        return self._ranked(total, own, named, linked, passages, places, k)
 
     def _learn(
-        self,
-        query: str,
-        best: float,
-        keys: Iterable[int],
-        own: dict[int, float],
-        passages: dict[int, Passage],
-        *,
-        fetch: bool = True,
+        self, query: str, best: float, keys: Iterable[int], own: dict[int, float], places: dict[int, DocAddress]
     ) -> None:
-        """Score, and read, passages that BM25 did not bring among the first."""
-        missing = [key for key in keys if key not in own]
-        if not missing:
-            return
-        own |= {key: score / best for key, score in self._texts.scores(query, missing).items()}
-        if fetch:
-            passages |= self._texts.fetch(missing)
+        """Score passages that BM25 did not bring among the first, and find where they stand."""
+        if missing := [key for key in keys if key not in own]:
+            for key, (score, place) in self._texts.scored(query, missing).items():
+                own[key], places[key] = score / best, place
 
     def _named(self, query: str) -> dict[int, float]:
         """The passages whose names stand in the query, longest names first, each with what that is worth."""
@@ -171,23 +172,23 @@ class Linked:
         Where none fits at all, the beginning of each document stands for it.
         """
         documents = self._links.bearing(name, self._weights.bearers)
-        if not documents or (documents[1:] == [] and len(documents[0]) == 1):
+        if not documents or (len(documents) == 1 and len(documents[0]) == 1):
             return dict.fromkeys(documents[0] if documents else (), 1.0)
-        scores = self._texts.scores(query, [key for keys in documents for key in keys])
+        hits = self._texts.scored(query, [key for keys in documents for key in keys])
+        scores = {key: score for key, (score, _) in hits.items()}
         best = max(scores.values(), default=0.0)
         if not best:
             return {keys[0]: 1 / len(documents) for keys in documents}
         return {key: score / best for key, score in scores.items() if score}
 
     def _follow(
-        self, query: str, starts: Mapping[int, float], passages: Mapping[int, Passage], enough: float
+        self, query: str, said: str, starts: Mapping[int, float], passages: Mapping[int, Passage], enough: float
     ) -> tuple[dict[int, dict[int, float]], bool]:
         """For each passage that the starts lead to, what the best link from each is worth; and if names led to any.
 
         `enough` is how much links count. A name that the query says itself is no news: what bears it counts as named.
         """
         weights, links = self._weights, self._links
-        said = _said(query)
         found: dict[int, dict[int, float]] = {}
         led = False
 
@@ -213,7 +214,7 @@ class Linked:
                 # The count is of passages that are gone, too; how many there are is looked up where it may matter.
                 if 2 <= count <= _PERHAPS * weights.mentioners:
                     give(links.mentioning(name, weights.mentioners), strength * weights.together / rarity, source)
-            for name in {folded(name) for name in names_of(passages[source])}:
+            for name in _names(passages[source].title, passages[source].aliases):
                 mentioners = links.mentioning(name, weights.mentioners)
                 rarity = 1 + weights.rare * log(max(len(mentioners), 1))
                 give(mentioners, strength * weights.back / rarity, source)
@@ -240,11 +241,12 @@ class Linked:
             if key in alone
         }
 
-    def _firm(self, query: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
+    def _firm(self, said: str, first: Mapping[int, Passage], total: Mapping[int, float]) -> set[int]:
         """Those of the first by words that others are not so much better than that they should give way."""
-        said = _said(query)
         pages = Counter(map(_page, first.values()))
         well = {key for key, passage in first.items() if pages[_page(passage)] > 1 or _is_named(passage, said)}
+        if not well:
+            return well
         held = {key: score + self._weights.firm if key in well else score for key, score in total.items()}
         last = min(nlargest(_AMONG, held.values()), default=0.0)
         return {key for key in well if held[key] >= last}
@@ -257,7 +259,7 @@ class Linked:
         whole = sum(rarity.values()) or 1.0
         best = 0.0
         for passage in starts:
-            held = set(self._texts.terms(f"{passage.title} {passage.text}"))
+            held = self._terms_of(f"{passage.title} {passage.text}")
             best = max(best, sum(rarity[term] for term in terms if term in held) / whole)
         return min(1.0, max(0.0, (high - best) / (high - low)))
 
@@ -268,6 +270,7 @@ class Linked:
         named: Mapping[int, float],
         linked: Mapping[int, float],
         passages: dict[int, Passage],
+        places: Mapping[int, DocAddress],
         k: int,
     ) -> tuple[Passage, ...]:
         if not total:
@@ -275,15 +278,10 @@ class Linked:
         order = sorted(total, key=lambda key: -total[key])
         cut = total[order[min(k, len(order)) - 1]]
         wanted = [key for key in order if total[key] >= cut]
-        passages |= self._texts.fetch([key for key in wanted if key not in passages])
+        passages |= self._texts.read({key: places[key] for key in wanted if key not in passages})
         found = [
-            replace(
-                passages[key],
-                score=total[key],
-                stages=_stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)),
-            )
+            _weighed(passages[key], total[key], _stages(own[key], named.get(key, 0.0), linked.get(key, 0.0)))
             for key in wanted
-            if key in passages
         ]
         found.sort(key=lambda passage: (-passage.score, passage.id))
         return tuple(found[:k])
@@ -298,18 +296,19 @@ def _keep(total: dict[int, float], best: Sequence[int]) -> None:
             total[key] = max(total[key], round(floor + place * 10**-_DECIMALS, _DECIMALS))
 
 
-def _said(query: str) -> str:
-    """A query in which folded names can be looked for, with a space on each side."""
-    return f" {folded(query)} "
-
-
 def _page(passage: Passage) -> str:
     """What passages of one page have in common, whether or not they were indexed as one document."""
     return passage.title.split(" › ")[0] or passage.document
 
 
 def _is_named(passage: Passage, said: str) -> bool:
-    return any(f" {folded(name)} " in said for name in names_of(passage))
+    return any(f" {name} " in said for name in _names(passage.title, passage.aliases))
+
+
+@lru_cache(_NAMES_KEPT)
+def _names(title: str, aliases: tuple[str, ...]) -> frozenset[str]:
+    """The folded names of a passage with this title and these aliases."""
+    return frozenset(map(folded, names_of(title, aliases)))
 
 
 def _names_in(query: str, links: Links) -> list[str]:
@@ -319,18 +318,21 @@ def _names_in(query: str, links: Links) -> list[str]:
     """
     words = list(_WORD.finditer(query))
     folds = [word[0].casefold() for word in words]
+    joined = " ".join(folds)
+    ends = list(accumulate(len(word) + 1 for word in folds))  # each with the space behind it
     found: list[str] = []
-    at = 0
+    at = begins = 0
     while at < len(words):
-        for size in range(min(_LONGEST_NAME, len(words) - at), 0, -1):
-            name = " ".join(folds[at : at + size])
+        size = 1
+        for last in range(min(at + _LONGEST_NAME, len(words)) - 1, at - 1, -1):
+            name = joined[begins : ends[last] - 1]
             if links.borne(name):
+                size = last - at + 1
                 if size > 1 or not (words[at][0].islower() or _within_a_name(query, words, at)):
                     found.append(name)
-                at += size
                 break
-        else:
-            at += 1
+        at += size
+        begins = ends[at - 1]
     return found
 
 
@@ -346,6 +348,12 @@ def _within_a_name(query: str, words: Sequence[re.Match[str]], at: int) -> bool:
             if (begins.isupper() or begins.isdigit()) and query[first[1] : last[0]].isspace():
                 return True
     return False
+
+
+def _weighed(passage: Passage, score: float, stages: tuple[tuple[str, float], ...]) -> Passage:
+    """The same passage with another score; `replace`, which goes by names, is slower."""
+    where = (passage.document, passage.start, passage.end, passage.aliases, passage.metadata)
+    return Passage(passage.id, passage.title, passage.text, score, *where, stages)
 
 
 def _stages(own: float, named: float, linked: float) -> tuple[tuple[str, float], ...]:

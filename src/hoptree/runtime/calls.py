@@ -22,7 +22,7 @@ from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
 from hoptree.runtime.limits import AdaptiveLimit
 from hoptree.values import Passage
 
-__all__ = ["Call", "Calls", "OnRetry", "call_key", "open_calls", "search_key"]
+__all__ = ["Call", "Calls", "OnRetry", "call_key", "digest", "open_calls", "search_key"]
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ class Calls:
         self._attempts = attempts
         self._patience = patience
         self._concurrency = concurrency
-        self._flights: dict[bytes, asyncio.Future[Call[Any]]] = {}
+        self._flights: dict[tuple[str, ...], asyncio.Future[Call[Any]]] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
 
@@ -117,16 +117,19 @@ class Calls:
         if not graph.remote:
             said, seconds = await timed()
             return Call(said, False, seconds)
-        return await self._once(_digest([*key, *_period(graph)]), form, timed)
+        return await self._once((*key, *_period(graph)), form, timed)
 
-    async def _once(self, key: bytes, form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]) -> Call[T]:
-        """What is under way or remembered under a key; else it is paid for, and remembered."""
-        while flight := self._flights.get(key):
+    async def _once(
+        self, asked: tuple[str, ...], form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]
+    ) -> Call[T]:
+        """What is under way or remembered of what was asked; else it is paid for, and remembered."""
+        while flight := self._flights.get(asked):
             try:
                 return replace(await asyncio.shield(flight), cached=True)
             except _Abandoned:
                 continue  # the next of those who waited sends it again
-        flight = self._flights[key] = asyncio.get_running_loop().create_future()
+        flight = self._flights[asked] = asyncio.get_running_loop().create_future()
+        key = b"" if self.cache is None else digest(asked)
         try:
             call = await self._remembered(key, form)
             if call is None:
@@ -140,7 +143,7 @@ class Calls:
             flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
             raise
         finally:
-            del self._flights[key]
+            del self._flights[asked]
         flight.set_result(call)
         return call
 
@@ -250,8 +253,8 @@ def open_calls(cache: str | Path | Store | None = "default", *, concurrency: int
         return calls
 
 
-def call_key(model: Model, request: Request) -> bytes:
-    """The digest of everything that determines the reply."""
+def call_key(model: Model, request: Request) -> tuple[str, ...]:
+    """Everything that determines the reply."""
     settings: tuple[object, ...] = (
         request.max_tokens,
         request.temperature,
@@ -267,13 +270,13 @@ def call_key(model: Model, request: Request) -> bytes:
     parts = [model.identity, repr(settings), request.json_schema, request.prefix]
     for message in request.messages:
         parts += (message.role, message.content)
-    return _digest(parts)
+    return tuple(parts)
 
 
-def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> bytes:
-    """The digest of everything that determines what a search finds."""
+def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Everything that determines what a search finds."""
     filters = [part for item in sorted((where or {}).items()) for part in item]
-    return _digest(["search", retriever.identity, query, str(k), *filters, *_period(retriever)])
+    return ("search", retriever.identity, query, str(k), *filters, *_period(retriever))
 
 
 def _period(source: object) -> list[str]:
@@ -281,7 +284,7 @@ def _period(source: object) -> list[str]:
     return [] if (lasts := lasting(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
 
 
-def _digest(parts: Iterable[str]) -> bytes:
+def digest(parts: Iterable[str]) -> bytes:
     """One digest of many texts, each told from the next by its length."""
     texts = (part.encode("utf-8", "surrogatepass") for part in parts)
     return hashlib.sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).digest()

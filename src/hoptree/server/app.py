@@ -66,12 +66,9 @@ def create_app(settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.house = house
-    app.include_router(about_routes(house))
-    app.include_router(ask_routes(house))
-    app.include_router(chat_routes(house))
-    app.include_router(search_routes(house))
-    app.include_router(corpus_routes(house))
-    app.include_router(run_routes(house))
+    # In one list, questions first: a router in a router is matched again on each floor, for every request.
+    for router in (ask_routes, chat_routes, search_routes, about_routes, corpus_routes, run_routes):
+        app.router.routes += router(house).routes
     add_page(app)
     describe(app, keys=bool(settings.keys))
     _tell_errors(app)

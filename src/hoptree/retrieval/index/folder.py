@@ -202,7 +202,10 @@ class Change:
         self.texts.add([(passage, key) for passage, key, _ in passages], self._next)
         self.ledger.add([(key, content, file, number) for number, (_, key, content) in enumerate(passages, self._next)])
         if self.settings.links:
-            self.ledger.enter_names((name for passage, _, _ in passages for name in names_of(passage)), self.first_new)
+            self.ledger.enter_names(
+                (name for passage, _, _ in passages for name in names_of(passage.title, passage.aliases)),
+                self.first_new,
+            )
         self._next += len(passages)
 
     def remove(self, entries: Sequence[Entry]) -> None:

@@ -66,7 +66,7 @@ def _add(writer: LinkWriter, key: int, passage: Passage, finder: NameFinder, *, 
     found = {folded(name) for name in finder(passage.text)}
     if not found and not first_round:
         return
-    own = {folded(name) for name in names_of(passage)}
+    own = {folded(name) for name in names_of(passage.title, passage.aliases)}
     written = {folded(name) for name in capitalised(passage.text)}
     if first_round:
         writer.add(key, _document(passage), bears=sorted(own), mentions=sorted((found | written) - own))
@@ -111,5 +111,7 @@ def _link_older(texts: Texts, names: Iterable[str], links: Links, writer: LinkWr
     for name in names:
         known = links.mentioning(folded(name), _CANDIDATES)
         for key, passage in texts.containing(name, before=first, most=_CANDIDATES, without=known):
-            if mentions(passage.text, name) and folded(name) not in {folded(own) for own in names_of(passage)}:
+            if mentions(passage.text, name) and folded(name) not in {
+                folded(own) for own in names_of(passage.title, passage.aliases)
+            }:
                 writer.add(key, _document(passage), mentions=[folded(name)])

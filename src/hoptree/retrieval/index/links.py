@@ -6,7 +6,8 @@ Names are stored folded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +20,8 @@ __all__ = ["LINK_AGAIN", "LinkWriter", "Links"]
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
 _AT_ONCE = 1_000
 _MOST_OF_A_DOCUMENT = 100
+_KEPT = 10_000
+"""Names and passages whose links stay in memory, of each kind: questions about one matter meet the same again."""
 _DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
 
 
@@ -58,7 +61,13 @@ class LinkWriter:
 
 
 class Links:
-    """Reads the mention graph."""
+    """Reads the mention graph, as it was when it was opened.
+
+    `mentions` are the names a passage mentions, in a fixed order. `count` is how many passages mention a name, and
+    `borne` whether any bears it. `mentioning` are the passages that mention a name: all of them, or none if they are
+    more than a number. `bearing` are those that bear it, by document and in their order; none if more documents than a
+    number have it, and of a very long document only the first.
+    """
 
     def __init__(self, folder: Path) -> None:
         with tantivy_errors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
@@ -66,14 +75,18 @@ class Links:
             index.reload()
             self._schema = index.schema
             self._searcher = index.searcher()
+        self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(self._mentions)
+        self.count: Callable[[str], int] = lru_cache(_KEPT)(self._count)
+        self.borne: Callable[[str], bool] = lru_cache(_KEPT)(self._borne)
+        self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(self._mentioning)
+        self.bearing: Callable[[str, int], tuple[tuple[int, ...], ...]] = lru_cache(_KEPT)(self._bearing)
 
     def knows(self, key: int) -> bool:
         """Whether anything is written down about a passage, be it that it mentions nothing."""
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
-    def mentions(self, key: int) -> tuple[str, ...]:
-        """The names a passage mentions, in a fixed order."""
+    def _mentions(self, key: int) -> tuple[str, ...]:
         found: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
@@ -81,34 +94,27 @@ class Links:
                 found.update(self._searcher.doc(address).get_all("mentions"))
         return tuple(sorted(found))
 
-    def count(self, name: str) -> int:
-        """How many passages mention a name."""
+    def _count(self, name: str) -> int:
         with _DAMAGED:
             return int(self._searcher.doc_freq("mentions", name))
 
-    def borne(self, name: str) -> bool:
-        """Whether any passage bears a name."""
+    def _borne(self, name: str) -> bool:
         with _DAMAGED:
             if not self._searcher.doc_freq("bears", name):
                 return False
             # That counts passages that are gone, too, as long as others of their segment are there.
             return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
 
-    def mentioning(self, name: str, most: int) -> list[int]:
-        """The passages that mention a name: all of them, or none if they are more than `most`."""
+    def _mentioning(self, name: str, most: int) -> tuple[int, ...]:
         hits = self._hits("mentions", name, most + 1)
-        return [] if len(hits) > most else sorted(self._values("key", hits))
+        return () if len(hits) > most else tuple(sorted(self._values("key", hits)))
 
-    def bearing(self, name: str, most: int) -> list[list[int]]:
-        """The passages that bear a name, by document and in their order; none if more than `most` documents have it.
-
-        Of a very long document only the first passages count.
-        """
+    def _bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
         hits = self._hits("bears", name, most * _MOST_OF_A_DOCUMENT)
         found: dict[int, list[int]] = {}
         for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):
             found.setdefault(document, []).append(key)
-        return [] if len(found) > most else [found[document] for document in sorted(found)]
+        return () if len(found) > most else tuple(tuple(found[document]) for document in sorted(found))
 
     def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
         with _DAMAGED:

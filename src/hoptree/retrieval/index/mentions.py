@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 import ahocorasick_rs
 
 from hoptree.retrieval.index.analysis import composed
-from hoptree.values import Passage
 
 __all__ = ["NameFinder", "capitalised", "folded", "mentions", "names_of"]
 
@@ -38,10 +37,10 @@ def folded(name: str) -> str:
     return " ".join(_WORD.findall(name.casefold()))
 
 
-def names_of(passage: Passage) -> tuple[str, ...]:
+def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
     """The names a passage is found by: its title without a qualifier in brackets, its last heading, its aliases."""
     found: dict[str, None] = {}
-    for said in (passage.title, *passage.aliases):
+    for said in (title, *aliases):
         parts = composed(said).split(" › ")
         for part in dict.fromkeys((parts[0], parts[-1])) if len(parts) > 1 else parts:
             part = part.strip()

@@ -7,7 +7,8 @@ every collection that was tried. k1 1.2 and b 0.75 are tantivy's own.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from math import log
 from operator import itemgetter
@@ -23,7 +24,7 @@ from hoptree.retrieval.index.packing import open_packed
 from hoptree.retrieval.index.tantivy_folder import open_writer, readable, tantivy_errors, writing
 from hoptree.values import Passage
 
-__all__ = ["TextWriter", "Texts"]
+__all__ = ["Hit", "TextWriter", "Texts"]
 
 _ANALYZER = "hoptree"
 _TITLE_WEIGHT = 3
@@ -40,6 +41,8 @@ _AT_ONCE = 1_000
 _SCORED = 80_000
 """Times a passage has a word of the query: so many take one to two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
+_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 2_000
+"""What stays in memory: the terms of queries, for which one search asks several times; how rare terms are; passages."""
 _CANDIDATES, _RESERVE = 45, 4
 """Passages that are scored by all words: so many at least, one more for every 300,000 passages, or so many times those
 that are asked for."""
@@ -47,6 +50,8 @@ Word = tuple[str, str]
 """A field and a term in it."""
 Hit = tuple[float, tantivy.DocAddress]
 Stages = tuple[tuple[str, float], ...]
+Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, str], ...]]
+"""A passage but for its score: id, title, text, document, start, end, aliases, metadata."""
 
 
 class TextWriter:
@@ -105,12 +110,19 @@ class TextWriter:
 
 
 class Texts:
-    """Reads a text index: searches, fetches by key, and walks through all passages in the order of indexing."""
+    """Reads a text index: searches, fetches by key, and walks through all passages in the order of indexing.
+
+    `sought` are the terms that a query looks for: those of words that do more than ask, if it has any.
+    """
 
     def __init__(self, folder: Path, *, language: str, digest: str = "") -> None:
         self.digest = digest
         self._analyzer = analyzer_for(language)
         self._language = language
+        self.sought: Callable[[str], tuple[str, ...]] = lru_cache(_QUERIES_KEPT)(self._sought)
+        self._words: Callable[[str], tuple[Word, ...]] = lru_cache(_QUERIES_KEPT)(self._words_of)
+        self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(self._read_stored)
+        self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(self._rarity_of)
         with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -131,16 +143,18 @@ class Texts:
         """The distinct terms of a text, in its order."""
         return tuple(dict.fromkeys(self._analyzer.analyze(composed(text))))
 
-    def sought(self, query: str) -> tuple[str, ...]:
-        """The terms that a query looks for: those of words that do more than ask, if it has any."""
+    def _sought(self, query: str) -> tuple[str, ...]:
         return self.terms(without_asking(query, self._language)) or self.terms(query)
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
-        total = len(self)
         with tantivy_errors("The index is damaged"):
-            found = {term: min(self._searcher.doc_freq("body", term), total) for term in terms}
-        return {term: log(1 + (total - count + 0.5) / (count + 0.5)) for term, count in found.items()}
+            return {term: self._rarity(term) for term in terms}
+
+    def _rarity_of(self, term: str) -> float:
+        total = len(self)
+        count = min(self._searcher.doc_freq("body", term), total)
+        return log(1 + (total - count + 0.5) / (count + 0.5))
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
         """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows.
@@ -193,15 +207,17 @@ class Texts:
         with_id = self._with_keys([key_of(form) for form in written])
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, tagged), (tantivy.Occur.Should, with_id)])
 
-    def scores(self, query: str, keys: Sequence[int]) -> dict[int, float]:
-        """BM25's score of each of these passages for a query; 0 where no word is shared."""
-        words = self._words(query)
-        if not words:
-            return dict.fromkeys(keys, 0.0)
+    def scored(self, query: str, keys: Sequence[int]) -> dict[int, Hit]:
+        """BM25's score of each of these passages for a query, 0 where no word is shared, and where it stands."""
         with tantivy_errors("The index is damaged"):
-            hits = self._scored(words, keys)
+            hits = self._scored(self._words(query), keys)
             back = self._searcher.fast_field_values("key", [address for _, address in hits])
-        return {int(key or 0): round(score, _DECIMALS) for key, (score, _) in zip(back, hits, strict=True)}
+        return {int(key or 0): (round(score, _DECIMALS), at) for key, (score, at) in zip(back, hits, strict=True)}
+
+    def read(self, places: Mapping[int, tantivy.DocAddress]) -> dict[int, Passage]:
+        """The passages that stand at these places, by key."""
+        with tantivy_errors("The index is damaged"):
+            return {key: self._passage(place, 0.0) for key, place in places.items()}
 
     def containing(
         self, text: str, *, before: int, most: int, without: Collection[int] = ()
@@ -264,10 +280,9 @@ class Texts:
             hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 
-    def _words(self, query: str) -> list[Word]:
-        return [("body", term) for term in self.sought(query)] + [
-            ("pairs", pair) for pair in dict.fromkeys(pairs(composed(query)))
-        ]
+    def _words_of(self, query: str) -> tuple[Word, ...]:
+        of_pairs = (("pairs", pair) for pair in dict.fromkeys(pairs(composed(query))))
+        return (*(("body", term) for term in self.sought(query)), *of_pairs)
 
     def _any(self, words: Sequence[Word]) -> tantivy.Query:
         terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
@@ -298,7 +313,9 @@ class Texts:
         """Every passage with one of these keys, scored by the words."""
         scored: list[Hit] = []
         for some in _parts(keys):
-            both = [(tantivy.Occur.Must, self._with_keys(some)), (tantivy.Occur.Should, self._any(words))]
+            both = [(tantivy.Occur.Must, self._with_keys(some))]
+            if words:
+                both.append((tantivy.Occur.Should, self._any(words)))
             scored += self._searcher.search(tantivy.Query.boolean_query(both), len(some), count=False).hits
         return scored
 
@@ -327,20 +344,23 @@ class Texts:
     def _passage(self, address: tantivy.DocAddress, score: float, stages: Stages = ()) -> Passage:
         """A stored passage; a ValueError, as tantivy's own are, where it is garbled in a way tantivy does not see."""
         try:
-            return self._stored(address, score, stages)
+            stored = self._stored(address.segment_ord, address.doc)
         except (LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"a passage cannot be read ({error})") from error
+        name, title, text, document, start, end, aliases, metadata = stored
+        return Passage(name, title, text, score, document, start, end, aliases, metadata, stages)
 
-    def _stored(self, address: tantivy.DocAddress, score: float, stages: Stages) -> Passage:
-        stored = self._searcher.doc(address)
+    def _read_stored(self, segment: int, place: int) -> Stored:
+        stored = self._searcher.doc(tantivy.DocAddress(segment, place))
         body = stored.get_all("body")
+        title, text = body[0], body[-1]
         record = bytes(stored["record"][0])
         if record.startswith(_PLAIN):
             name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
-            return Passage(name, body[0], body[-1], score, name, 0, len(body[-1]), stages=stages)
+            return name, title, text, name, 0, len(text), (), ()
         name, document, start, end, aliases, metadata = json.loads(record)
         fields = tuple((name, value) for name, value in metadata)
-        return Passage(name, body[0], body[-1], score, document, start, end, tuple(aliases), fields, stages)
+        return name, title, text, document, start, end, tuple(aliases), fields
 
 
 def _schema() -> tantivy.Schema:
