@@ -383,6 +383,8 @@ def test_no_move_is_begun_that_the_budget_cannot_pay(asked: Ask) -> None:
     options: dict[str, Any] = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, **options, budget=Budget(tokens=2000))
     assert steps(run) == ["read"] and not run.result.stopped_by and run.result.answer == "Boston"
+    run = asked(script, **options, budget=Budget(tokens=3300))  # most splits take less than 3,500 on average
+    assert "decompose" in steps(run)
 
 
 def test_what_rests_on_a_refuted_part_is_not_supported(asked: Ask) -> None:

@@ -13,6 +13,7 @@ from hoptree.runtime.reasons import GUESS
 
 __all__ = ["Figure", "group_figures", "overall_figures"]
 
+_BETTER = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."
 _NOT_FROM_DOCUMENTS = ("internal", "fallback")
 _ITERATIONS = {1: "first attempt", 2: "second attempt", 3: "third attempt"}
 Iterations = Mapping[int, int]
@@ -66,7 +67,7 @@ def overall_figures(groups: Sequence[DataGroup]) -> list[Figure]:
         if points:
             title = f"All {len(groups)} data sets: F1 against {label.split(',')[0]}"
             plot = dots(f"all-{cost}", title, label, "F1", points)
-            caption = "Up and to the left is better. Each data set counts the same in the means."
+            caption = f"{_BETTER} Each data set counts the same in the means."
             ids = _ids([run for runs in everywhere.values() for run in runs])
             found.append(Figure(title, caption, plot, tuple(enumerate(names)), ids, shaped=True))
     return found
@@ -95,7 +96,7 @@ def _against(group: DataGroup, cost: str, label: str, name: str, about: str) -> 
         return None
     title = f"{group.name}: F1 against {label.split(',')[0]}"
     plot = dots(name, title, label, "F1", points)
-    caption = f"Up and to the left is better. Means of all questions ({about}); lines are 95 % intervals of F1."
+    caption = f"{_BETTER} Means of all questions ({about}); upright lines are 95 % intervals of F1."
     return Figure(title, caption, plot, _legend(group.runs), _ids(group.runs), shaped=True)
 
 

@@ -27,6 +27,9 @@ from hoptree.evaluation.report.traces import RunTraces, read_run_traces
 
 __all__ = ["make_page", "write_page", "write_text"]
 
+_RUNS_IN_SIGHT = 12
+"""Runs whose names stand under a figure; more of them are folded away."""
+
 
 def write_page(groups: Sequence[DataGroup], path: Path) -> None:
     """Write the page of these runs."""
@@ -135,10 +138,12 @@ def _figures(figures: Sequence[Figure]) -> str:
 
 def _figure(figure: Figure) -> str:
     legend = "".join(f"<li>{key(series, shaped=figure.shaped)}{_safe(text)}</li>" for series, text in figure.legend)
-    runs = ", ".join(figure.runs)
+    told = f'<span class="runid">Runs: {_safe(", ".join(figure.runs))}</span>'
+    if len(figure.runs) > _RUNS_IN_SIGHT:
+        told = f"<details><summary>Its {len(figure.runs)} runs</summary>{told}</details>"
     return (
         f'<figure><h3>{_safe(figure.title)}</h3>{figure.svg}<ul class="legend">{legend}</ul>'
-        f'<figcaption>{_safe(figure.caption)} <span class="runid">Runs: {_safe(runs)}</span></figcaption></figure>'
+        f"<figcaption>{_safe(figure.caption)} {told}</figcaption></figure>"
     )
 
 

@@ -10,7 +10,19 @@ from dataclasses import dataclass
 
 from hoptree.evaluation.report.svg import HEIGHT, WIDTH, Scale, bar, colour, line, marker, picture, shortened, text
 
-__all__ = ["Bars", "Dot", "Line", "bars", "distribution", "dots", "lines", "shares", "smoothed", "swept"]
+__all__ = [
+    "Bars",
+    "Dot",
+    "Line",
+    "bars",
+    "best_for_less",
+    "distribution",
+    "dots",
+    "lines",
+    "shares",
+    "smoothed",
+    "swept",
+]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
 _NAMES = 158
@@ -21,6 +33,10 @@ _CURVE = 80
 _TICKS = 10
 _ASIDE = 5
 """How far the points of two series with the same value stand apart, so that both intervals are seen."""
+_BESIDE = 8
+"""How far a name stands from its point."""
+_LETTER = 7
+"""About the width of a letter."""
 _BANDWIDTHS = (0.05, 0.2)
 
 Bars = tuple[float, float | None, float | None] | None
@@ -40,7 +56,10 @@ class Dot:
 
 
 def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot]) -> str:
-    """Each point with the interval of its height; the x axis is logarithmic where the points are far apart."""
+    """Each point with the interval of its height; the x axis is logarithmic where the points are far apart.
+
+    A line joins the points that nothing to their left is as high as, and these have their names beside them.
+    """
     xs = [point.x for point in points]
     x = _x_scale(min(xs), max(xs))
     y = _y_scale(points)
@@ -51,8 +70,25 @@ def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot
         told.append(said)
         if point.low is not None and point.high is not None:
             parts.append(line([(x(point.x), y(point.low)), (x(point.x), y(point.high))], "whisker"))
+    best = best_for_less(points)
+    if len(best) > 1:
+        parts.append(line([(x(one.x), y(one.y)) for one in best], "best"))
     parts += [marker(x(one.x), y(one.y), one.series, said) for one, said in zip(points, told, strict=True)]
+    for one in best if len(best) < len(points) else ():
+        name_of = shortened(one.name, _NAME_LETTERS)
+        before = x(one.x) - _BESIDE - _LETTER * len(name_of) > x.start  # up and to the left of these there is nothing
+        aside = -_BESIDE if before else _BESIDE
+        parts.append(text(x(one.x) + aside, y(one.y) - _BESIDE, name_of, "best", "end" if before else "start"))
     return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+
+
+def best_for_less(points: Sequence[Dot]) -> list[Dot]:
+    """The points that no other with as small an x or a smaller one is as high as, from left to right."""
+    found: list[Dot] = []
+    for point in sorted(points, key=lambda one: (one.x, -one.y)):
+        if not found or point.y > found[-1].y:
+            found.append(point)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ _BEST = 2
 """Passages of the reading that little distracts."""
 _WHOLE = 1
 """The order of an answer to the question itself: those to its parts are offered to nobody."""
+_USUAL = 0.86
+"""The share of the mean tokens of a split that half of them keep within (of those that the weights were fitted to)."""
 _OWN_TOKENS = 130
 """What asking the model itself takes, where no chooser knows."""
 
@@ -160,7 +162,7 @@ class _Hop:
 
     def next_move(self, moves: Mapping[str, Move], policy: Policy) -> str:
         left = self._ctx.tokens_left
-        payable = [name for name in moves if (told := self._outlook(name)) is None or told.tokens <= left]
+        payable = [name for name in moves if (told := self._outlook(name)) is None or _USUAL * told.tokens <= left]
         return next_move(moves if FIRST in moves else payable, self._pool.standings(), self._outlook, policy)
 
     def _outlook(self, move: str) -> Outlook | None:
