@@ -310,6 +310,16 @@ def test_a_method_without_options_says_so() -> None:
         read_options(find_method("direct"), {"k": 3})
 
 
+def test_an_option_of_other_methods_names_them() -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_options(find_method("hop"), {"robust": "on"})
+    assert "worded" in caught.value.remedy
+    assert caught.value.remedy.endswith("Methods with this option: taikc, ra_isf, treeqa, mind.")
+    with pytest.raises(ConfigError) as caught:
+        read_options(find_method("hop"), {"zzz": "on"})
+    assert "Methods with" not in caught.value.remedy
+
+
 def test_a_compared_method_is_short_since_what_it_does_is_in_steps() -> None:
     folder = Path(baselines.__file__).parent
     lines = {path.stem: len(path.read_text("utf-8").splitlines()) for path in folder.glob("[!_]*.py")}

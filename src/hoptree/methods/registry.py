@@ -31,6 +31,7 @@ _OWN = (
 )
 _COMPARED = "hoptree.methods.baselines"
 _registered: dict[str, Method] = {}
+_FEW = 6
 _MOST = 1e9
 _CONTINUES = "prefix"
 _SHARE = (0.0, 1.0)
@@ -223,9 +224,15 @@ def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known) or 'none'}."
-            raise ConfigError(f"{chosen.name} has no option '{name}':", hint)
+            raise ConfigError(f"{chosen.name} has no option '{name}':", f"{hint}{_elsewhere(key)}")
         values[key] = _convert(chosen.name, known[key], value, chosen.bounds.get(key, _bounds(known[key])))
     return values
+
+
+def _elsewhere(name: str) -> str:
+    """Which methods have an option that another one lacks; all of them have those that most do."""
+    others = [known.name for known in list_methods() if name in (option.name for option in known.options)]
+    return f" Methods with this option: {', '.join(others)}." if others and len(others) <= _FEW else ""
 
 
 def _bounds(option: Option) -> tuple[float, float]:
