@@ -31,6 +31,8 @@ __all__ = ["LinkWeights", "Linked"]
 
 _LONGEST_NAME = 12
 """Words of a name that a question is searched for."""
+_LONGEST_LETTERS = 360
+"""Letters of a name that is looked up: no title of more than 120 is a name, and folding may make three of one."""
 _DECIMALS = 6
 _AMONG = 5
 _KEPT, _KEPT_UNNAMED = 2, 4
@@ -39,7 +41,7 @@ and passages are tied only by what they mention together."""
 _PERHAPS = 4
 _FURTHER = 0.001
 """What a link still adds where it can bring a passage no nearer: of two such passages the better linked is first."""
-_TERMS_KEPT, _NAMES_KEPT = 2_000, 10_000
+_TERMS_KEPT, _NAMES_KEPT = 200, 10_000
 """Passages whose terms, and titles whose names stay in memory."""
 _WORD = re.compile(r"\w+")
 
@@ -103,7 +105,9 @@ class Linked:
         self._texts = index.texts
         self._links = Links(index.links)
         self._weights = weights or LinkWeights()
-        self._terms_of = lru_cache(_TERMS_KEPT)(lambda text: frozenset(index.texts.terms(text)))
+        self._terms_of = lru_cache(_TERMS_KEPT)(
+            lambda text: frozenset(index.texts.terms(text))
+        )  # not of `self`: no ring
         self.identity = f"linked:{index.identity}:{self._weights}"
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
@@ -326,7 +330,7 @@ def _names_in(query: str, links: Links) -> list[str]:
         size = 1
         for last in range(min(at + _LONGEST_NAME, len(words)) - 1, at - 1, -1):
             name = joined[begins : ends[last] - 1]
-            if links.borne(name):
+            if len(name) <= _LONGEST_LETTERS and links.borne(name):
                 size = last - at + 1
                 if size > 1 or not (words[at][0].islower() or _within_a_name(query, words, at)):
                     found.append(name)

@@ -128,8 +128,8 @@ class Calls:
                 return replace(await asyncio.shield(flight), cached=True)
             except _Abandoned:
                 continue  # the next of those who waited sends it again
-        flight = self._flights[asked] = asyncio.get_running_loop().create_future()
         key = b"" if self.cache is None else digest(asked)
+        flight = self._flights[asked] = asyncio.get_running_loop().create_future()
         try:
             call = await self._remembered(key, form)
             if call is None:

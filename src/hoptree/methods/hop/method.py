@@ -37,7 +37,7 @@ _BEST = 2
 _WHOLE = 1
 """The order of an answer to the question itself: those to its parts are offered to nobody."""
 _USUAL = 0.86
-"""The share of the mean tokens of a split that half of them keep within (of those that the weights were fitted to)."""
+"""The share of the mean tokens of a split that half of them keep within; other moves vary little."""
 _OWN_TOKENS = 130
 """What asking the model itself takes, where no chooser knows."""
 

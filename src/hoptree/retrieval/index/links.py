@@ -70,23 +70,29 @@ class Links:
     """
 
     def __init__(self, folder: Path) -> None:
+        read = _Reader(folder)  # one that knows nothing of what is kept: a ring would keep the index open
+        self.knows: Callable[[int], bool] = read.knows
+        self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.mentions)
+        self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
+        self.borne: Callable[[str], bool] = lru_cache(_KEPT)(read.borne)
+        self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(read.mentioning)
+        self.bearing: Callable[[str, int], tuple[tuple[int, ...], ...]] = lru_cache(_KEPT)(read.bearing)
+
+
+class _Reader:
+    def __init__(self, folder: Path) -> None:
         with tantivy_errors(f"The links in {folder} are damaged", LINK_AGAIN), readable(folder) as place:
             index = tantivy.Index.open(str(place))
             index.reload()
             self._schema = index.schema
             self._searcher = index.searcher()
-        self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(self._mentions)
-        self.count: Callable[[str], int] = lru_cache(_KEPT)(self._count)
-        self.borne: Callable[[str], bool] = lru_cache(_KEPT)(self._borne)
-        self.mentioning: Callable[[str, int], tuple[int, ...]] = lru_cache(_KEPT)(self._mentioning)
-        self.bearing: Callable[[str, int], tuple[tuple[int, ...], ...]] = lru_cache(_KEPT)(self._bearing)
 
     def knows(self, key: int) -> bool:
         """Whether anything is written down about a passage, be it that it mentions nothing."""
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
-    def _mentions(self, key: int) -> tuple[str, ...]:
+    def mentions(self, key: int) -> tuple[str, ...]:
         found: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
@@ -94,22 +100,22 @@ class Links:
                 found.update(self._searcher.doc(address).get_all("mentions"))
         return tuple(sorted(found))
 
-    def _count(self, name: str) -> int:
+    def count(self, name: str) -> int:
         with _DAMAGED:
             return int(self._searcher.doc_freq("mentions", name))
 
-    def _borne(self, name: str) -> bool:
+    def borne(self, name: str) -> bool:
         with _DAMAGED:
             if not self._searcher.doc_freq("bears", name):
                 return False
             # That counts passages that are gone, too, as long as others of their segment are there.
             return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
 
-    def _mentioning(self, name: str, most: int) -> tuple[int, ...]:
+    def mentioning(self, name: str, most: int) -> tuple[int, ...]:
         hits = self._hits("mentions", name, most + 1)
         return () if len(hits) > most else tuple(sorted(self._values("key", hits)))
 
-    def _bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
+    def bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
         hits = self._hits("bears", name, most * _MOST_OF_A_DOCUMENT)
         found: dict[int, list[int]] = {}
         for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):

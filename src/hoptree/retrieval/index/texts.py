@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate
 from math import log
 from operator import itemgetter
@@ -41,8 +41,9 @@ _AT_ONCE = 1_000
 _SCORED = 80_000
 """Times a passage has a word of the query: so many take one to two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
-_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 2_000
-"""What stays in memory: the terms of queries, for which one search asks several times; how rare terms are; passages."""
+_QUERIES_KEPT, _TERMS_KEPT, _PASSAGES_KEPT = 100, 10_000, 200
+"""What stays in memory: the terms of queries, for which one search asks several times; how rare terms are; and
+passages, which may be long."""
 _CANDIDATES, _RESERVE = 45, 4
 """Passages that are scored by all words: so many at least, one more for every 300,000 passages, or so many times those
 that are asked for."""
@@ -119,16 +120,18 @@ class Texts:
         self.digest = digest
         self._analyzer = analyzer_for(language)
         self._language = language
-        self.sought: Callable[[str], tuple[str, ...]] = lru_cache(_QUERIES_KEPT)(self._sought)
-        self._words: Callable[[str], tuple[Word, ...]] = lru_cache(_QUERIES_KEPT)(self._words_of)
-        self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(self._read_stored)
-        self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(self._rarity_of)
         with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
             self._index.register_tokenizer(_ANALYZER, self._analyzer)
             self._index.reload()
             self._schema = self._index.schema
             self._searcher = self._index.searcher()
+        # None of these knows `self`: a ring would keep the index open until garbage is looked for.
+        sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language))
+        self.sought: Callable[[str], tuple[str, ...]] = sought
+        self._words: Callable[[str], tuple[Word, ...]] = lru_cache(_QUERIES_KEPT)(partial(_words, sought))
+        self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
+        self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
 
     def __len__(self) -> int:
         return int(self._searcher.num_docs)
@@ -141,20 +144,12 @@ class Texts:
 
     def terms(self, text: str) -> tuple[str, ...]:
         """The distinct terms of a text, in its order."""
-        return tuple(dict.fromkeys(self._analyzer.analyze(composed(text))))
-
-    def _sought(self, query: str) -> tuple[str, ...]:
-        return self.terms(without_asking(query, self._language)) or self.terms(query)
+        return _terms(self._analyzer, text)
 
     def rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """How much each term tells, as BM25 counts it: most the one that no passage knows."""
         with tantivy_errors("The index is damaged"):
             return {term: self._rarity(term) for term in terms}
-
-    def _rarity_of(self, term: str) -> float:
-        total = len(self)
-        count = min(self._searcher.doc_freq("body", term), total)
-        return log(1 + (total - count + 0.5) / (count + 0.5))
 
     def search(self, query: str, k: int, where: Mapping[str, str] | None = None) -> list[tuple[int, float, Passage]]:
         """Key, score and passage of the best k; ties are broken by id, so that the order of indexing never shows.
@@ -280,10 +275,6 @@ class Texts:
             hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 
-    def _words_of(self, query: str) -> tuple[Word, ...]:
-        of_pairs = (("pairs", pair) for pair in dict.fromkeys(pairs(composed(query))))
-        return (*(("body", term) for term in self.sought(query)), *of_pairs)
-
     def _any(self, words: Sequence[Word]) -> tantivy.Query:
         terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
@@ -350,17 +341,37 @@ class Texts:
         name, title, text, document, start, end, aliases, metadata = stored
         return Passage(name, title, text, score, document, start, end, aliases, metadata, stages)
 
-    def _read_stored(self, segment: int, place: int) -> Stored:
-        stored = self._searcher.doc(tantivy.DocAddress(segment, place))
-        body = stored.get_all("body")
-        title, text = body[0], body[-1]
-        record = bytes(stored["record"][0])
-        if record.startswith(_PLAIN):
-            name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
-            return name, title, text, name, 0, len(text), (), ()
-        name, document, start, end, aliases, metadata = json.loads(record)
-        fields = tuple((name, value) for name, value in metadata)
-        return name, title, text, document, start, end, tuple(aliases), fields
+
+def _terms(analyzer: tantivy.TextAnalyzer, text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(analyzer.analyze(composed(text))))
+
+
+def _sought(analyzer: tantivy.TextAnalyzer, language: str, query: str) -> tuple[str, ...]:
+    return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
+
+
+def _words(sought: Callable[[str], tuple[str, ...]], query: str) -> tuple[Word, ...]:
+    of_pairs = (("pairs", pair) for pair in dict.fromkeys(pairs(composed(query))))
+    return (*(("body", term) for term in sought(query)), *of_pairs)
+
+
+def _rarity(searcher: tantivy.Searcher, term: str) -> float:
+    total = int(searcher.num_docs)
+    count = min(searcher.doc_freq("body", term), total)
+    return log(1 + (total - count + 0.5) / (count + 0.5))
+
+
+def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored:
+    stored = searcher.doc(tantivy.DocAddress(segment, place))
+    body = stored.get_all("body")
+    title, text = body[0], body[-1]
+    record = bytes(stored["record"][0])
+    if record.startswith(_PLAIN):
+        name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
+        return name, title, text, name, 0, len(text), (), ()
+    name, document, start, end, aliases, metadata = json.loads(record)
+    fields = tuple((name, value) for name, value in metadata)
+    return name, title, text, document, start, end, tuple(aliases), fields
 
 
 def _schema() -> tantivy.Schema:
