@@ -14,7 +14,7 @@ from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.indexing import add_to_index, build_index, check_all
 from hoptree.retrieval.index import packing
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.texts import TextWriter
+from hoptree.retrieval.index.text_writer import TextWriter
 
 
 def block_of(folder: Path) -> int:

@@ -35,7 +35,8 @@ from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Setting
 from hoptree.retrieval.index.mentions import names_of
 from hoptree.retrieval.index.system_errors import failed_change, unwritable
 from hoptree.retrieval.index.tantivy_folder import ALLOW, BUILD_AGAIN, tantivy_errors
-from hoptree.retrieval.index.texts import Texts, TextWriter
+from hoptree.retrieval.index.text_writer import TextWriter
+from hoptree.retrieval.index.texts import Texts
 from hoptree.retrieval.vectors import Vectors
 from hoptree.values import Passage
 

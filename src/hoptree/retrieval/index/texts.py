@@ -1,8 +1,4 @@
-"""The text index: tantivy on disk, with the passages themselves in it.
-
-Title and text are one field, the title written several times: with separate fields and boosts, BM25 finds less on
-every collection that was tried. k1 1.2 and b 0.75 are tantivy's own.
-"""
+"""Reading a text index: searches, fetches by key, and walks through it."""
 
 from __future__ import annotations
 
@@ -19,25 +15,20 @@ import tantivy
 
 from hoptree.retrieval.filters import DOCUMENT, TITLE, fits
 from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
-from hoptree.retrieval.index.ledger import is_plain, key_of
-from hoptree.retrieval.index.packing import open_packed
-from hoptree.retrieval.index.tantivy_folder import open_writer, readable, tantivy_errors, writing
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.tantivy_folder import readable, tantivy_errors
+from hoptree.retrieval.index.text_writer import ANALYZER, PLAIN, in_parts, tag_of
 from hoptree.values import Passage
 
-__all__ = ["Hit", "TextWriter", "Texts"]
+__all__ = ["Hit", "Texts"]
 
-_ANALYZER = "hoptree"
-_TITLE_WEIGHT = 3
-"""How often the title is counted among the words of a passage."""
 _DECIMALS = 4
 """Of a score: what lies behind them depends on the order in which segments were written."""
 _TIE_ROOM = 10
 _MOST_TIES = 20_000
-_PLAIN = b"="
 _TITLED = (1_000, 8_000, 64_000)
 """Passages among which those of a title are looked for: more of them where too few are found."""
 _SCANNED = 2_000
-_AT_ONCE = 1_000
 _SCORED = 80_000
 """Times a passage has a word of the query: so many take one to two milliseconds. One more for every 50 passages."""
 _FEWEST_SOUGHT = 3
@@ -55,61 +46,6 @@ Stored = tuple[str, str, str, str, int, int, tuple[str, ...], tuple[tuple[str, s
 """A passage but for its score: id, title, text, document, start, end, aliases, metadata."""
 
 
-class TextWriter:
-    """Adds passages to a text index, and takes them out. Nothing counts before `commit`."""
-
-    def __init__(self, folder: Path, *, language: str, memory: int) -> None:
-        self._schema = _schema()
-        with tantivy_errors(f"The index cannot be written to {folder}"):
-            self._index = open_packed(folder, self._schema)
-            self._index.register_tokenizer(_ANALYZER, analyzer_for(language))
-            self._writer = open_writer(self._index, memory, 2)
-
-    def add(self, passages: Sequence[tuple[Passage, int]], number: int) -> None:
-        """Add passages with their keys, numbered from `number` on."""
-        with writing("The index cannot be written"):
-            for count, (passage, key) in enumerate(passages, number):
-                self._writer.add_document(self._document(passage, key, count))
-
-    def _document(self, passage: Passage, key: int, number: int) -> tantivy.Document:
-        document = tantivy.Document()
-        document.add_unsigned("key", key)
-        document.add_unsigned("number", number)
-        document.add_bytes("record", _record(passage))
-        title, text = composed(passage.title), composed(passage.text)
-        for _ in range(_TITLE_WEIGHT):
-            document.add_text("body", title)
-        document.add_text("body", text)
-        for tag in passage.metadata:
-            document.add_text("tags", _tag(*tag))
-        if not is_plain(passage):
-            document.add_text("tags", _tag(DOCUMENT, passage.document))
-        if not text.isascii() or not title.isascii():
-            document.add_text("pairs", " ".join(pairs(f"{title} {text}")))
-        return document
-
-    def remove(self, keys: Sequence[int]) -> None:
-        # By query: removing by a term takes a number for a signed one, and removes nothing.
-        for some in _parts(keys):
-            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", list(some)))
-
-    def remove_from(self, number: int) -> None:
-        """Take out every passage from this number on: what was written after the ledger's last word."""
-        unsigned = tantivy.FieldType.Unsigned
-        self._writer.delete_documents_by_query(
-            tantivy.Query.range_query(self._schema, "number", unsigned, number, None)
-        )
-
-    def commit(self) -> None:
-        with writing("The index cannot be written"):
-            self._writer.commit()
-
-    def close(self) -> None:
-        """Wait for tantivy's threads: until then they write to the folder."""
-        with writing("The index cannot be written"):
-            self._writer.wait_merging_threads()
-
-
 class Texts:
     """Reads a text index: searches, fetches by key, and walks through all passages in the order of indexing.
 
@@ -122,7 +58,7 @@ class Texts:
         self._language = language
         with tantivy_errors(f"The index {folder} is damaged"), readable(folder) as place:
             self._index = tantivy.Index.open(str(place))
-            self._index.register_tokenizer(_ANALYZER, self._analyzer)
+            self._index.register_tokenizer(ANALYZER, self._analyzer)
             self._index.reload()
             self._schema = self._index.schema
             self._searcher = self._index.searcher()
@@ -195,7 +131,7 @@ class Texts:
 
         Keys are made of ids as they are written, with accents of their own or not.
         """
-        tagged = self._only("tags", _tag(name, value))
+        tagged = self._only("tags", tag_of(name, value))
         if name != DOCUMENT:
             return tagged
         written = dict.fromkeys((value, normalize("NFC", value), normalize("NFD", value)))
@@ -241,7 +177,7 @@ class Texts:
     def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
         """The passages with these keys; a key that no passage has is left out."""
         found: dict[int, Passage] = {}
-        for some in _parts(keys):
+        for some in in_parts(keys):
             with tantivy_errors("The index is damaged"):
                 hits: list[Hit] = self._searcher.search(self._with_keys(some), len(some), count=False).hits
                 back = self._searcher.fast_field_values("key", [address for _, address in hits])
@@ -303,7 +239,7 @@ class Texts:
     def _scored(self, words: Sequence[Word], keys: Sequence[int]) -> list[Hit]:
         """Every passage with one of these keys, scored by the words."""
         scored: list[Hit] = []
-        for some in _parts(keys):
+        for some in in_parts(keys):
             both = [(tantivy.Occur.Must, self._with_keys(some))]
             if words:
                 both.append((tantivy.Occur.Should, self._any(words)))
@@ -366,23 +302,12 @@ def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored
     body = stored.get_all("body")
     title, text = body[0], body[-1]
     record = bytes(stored["record"][0])
-    if record.startswith(_PLAIN):
-        name = record[len(_PLAIN) :].decode("utf-8", "surrogatepass")
+    if record.startswith(PLAIN):
+        name = record[len(PLAIN) :].decode("utf-8", "surrogatepass")
         return name, title, text, name, 0, len(text), (), ()
     name, document, start, end, aliases, metadata = json.loads(record)
     fields = tuple((name, value) for name, value in metadata)
     return name, title, text, document, start, end, tuple(aliases), fields
-
-
-def _schema() -> tantivy.Schema:
-    builder = tantivy.SchemaBuilder()
-    builder.add_unsigned_field("key", indexed=True, fast=True)
-    builder.add_unsigned_field("number", fast=True)
-    builder.add_bytes_field("record", stored=True)
-    builder.add_text_field("body", stored=True, tokenizer_name=_ANALYZER, index_option="freq")
-    builder.add_text_field("pairs", tokenizer_name="whitespace", index_option="freq")
-    builder.add_text_field("tags", tokenizer_name="raw", index_option="basic")
-    return builder.build()
 
 
 def _first(hits: Sequence[Hit], k: int) -> list[Hit]:
@@ -396,19 +321,3 @@ def _level(hits: Sequence[Hit], k: int) -> int:
         return len(hits)
     last = round(hits[k - 1][0], _DECIMALS)
     return next((at for at in range(k, len(hits)) if round(hits[at][0], _DECIMALS) < last), len(hits))
-
-
-def _record(passage: Passage) -> bytes:
-    """What is kept of a passage beside title and text; a passage that is its own document needs only its id."""
-    if is_plain(passage):
-        return _PLAIN + passage.id.encode("utf-8", "surrogatepass")
-    rest = [passage.id, passage.document, passage.start, passage.end, passage.aliases, passage.metadata]
-    return json.dumps(rest).encode()
-
-
-def _tag(name: str, value: str) -> str:
-    return composed(f"{name}\x1f{value}")
-
-
-def _parts(keys: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (keys[start : start + _AT_ONCE] for start in range(0, len(keys), _AT_ONCE))

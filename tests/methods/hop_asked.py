@@ -1,0 +1,69 @@
+"""Asking hop: a question, what is found, and a scripted model for its moves."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.methods.asked import Asked, Shelf
+
+from hoptree.models.scripted import Rule
+from hoptree.runtime.budget import Budget
+from hoptree.values import Passage
+
+ROOT = "In which city was the director of the film Whiplash born?"
+WHICH = "Which film has the director who was born earlier, Whiplash or Vertigo?"
+FOUND = (
+    Passage("w", "Whiplash", "Whiplash is a film of 2014. It was directed by Damien Chazelle."),
+    Passage("c", "Damien Chazelle", "Damien Chazelle is a director. He was born in 1985 in the city of Providence."),
+    Passage("v", "Vertigo", "Vertigo is a film of 1958. It was directed by Alfred Hitchcock."),
+    Passage("h", "Alfred Hitchcock", "Alfred Hitchcock was born in 1899 in London."),
+)
+CHAIN = {"query1": {"question": "Who directed the film Whiplash?", "children": {"query2": "Where was #query1 born?"}}}
+HALF = math.log(0.5)
+Ask = Callable[..., Asked]
+CHOOSER = {
+    "format": 1,
+    "weights": {"agreement": 2.0, "against": -1.0, "confidence": 2.0, "held": 1.0, "computed": 1.5, "own": -1.5}
+    | {"supported": 0.7, "verified": 0.7},
+    "bias": -1.5,
+    "outlooks": {"again": [0.2, 450], "split": [0.25, 3500], "own": [0.02, 150], "which": [0.05, 700]},
+}
+"""One by hand, so that fitting the packaged one anew changes no test."""
+
+
+def plan(raw: object = CHAIN) -> Rule:
+    return Rule(json.dumps(raw), step="decompose")
+
+
+def reads(**answers: str | tuple[str, float]) -> list[Rule]:
+    """Readers by what the last line of a question holds."""
+    rules = []
+    for words, said in answers.items():
+        text, sure = said if isinstance(said, tuple) else (said, -0.01)
+        rules.append(Rule(text, step="read", regex=rf"Question: [^\n]*{words.replace('_', ' ')}", logprob=sure))
+    return rules
+
+
+def asking(folder: Path) -> Ask:
+    """Asks hop with a chooser by hand, which is written to a folder."""
+    file = folder / "chooser.json"
+    file.write_text(json.dumps(CHOOSER))
+
+    def ask(script: list[Rule], question: str = ROOT, *, budget: Budget | None = None, **options: Any) -> Asked:
+        options = {"chooser": str(file), "worded": False, **options}  # a planner plans, unless a test says otherwise
+        return Asked("hop", script, question, Shelf(*FOUND), budget=budget, options=options)
+
+    return ask
+
+
+def steps(run: Asked) -> list[str]:
+    return [event["step"] for event in run.of("llm")]
+
+
+def chosen(run: Asked) -> dict[str, Any]:
+    (one,) = run.of("decision", kind="chosen")
+    return one
