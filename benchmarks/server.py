@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.indexing.commands import index_passages
-from hoptree.models.model import Choice, Reply, Request
-from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.values import Passage
 
@@ -43,44 +42,50 @@ PLAN = {
     "query3": {"question": "When was #query2 founded?"},
 }
 
+SAID = {
+    "taikc/decompose": json.dumps(PLAN),
+    "taikc/confident": "RAG_REQUIRED",
+    "taikc/summarise": "The film was directed by Bille August, born in Brede, founded in 1948.",
+}
+READ = {
+    "Question: Who directed": "Bille August of film FILM",
+    "Question: Where was": "Brede of film FILM",
+    "": "1948",
+}
+"""What passages say about the part that is asked; the first that fits."""
 _FILM = re.compile(r"film (\d+-\d+)")
 
 
-class Forgetful(ScriptedModel):
-    """A scripted model that does not remember what it was asked, which would grow without end.
+class Scripted:
+    """A model that says what belongs to a step after so many seconds, and takes next to no processor time for it.
 
-    Its replies name the film of the question, so that no two questions share a call: those that do wait for one reply
-    and go on at the same moment, all of them.
+    The project's own scripted model matches rules and counts words, which took a twelfth of the server's time: none of
+    that is there when a model runs elsewhere. What is said names the film of the question, so that no two questions
+    share a call: those that do wait for one reply and go on at the same moment, all of them.
     """
 
+    name = identity = endpoint = "scripted/films"
+    slots = 1_024
+    capabilities: frozenset[Capability] = frozenset()
+
+    def __init__(self, latency: float) -> None:
+        self._latency = latency
+
     async def generate(self, request: Request, *, step: str) -> Reply:
-        try:
-            reply = await super().generate(request, step=step)
-        finally:
-            self.requests.clear()
-        if "FILM" not in reply.text:
-            return reply
-        film = _FILM.findall(request.messages[-1].content)[-1]
-        return Reply((Choice(reply.text.replace("FILM", film)),), reply.usage)
+        await asyncio.sleep(self._latency)
+        asked = request.messages[-1].content
+        said = SAID.get(step) or next(text for part, text in READ.items() if part in asked)
+        if "FILM" in said:
+            said = said.replace("FILM", _FILM.findall(asked)[-1])
+        return Reply((Choice(said),), TokenUsage(len(asked) // 4, completion=len(said) // 4))
+
+    async def aclose(self) -> None:
+        return None
 
 
 def asked_about(film: str) -> str:
     """The question about a film."""
     return f"When was the place founded where the director of film {film} was born?"
-
-
-def model(latency: float) -> Forgetful:
-    """The model that answers questions about films, each call after so many seconds."""
-    rules = [
-        Rule(json.dumps(PLAN), step="decompose"),
-        Rule("RAG_REQUIRED", step="confident"),
-        Rule("Bille August of film FILM", step="read", contains="Question: Who directed"),
-        Rule("Brede of film FILM", step="read", contains="Question: Where was"),
-        Rule("1948", step="read"),
-        Rule("The film was directed by Bille August, born in Brede, founded in 1948.", step="summarise"),
-        Rule("1948"),
-    ]
-    return Forgetful(rules=rules, latency=latency)
 
 
 def make_index(folder: Path) -> None:
@@ -102,7 +107,7 @@ def serve(folder: Path, retriever: str) -> None:
     from hoptree.server.settings import Settings
 
     settings = Settings(
-        models={"scripted": model(LATENCY)},
+        models={"scripted": Scripted(LATENCY)},
         corpora={"films": str(folder / "index")},
         method="taikc",
         retriever=retriever,

@@ -152,3 +152,11 @@ def test_a_form_of_no_encoding_is_a_mistake_of_the_client(tmp_path: Path) -> Non
         ):
             reply = server.client.post("/v1/corpora", content=body, headers={"content-type": kind})
             assert 400 <= reply.status_code < 500, reply.text
+
+
+def test_a_body_that_is_no_form_is_told_what_to_send(tmp_path: Path) -> None:
+    with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
+        reply = server.client.post("/v1/corpora", json={"name": "mine", "files": []})
+        assert reply.status_code == 415 and "multipart/form-data" in reply.text
+        document = server.client.get("/openapi.json").json()
+        assert all(len(one["tags"]) == 1 for path in document["paths"].values() for one in path.values())

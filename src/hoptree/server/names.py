@@ -15,8 +15,9 @@ NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 _NAME = re.compile(NAME, re.ASCII)
 _LETTERS = 80
 _ELSEWHERE = {
+    "corpus": "GET /v1/corpora lists those there are.",
     "run": "GET /v1/runs lists those there are.",
-    "job": "GET /v1/corpora tells what there is; jobs are forgotten when the server is stopped.",
+    "job": "GET /v1/corpora names the last of each corpus; others are forgotten when the server is stopped.",
 }
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 

@@ -30,7 +30,7 @@ _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archiv
 def corpus_routes(house: House) -> APIRouter:
     """Routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
-    uploads = APIRouter(tags=["corpora"], route_class=_receiving(house.settings.limits.files))
+    uploads = APIRouter(route_class=_receiving(house.settings.limits.files))
     corpora, changing, jobs = house.corpora, house.changing, house.jobs
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(Corpora, (401, 403, 421, 429, 500)))
@@ -107,6 +107,10 @@ def _receiving(most: int) -> type[APIRoute]:
             handle = super().get_route_handler()
 
             async def receive(request: Request) -> Response:
+                if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
+                    raise Refusal(
+                        415, "NotAForm", "The body is not said to be a form with files.", "Send multipart/form-data."
+                    )
                 try:
                     with telling_of_space():
                         await request.form(max_files=most)  # which is kept, and read there
