@@ -112,7 +112,7 @@ def test_names_are_given_once_and_named_corpora_are_not_changed(tmp_path: Path) 
         assert server.client.delete("/v1/corpora/films").status_code == 403
         assert server.client.delete("/v1/corpora/none").status_code == 404
         assert server.client.get("/v1/jobs/none").status_code == 404
-        assert _post(server, "/v1/corpora/mine/documents", {}).status_code == 422
+        assert _post(server, "/v1/corpora/mine/documents", {}).status_code == 415
 
 
 def test_without_a_folder_nothing_is_taken(tmp_path: Path) -> None:
