@@ -9,6 +9,7 @@ import os
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec
@@ -175,7 +176,8 @@ class Engine:
         """What the method says; else the limit that ended it, or the failure."""
         try:
             async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
-                return await self.method.run(asked, ctx, **self.options), "", None
+                answer = await self.method.run(asked, ctx, **self.options)
+                return answer if answer.known else replace(answer, text=""), "", None
         except BudgetSpent as spent:
             return None, spent.limit, None
         except HoptreeError as error:

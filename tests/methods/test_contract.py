@@ -85,6 +85,14 @@ def test_replies_that_belong_elsewhere_are_no_bad_end(name: str) -> None:
             check(world, world.ask(f"{ASKED} {number}"))
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "taikc"])  # as its paper has it
+def test_that_nothing_is_told_is_no_answer(name: str) -> None:
+    for said in ("The documents do not mention it.", "Unknown.", "I do not know."):
+        with told_of(said):
+            world = World(name, Voice(always(said)))
+            assert world.ask().abstained
+
+
 _NOT_READ = {
     "look_back",  # writes nothing
     "restate",  # writes nothing

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from hoptree.errors import ConfigError
@@ -82,8 +81,7 @@ async def ra_isf(
     if no_decomposition:
         depth, depth_rule = 0, "prune"
     recursion = _Recursion(ctx, modules, depth=depth, prune=depth_rule == "prune", in_turn=link_siblings)
-    answer = await recursion.solve(plant(ctx, question.text), question.text)
-    return answer if answer.known else replace(answer, text="")
+    return await recursion.solve(plant(ctx, question.text), question.text)
 
 
 class _Recursion:

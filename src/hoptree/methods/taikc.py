@@ -117,7 +117,8 @@ async def taikc(
     except _Broken:
         return Answer("", status="unknown")
     chains = await together(summarise_chain(ctx, path) for path in _paths(plan, solved))
-    return await synthesise(ctx, question.text, _note(ctx, chains))
+    answer = await synthesise(ctx, question.text, _note(ctx, chains))
+    return replace(answer, status="answered")  # the paper takes what is said for the answer, also that there is none
 
 
 class _Careful:
@@ -147,11 +148,9 @@ class _Careful:
             return compared
         chains = _note(ctx, (" ".join(f"{said} {found}." for _, said, found in path) for path in _paths(plan, solved)))
         if not (self._guess and self._read):
-            answer = await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
-            return answer if answer.known else replace(answer, text="")
+            return await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
         last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        chosen = surest(ctx, [*own, last], when="final", named=(*GLANCES, "the chains and what they cite"))
-        return chosen if chosen.known else replace(chosen, text="")
+        return surest(ctx, [*own, last], when="final", named=(*GLANCES, "the chains and what they cite"))
 
     async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
         passages = await self._ctx.search(asked, k=self._k, node=node)

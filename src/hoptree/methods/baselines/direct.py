@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import direct_answer
@@ -15,5 +13,4 @@ __all__ = ["direct"]
 @method("direct", title="Direct QA")
 async def direct(question: Question, ctx: Context) -> Answer:
     """Ask the model the question as it is, without documents."""
-    answer = await direct_answer(ctx, question.text)
-    return answer if answer.known else replace(answer, text="")
+    return await direct_answer(ctx, question.text)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.runtime.growing import grow, plant
@@ -47,7 +45,7 @@ async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, dra
         pairs.append((part.question, answer))
     answer = await _answer(ctx, root, pairs)
     ctx.end_node(root, answer, why=f"from {len(pairs)} simpler question{'s' if len(pairs) > 1 else ''}")
-    return answer if answer.known else replace(answer, text="")
+    return answer
 
 
 async def _answer(ctx: Context, node: Node, before: list[tuple[str, Answer]]) -> Answer:

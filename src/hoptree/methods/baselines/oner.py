@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hoptree.methods.registry import method
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import answer_from
@@ -25,7 +23,5 @@ async def oner(question: Question, ctx: Context, *, k: int = 5, titles: bool = F
     passages = await ctx.search(question.text, k=k)
     if surest:
         answers = await glances(ctx, question.text, passages)
-        answer = surest_of(ctx, answers, when="final", named=GLANCES)
-    else:
-        answer = await answer_from(ctx, question.text, passages, titles=titles)
-    return answer if answer.known else replace(answer, text="")
+        return surest_of(ctx, answers, when="final", named=GLANCES)
+    return await answer_from(ctx, question.text, passages, titles=titles)

@@ -134,7 +134,7 @@ async def treeqa(
         if answer.known and not any(outcome.checked for outcome in walk.outcomes.values()):
             ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
     ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
-    return answer if answer.known else replace(answer, text="")
+    return answer
 
 
 async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:

@@ -46,4 +46,4 @@ class InTurn:
             answer = replace(answer, source="synthesis", support=tuple(support))
         count = len(self.pairs)
         self.ctx.end_node(self.root, answer, why=f"from {count} sub-question{'' if count == 1 else 's'}")
-        return answer if answer.known else replace(answer, text="")
+        return answer
