@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hoptree.evaluation.datasets import read_examples
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.sample import sample_index, sample_questions
@@ -31,6 +32,17 @@ def test_questions_cover_the_kinds_and_three_have_no_answer() -> None:
     unanswerable = [question for question in questions if not question["answerable"]]
     assert len(unanswerable) == 3
     assert all(not question["answers"] and not question["needs"] for question in unanswerable)
+
+
+def test_its_questions_are_data_under_its_name_unless_a_file_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = read_examples(Path("sample"))
+    assert (len(data.examples), data.name) == (20, "sample")
+    assert [example.question for example in data.examples] == [row["question"] for row in sample_questions()]
+    Path("sample").write_text('{"question": "Who?", "answers": ["Ada"]}\n', encoding="utf-8")
+    assert [example.question for example in read_examples(Path("sample")).examples] == ["Who?"]
 
 
 def test_the_questions_are_multi_hop_for_bm25_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

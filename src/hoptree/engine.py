@@ -73,7 +73,9 @@ class Engine:
             raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
         self.method = find_method(method)
         self.options = read_options(self.method, options or {})
-        self.retriever = _open_corpus(corpus, retriever, rerank, cached=cache is not None)
+        self.retriever = _open_corpus(
+            corpus, retriever, rerank, cached=cache is not None, facts=self.method.goes_by_facts
+        )
         self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
         self.graph = _open_graph(graph)
         self._opened: list[Model | Retriever | KnowledgeGraph] = [
@@ -151,7 +153,9 @@ class Engine:
         answer, stopped_by, failure = await self._answer(asked, ctx)
         if stopped_by:
             answer = ctx.best
-            ctx.warn("stopped", f"The budget of {stopped_by} ended the run; {_found_until_then(answer)}.")
+            ctx.warn(
+                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_told or _found_until_then(answer)}."
+            )
         self._finish(trace, answer or Answer(""), stopped_by, failure)
         return read_result(trace.events, failure)
 
@@ -293,7 +297,7 @@ def _found_until_then(answer: Answer | None) -> str:
 
 
 def _open_corpus(
-    corpus: str | Path | Retriever | None, kind: str, rerank: str, *, cached: bool = True
+    corpus: str | Path | Retriever | None, kind: str, rerank: str, *, cached: bool, facts: bool
 ) -> Retriever | None:
     if corpus is None or not isinstance(corpus, str | Path):
         return corpus
@@ -303,7 +307,7 @@ def _open_corpus(
         from hoptree.sample import sample_index
 
         corpus = sample_index()
-    return open_retriever(corpus, kind, rerank=rerank, cached=cached)
+    return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
 
 
 def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:

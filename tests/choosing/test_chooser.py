@@ -32,7 +32,7 @@ def test_reasons_are_what_weighs_most() -> None:
     reasons = SMALL.reasons({"held": 1.0, "against": 0.0}, {"held": 0.0, "against": 1.0})
     assert reasons == [("held", 2.0), ("against", 1.0)]
     assert SMALL.reasons({"held": 0.0}, {"held": 1.0}) == []
-    assert in_words("against", False) == "no way came to another answer"
+    assert in_words("own", False) == "something that was read says it"
 
 
 def test_what_a_move_is_worth() -> None:

@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rules.append(
             {
                 "step": "read",
-                "contains": f"Question: Where is {film} set?",
+                "contains": f"Question: Where is {film} ",
                 "reply": town if right else "Atlantis",
                 "logprob": -0.01 if right else -2.0,
             }
@@ -53,6 +53,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = hoptree(folder, "run", "--method", "hop", *all_moves, *what, "--out", "runs/all")
     assert done.returncode == 0, done.stderr
     assert hoptree(folder, "run", "--method", "oner", *what, "--out", "runs/oner").returncode == 0
+    assert hoptree(folder, "run", "--method", "hop", *what, "--out", "runs/default").returncode == 0
+    # Other questions, with the ids of the first.
+    others = [row | {"question": f"Where is Film {number}a filmed?"} for number, row in enumerate(rows)]
+    (folder / "others.jsonl").write_text("\n".join(map(json.dumps, others)))
+    what = ("--data", "others.jsonl", *what[2:])
+    assert hoptree(folder, "run", "--method", "hop", *all_moves, *what, "--out", "runs/others").returncode == 0
     return folder
 
 
@@ -69,6 +75,10 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
     assert json.loads((home / "made/chooser.json").read_text()) == told["chooser"]
 
     assert read_run(home / "runs/all")["rests_on"]["chooser"], "a run with other weights is another run"
+    assert not any(str(weight) == "-0.0" for weight in weights.values())
+    (home / "least.json").write_text(json.dumps({"format": 1, "weights": {"typed": -0.0001}, "bias": 0}))
+    least = hoptree(home, "chooser", "show", "least.json").stdout
+    assert "+0.000  typed" in least and "made from" not in least
     shown = hoptree(home, "chooser", "show", "made/chooser.json").stdout
     assert "the model was sure of its words" in shown and "again: settles" in shown
     asked = ("ask", "Where is Film 0a set?", "--method", "hop", "--corpus", "idx", "--model", "scripted/model.json")
@@ -87,8 +97,16 @@ def test_a_run_is_replayed_without_each_move(home: Path) -> None:
     assert "F1 for 1,000 tokens" in hoptree(home, "chooser", "replay", "runs/all").stdout
 
 
+def test_questions_of_two_data_sets_may_share_their_ids(home: Path) -> None:
+    done = hoptree(home, "chooser", "fit", "runs/all", "runs/others", "--out", "made/two.json", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["questions"] == 2 * QUESTIONS
+    assert f"{2 * QUESTIONS} questions" in hoptree(home, "chooser", "replay", "runs/all", "runs/others").stdout
+
+
 def test_the_packaged_one_is_shown(home: Path) -> None:
-    assert "made from" in hoptree(home, "chooser", "show").stdout
+    shown = hoptree(home, "chooser", "show").stdout
+    assert "made from:\n" in shown and "questions of all moves on musique" in shown and "{" not in shown
     assert set(json.loads(hoptree(home, "chooser", "show", "--json").stdout)) >= {"weights", "bias", "outlooks"}
 
 
@@ -98,7 +116,10 @@ def test_what_cannot_be_fitted_to_is_named(home: Path) -> None:
         (("fit", "runs/oner", "--out", "x.json"), "is not of hop"),
         (("fit", "runs/none", "--out", "x.json"), "holds no run"),
         (("fit", "runs/all", "runs/all", "--out", "x.json"), "are in two of these runs"),
+        (("fit", "runs/default", "--out", "x.json"), "did not make every move"),
         (("fit", "runs/all", "--out", "idx"), "cannot be written"),
+        (("replay", "runs/default"), "--set sure=1 --set worth=0"),
+        (("replay", "runs/all", "runs/all"), "are in two of these runs"),
         (("replay", "runs/oner"), "is not of hop"),
         (("replay", "runs/all", "--chooser", "no.json"), "is no chooser"),
         (("show", "no.json"), "is no chooser"),

@@ -164,10 +164,11 @@ def test_question_from_standard_input(home: Path) -> None:
     assert json.loads(done.stdout)["answer"] == "Paris"
 
 
-def test_budget_stops_with_the_best_answer_so_far(home: Path) -> None:
+def test_budget_stops_without_the_answer_to_a_part_which_the_tree_tells(home: Path) -> None:
     result = json.loads(ask(home, "--json", "--budget", "calls=5").stdout)
     assert result["stopped_by"] == "calls"
-    assert result["answer"] == "Skagen"
+    assert (result["answer"], result["abstained"]) == ("", True)
+    assert "Skagen" in json.dumps(result["tree"])
     assert result["usage"]["llm_calls"] == 5
     assert any("budget" in warning for warning in result["warnings"])
 
@@ -186,6 +187,9 @@ def test_methods_and_models_are_listed(home: Path) -> None:
     assert "--set robust=off" in hoptree(home, "methods", "taikc").stdout
     models = json.loads(hoptree(home, "models", "list", "--json").stdout)
     assert [model["here"] for model in models] == [False, False]
+    assert [model["whitebox"] for model in models] == ["hf/qwen", "hf/smollm"]
+    said = hoptree(home, "models", "list").stdout
+    assert "hf/smollm" in said and "hf/qwen" in said and "hoptree[whitebox]" in said and "entropy" in said
 
 
 def test_doctor_finds_a_missing_model_and_says_how_to_get_it(home: Path) -> None:

@@ -124,9 +124,21 @@ def test_a_lost_trace_is_printed(here: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_who_was_stopped_and_who_was_not_asked_is_printed(here: Path) -> None:
     arguments = ("--data", here / "data.jsonl", "--limit", 4, "--no-cache")
     internal = ("--method", "taikc", "--set", "source=internal", "--budget", "calls=1")
-    assert "4 stopped by their budget" in run(here, *arguments, *internal)
+    printed = run(here, *arguments, *internal)
+    assert "4 stopped by their budget" in printed and "guess" not in printed
     money = ("--method", "direct", "--prices", "1000000/1000000", "--max-cost", "0.5", "--out", here / "money")
     assert "3 questions were not asked: the limit of 0.5 leaves no room." in run(here, *arguments, *money)
+
+
+def test_drafts_that_a_budget_left_for_answers_are_counted(here: Path) -> None:
+    tree = {"logic_tree": {"children": [{"sub_question": "Who was it?", "hypothesis_answer": "Ann"}]}, "answer": "Ann"}
+    script(here / "m.json", [{"step": "build", "reply": json.dumps(tree)}, {"reply": "[]"}])
+    treeqa = ("--method", "treeqa", "--set", "evidence=text", "--corpus", "sample", "--budget", "calls=2")
+    printed = run(here, "--data", here / "data.jsonl", "--limit", 4, "--no-cache", *treeqa)
+    counted = "; 4 of them with a draft or a guess that nothing found confirms"
+    assert f"4 stopped by their budget, with what was found until then{counted}" in printed
+    summary = json.loads((here / "out" / "metrics.json").read_text())
+    assert (summary["stopped"], summary["stopped_guesses"]) == (4, 4)
 
 
 def test_a_command_that_came_to_nothing_does_not_occupy_its_folder(here: Path) -> None:

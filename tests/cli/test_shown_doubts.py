@@ -66,6 +66,12 @@ def test_a_doubt_is_told_from_the_word_to_what_was_written_instead() -> None:
     assert line(text, "end") == "it gives an answer"
 
 
+def test_a_legend_without_numbers_is_told_sentence_by_sentence() -> None:
+    legend = drawn(by_samples()).splitlines()[1].strip()
+    assert legend.startswith("What the model wrote. ") and legend.endswith("and θ what it must exceed.")
+    assert "  " not in legend and ". . " not in legend
+
+
 def test_the_legend_tells_what_marks_and_numbers_mean() -> None:
     legend = drawn(figure_1()).splitlines()[1]
     assert "(entropy, nats): sure  ≥0.75²  ≥1.5³  ≥2.5⁴" in legend and "[In doubt]: what made it look" in legend

@@ -35,8 +35,8 @@ Before = Callable[[Seen], Response | None]
 class Unsure:
     """Names another director each time, in as many choices as are asked for, or in one if it does not know `n`."""
 
-    def __init__(self, *, counts: bool = True, tells: bool = False) -> None:
-        self._guesses, self._counts, self._tells = itertools.cycle(GUESSES), counts, tells
+    def __init__(self, *, counts: bool = True, tells: bool = False, rivals: bool = True) -> None:
+        self._guesses, self._counts, self._tells, self._rivals = itertools.cycle(GUESSES), counts, tells, rivals
 
     def __call__(self, seen: Seen) -> Response:
         many = seen.body.get("n", 1) if self._counts else 1
@@ -48,7 +48,8 @@ class Unsure:
         text = NAMED if "JSON" in seen.prompt else f"{next(self._guesses)} So the answer is: Fellini."
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if self._tells and "top_logprobs" in seen.body:
-            rivals = [{"token": str(n), "logprob": -1.7} for n in range(seen.body["top_logprobs"])]
+            told = seen.body["top_logprobs"] if self._rivals else 0
+            rivals = [{"token": str(n), "logprob": -1.7} for n in range(told)]
             words = [word if not place else f" {word}" for place, word in enumerate(text.split(" "))]
             entries = [{"token": word, "logprob": -1.7, "top_logprobs": rivals} for word in words]
             choice["logprobs"] = {"content": entries}
@@ -120,6 +121,31 @@ def test_without_logprobs_samples_tell_the_doubt(
 
 
 @pytest.mark.parametrize("method", ["mind", "dragin"])
+def test_without_rivals_of_a_token_samples_tell_the_doubt(endpoint: Endpoint, corpus: Path, method: str) -> None:
+    """A log-probability alone is no entropy: taken for one, nothing would ever be in doubt."""
+    endpoint.on("", Unsure(tells=True, rivals=False))
+    asked = Asked(endpoint, corpus, method)
+    one, two = asked(QUESTION, "Who directed the film Vertigo?")
+    for result in (one, two):
+        assert not result.failure and result.usage.retrievals >= 1 and result.writing
+        assert "logprobs" in result.writing.missing and any("samples" in warning for warning in result.warnings)
+    assert [event["value"] for event in asked.decided("sentence") if event.get("samples")][:1] == [True]
+    assert not any(event.get("words") for event in asked.decided("sentence")), "nothing is judged by what is not told"
+    last = [seen for seen in endpoint.requests if "the film Vertigo" in seen.prompt]
+    assert last and not any("logprobs" in seen.body for seen in last), "what is known is not tried again"
+
+
+@pytest.mark.parametrize("method", ["flare", "seakr"])
+def test_who_needs_no_rivals_does_without(
+    endpoint: Endpoint, corpus: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoptree.steps.writing.spreading._opened", lambda _: _Encoder())
+    endpoint.on("", Unsure(tells=True, rivals=False))
+    (result,) = Asked(endpoint, corpus, method)(QUESTION)
+    assert not result.failure and result.answer == "Fellini" and not any("likeliest" in one for one in result.warnings)
+
+
+@pytest.mark.parametrize("method", ["mind", "dragin"])
 def test_a_cached_reply_without_logprobs_is_noticed_too(
     endpoint: Endpoint, corpus: Path, method: str, tmp_path: Path
 ) -> None:
@@ -136,6 +162,13 @@ def test_an_endpoint_that_gives_one_sample_at_a_time_is_asked_for_each(endpoint:
     asked(QUESTION)
     first = asked.decided("sentence")[0]
     assert len(first["samples"]) == 5 and len(set(first["samples"])) == 5 and first["value"] is True
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["heeds n", "ignores n"])
+def test_self_consistency_has_all_its_chains_at_any_endpoint(endpoint: Endpoint, corpus: Path, counts: bool) -> None:
+    endpoint.on("", Unsure(counts=counts))
+    (result,) = Asked(endpoint, corpus, "cot_sc")(QUESTION)
+    assert (len(result.chains), len(endpoint.requests)) == (10, 1 if counts else 10)
 
 
 @pytest.mark.parametrize("method", ["flare", "seakr"])

@@ -332,3 +332,22 @@ def test_scores_that_some_questions_lack_are_of_those_that_have_them(tmp_path: P
     trial = read_trials(find_method("oner"), ["k=1"], {})[0]
     one = Outcome(trial, tmp_path, {"a": 1.0, "b": None, "c": 0.0}, 0, {"tokens": 1.0})
     assert one.score == 0.5 and one.as_dict()["scored"] == 2 and one.as_dict()["questions"] == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "varied", "said"),
+    [
+        ("mind", ("theta=0.5,1.0",), "theta=0.5: theta=0.5 is a fixed threshold"),
+        ("mind", ("threshold=dynamic,fixed", "alpha=1.5,2.0"), "threshold=fixed, alpha=2.0: alpha=2.0 belongs to"),
+        ("mind", ("cut=none,0.8", "top_k=2,5"), "cut=0.8, top_k=5: top_k=5"),
+        ("dragin", ("tagger=rules:de,nouns",), "tagger=nouns: There is no tagger 'nouns'"),
+        ("seakr", ("encoder=openai/m,foo",), "encoder=foo: There is no encoder 'foo'"),
+    ],
+)
+def test_all_trials_are_checked_before_the_first_is_run(
+    here: Path, method: str, varied: tuple[str, ...], said: str
+) -> None:
+    wanted = Experiment(here / "data.jsonl", method=method, model=f"scripted/{here / 'm.json'}")
+    with pytest.raises(ConfigError) as refused:
+        Tuning.prepare(wanted, read_trials(find_method(method), varied, {}))
+    assert said in str(refused.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,10 @@ import pytest
 from tests.graph.graph_files import TRUTHY, jsonl, written
 from tests.graph.sparql_server import serving, sparql_server
 from tests.small_indexes import hoptree
+from typer.testing import CliRunner
+
+from hoptree.cli import graph
+from hoptree.cli.main import app
 
 
 @pytest.fixture
@@ -50,6 +55,28 @@ def test_a_graph_through_its_life(home: Path) -> None:
     assert "no entity" in unknown.stdout.lower() and unknown.returncode == 1
     unknown = hoptree(home, "graph", "entity", "gliding", "--graph", "kg", "--json")
     assert json.loads(unknown.stdout)["entities"] == [] and unknown.returncode == 1
+
+
+def test_one_fact_is_one_fact(home: Path) -> None:
+    jsonl(home / "one.jsonl", [{"s": "Ada", "p": "knows", "o": "gliding"}])
+    loaded = hoptree(home, "graph", "load", "one.jsonl", "--out", "one")
+    assert loaded.stdout == "one.jsonl: 1 fact, 2 names\n1 fact and 2 names in one\n", loaded.stderr
+    stats = hoptree(home, "graph", "stats", "--graph", "one").stdout
+    assert stats.startswith("1 fact with 1 property, and 2 names\n  one.jsonl: 1 fact, 2 names\n")
+    jsonl(home / "two.jsonl", [{"s": "Ada", "p": "likes", "o": "tea"}])
+    assert hoptree(home, "graph", "load", "two.jsonl", "--out", "one").returncode == 0
+    removed = hoptree(home, "graph", "remove", "two.jsonl", "--out", "one").stdout
+    assert removed.startswith("1 fact and ")
+
+
+def test_a_load_without_a_terminal_says_how_far_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "LINE_EVERY", 0.0)
+    jsonl(home / "many.jsonl", [{"s": f"Person {n}", "p": "knows", "o": f"Person {n + 1}"} for n in range(30_000)])
+    command = ["graph", "load", str(home / "many.jsonl"), "--out", str(home / "many")]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    said = CliRunner().invoke(app, command).stderr.splitlines()
+    assert any(re.fullmatch(r"hoptree: loading: \d+ %, [\d,]+ triples", line) for line in said), said
+    assert "loading" not in CliRunner().invoke(app, [*command, "--json"]).stderr
 
 
 def test_a_name_that_nearly_fits_is_offered(home: Path) -> None:

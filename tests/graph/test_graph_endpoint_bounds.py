@@ -14,7 +14,7 @@ from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
 from hoptree.errors import EndpointError
 from hoptree.graph import open_graph
-from hoptree.graph.endpoint import labels
+from hoptree.graph.endpoint import labels, sparql
 from hoptree.graph.endpoint.asking import Asking
 from hoptree.graph.endpoint.queries import Dialect
 from hoptree.graph.endpoint.sparql import SparqlEndpoint
@@ -176,3 +176,32 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
     with sparql_server(answer) as seen:
         said = asked(seen, both)
     assert said == ["A 0", "A 1", "A 2", "B 0", "B 1", "B 2", "A 0", "A 1", "A 2"]
+
+
+def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparql, "SECONDS", 0.3)
+    given_up = threading.Event()
+
+    def silent(query: str) -> Answer:
+        given_up.wait(10)
+        return rows(("n",))
+
+    with sparql_server(silent) as seen:
+        with pytest.raises(QueryTooLong):
+            asked(seen, lambda graph: graph.stats())
+        given_up.set()
+
+
+def test_an_endpoint_that_only_counts_too_slowly_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparql, "SECONDS", 0.3)
+    given_up = threading.Event()
+
+    def slow(query: str) -> Answer:
+        if "COUNT" in query:
+            given_up.wait(10)
+        return 200, {}, b'{"head": {}, "boolean": true}'
+
+    with sparql_server(slow) as seen:
+        told = asked(seen, lambda graph: graph.stats())
+        given_up.set()
+    assert told.details["triples"] == "not counted: the endpoint takes too long for it"

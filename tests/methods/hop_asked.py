@@ -48,14 +48,14 @@ def reads(**answers: str | tuple[str, float]) -> list[Rule]:
     return rules
 
 
-def asking(folder: Path) -> Ask:
+def asking(folder: Path, shelf: type[Shelf] = Shelf) -> Ask:
     """Asks hop with a chooser by hand, which is written to a folder."""
     file = folder / "chooser.json"
     file.write_text(json.dumps(CHOOSER))
 
     def ask(script: list[Rule], question: str = ROOT, *, budget: Budget | None = None, **options: Any) -> Asked:
         options = {"chooser": str(file), "worded": False, **options}  # a planner plans, unless a test says otherwise
-        return Asked("hop", script, question, Shelf(*FOUND), budget=budget, options=options)
+        return Asked("hop", script, question, shelf(*FOUND), budget=budget, options=options)
 
     return ask
 

@@ -59,6 +59,13 @@ def test_the_reader_sees_the_last_summary_alone() -> None:
     assert "number" not in shown and "Lund is named" not in shown
 
 
+@pytest.mark.parametrize(("said", "status"), [("Lund", "answered"), ("The documents do not say.", "unknown")])
+def test_evidence_is_what_was_read_with_an_answer_or_without(said: str, status: str) -> None:
+    done = run([Rule(ENOUGH, step="compress"), Rule(said, step="final")])
+    assert done.result.abstained is (status == "unknown")
+    assert [passage.id for passage in done.result.evidence] == ["p1", "p2", "p3", "p4", "p5"]
+
+
 def test_six_segments_at_most() -> None:
     done = run([Rule(MISSING, step="compress"), Rule("Lund", step="final")])
     assert done.steps == ["compress"] * 6 + ["final"] and done.values("ended") == ["documents"]

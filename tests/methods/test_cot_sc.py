@@ -21,13 +21,15 @@ class Drawn(Scripted):
     """A model that says something else in each sample, with another probability where that is told."""
 
     drawn: tuple[tuple[str, float], ...] = ()
+    most: int = 100
+    """As many replies as it gives to one request, however many are asked for."""
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         reply = await super().generate(request, step=step)
         if not step.endswith("/think") or not request.temperature:
             return reply
         choices = []
-        for number in range(request.n):
+        for number in range(min(request.n, self.most)):
             said, probability = self.drawn[(request.seed + number) % len(self.drawn)]
             tokens = tuple(Token(f" {word}", math.log(probability)) for word in said.split())
             choices.append(Choice(said, tokens=tokens if request.top_logprobs else ()))
@@ -37,13 +39,16 @@ class Drawn(Scripted):
 class Sampled(Run):
     """A question asked of self-consistency, with what the samples say."""
 
-    def __init__(self, *drawn: str | tuple[str, float], rules: list[Rule] | None = None, **options: Any) -> None:
+    def __init__(
+        self, *drawn: str | tuple[str, float], rules: list[Rule] | None = None, most: int = 100, **options: Any
+    ) -> None:
+        self._most = most
         self._drawn = tuple(one if isinstance(one, tuple) else (one, 0.9) for one in drawn)
         super().__init__("cot_sc", rules or [Rule("")], **{"samples": len(drawn), **options})
 
     async def _ask(self, *args: Any) -> Any:
         self.model = self.scripted = Drawn(self.scripted.rules, self.scripted.without)
-        self.scripted.drawn = self._drawn
+        self.scripted.drawn, self.scripted.most = self._drawn, self._most
         return await super()._ask(*args)
 
     @property
@@ -72,6 +77,21 @@ def test_a_model_without_several_samples_is_asked_with_a_seed_each() -> None:
     assert run.result.answer == "Charles"
     assert run.share == pytest.approx(2 / 3, abs=1e-4)
     assert [(sent.n, sent.seed) for sent in run.sent("think")] == [(1, 0), (1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(1, [(4, 0), (1, 1), (1, 2), (1, 3)]), (3, [(4, 0), (1, 3)])])
+def test_what_an_endpoint_gives_too_few_of_is_asked_for_again_with_a_seed_each(
+    most: int, asked: list[tuple[int, int]]
+) -> None:
+    """Ollama and others give one reply, whatever `n` is."""
+    run = Sampled(so("Jean"), so("Charles"), so("Jean"), so("Jean"), most=most)
+    assert (run.result.answer, run.share, len(run.result.chains)) == ("Jean", 0.75, 4)
+    assert [(sent.n, sent.seed) for sent in run.sent("think")] == asked
+
+
+def test_a_budget_that_ends_while_more_are_asked_for_leaves_the_first() -> None:
+    run = Sampled(so("Jean"), so("Charles"), so("Charles"), most=1, budget=Budget(calls=1))
+    assert (run.result.answer, run.result.stopped_by) == ("Jean", "calls")
 
 
 @pytest.mark.parametrize(("share_of", "share"), [("all", 0.5), ("answered", 2 / 3)])

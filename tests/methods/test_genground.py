@@ -192,6 +192,14 @@ def test_the_whole_dialogue_in_one_go_counts_up_to_its_first_answer() -> None:
     assert (spent.result.answer, spent.result.stopped_by) == ("Henri", "calls")
 
 
+def test_a_spent_budget_leaves_no_answer_of_a_turn() -> None:
+    whole = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED])
+    calls = whole.steps.index("deduce", 1)  # as many as the first turn takes
+    spent = Run("genground", [Rule(DEDUCED, step="deduce"), *REVISED], budget=Budget(calls=calls))
+    assert (spent.result.answer, spent.result.stopped_by) == ("", "calls")
+    assert spent.result.tree[0].children[0].answer
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

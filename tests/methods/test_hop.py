@@ -58,12 +58,16 @@ def test_two_close_answers_are_put_to_the_model(asked: Ask) -> None:
     run = asked(rules, split=False, own=False, check=True, sure=0.99, worth=0.0, close=1.0)
     assert "which" in steps(run)
     assert run.result.answer == run.of("decision", kind="which")[0]["answers"][1]
+    apart = [Rule(["Providence", "Boston"], step="read", regex="Question: In which", logprob=HALF), rules[1]]
+    run = asked(apart, split=False, own=False, check=True, sure=0.99, worth=0.0, close=0.1)
+    assert steps(run) == ["read", "read"], "they are not close"
 
 
 def test_below_a_threshold_there_is_no_answer(asked: Ask) -> None:
     script = reads(In_which=("Boston", math.log(0.01)))
     run = asked(script, again=False, split=False, own=False, abstain=0.9)
     assert run.result.answer == "" and run.result.abstained and chosen(run)["given"] is False
+    assert run.result.why.endswith("not given: it is too unlikely")
 
 
 def test_the_best_so_far_is_ready_when_the_budget_ends(asked: Ask) -> None:
@@ -93,6 +97,7 @@ def test_what_only_the_model_knows_is_no_answer_unless_it_knows_where_its_knowle
     options = {"again": False, "split": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, **options)
     assert run.result.answer == "" and run.result.abstained and chosen(run)["given"] is False
+    assert run.result.why.endswith("not given: only the model's own knowledge is behind it")
     file = tmp_path / "boundary.json"
     file.write_text(json.dumps({"confident_correct": 0.9, "usable": True}))
     run = asked(script, boundary=str(file), **options)
@@ -116,10 +121,10 @@ def test_a_model_that_knows_its_bounds_is_asked_itself_where_documents_do_not_te
 
 def test_no_reason_is_given_that_speaks_against_an_answer(asked: Ask, tmp_path: Path) -> None:
     file = tmp_path / "odd.json"
-    file.write_text(json.dumps({**CHOOSER, "weights": {"typed": -3.0, "confidence": 0.1}}))
-    script = [Rule(["1985", "Boston"], step="read", regex="Question: Where", logprob=HALF)]
+    file.write_text(json.dumps({**CHOOSER, "weights": {"held": -3.0, "typed": 0.1}}))
+    script = [Rule(["Providence", "Boston"], step="read", regex="Question: Where", logprob=HALF)]
     run = asked(script, "Where was Damien Chazelle born?", chooser=str(file), split=False, own=False, worth=0)
-    assert "another kind" not in chosen(run)["why"]
+    assert run.result.answer == "Boston" and chosen(run)["why"] == "it is likelier by these weights"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"usable": true}', "[" * 100_000])
@@ -164,12 +169,32 @@ def test_a_budget_that_ends_gives_nothing_that_may_not_be_given(asked: Ask) -> N
     assert run.result.stopped_by and run.result.answer == "Boston" and "likely right by" in run.result.why
     unlikely = asked(script, **options, abstain=0.9, budget=Budget(calls=3))
     assert unlikely.result.stopped_by and unlikely.result.answer == ""
+    doubted = [plan(), Rule(["Boston", "Chicago"], step="read", regex="Question: In which", logprob=HALF)]
+    run = asked(doubted, **options | {"again": True}, abstain=0.35, budget=Budget(calls=2))
+    first, second = (event["probability"] for event in run.of("decision", kind="standings"))
+    assert first >= 0.35 > second and run.result.answer == "", "it was likely enough only at first"
 
 
 def test_no_move_is_begun_that_the_budget_cannot_pay(asked: Ask) -> None:
     script = [plan(), *reads(In_which=("Boston", HALF))]
     options: dict[str, Any] = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
     run = asked(script, **options, budget=Budget(tokens=2000))
-    assert steps(run) == ["read"] and not run.result.stopped_by and run.result.answer == "Boston"
+    assert steps(run) == ["read"] and run.result.answer == "Boston" and "likely right by" in run.result.why
+    assert run.result.stopped_by == "tokens", "a move that would have been made was left out"
+    assert any("budget of tokens" in warning for warning in run.result.warnings)
     run = asked(script, **options, budget=Budget(tokens=3300))  # most splits take less than 3,500 on average
     assert "decompose" in steps(run)
+    enough = asked(reads(In_which="Providence"), sure=0.5, budget=Budget(tokens=2000))
+    assert not enough.result.stopped_by, "no move would have been made"
+
+
+def test_what_is_left_out_for_its_worth_is_said_where_nothing_is_found(asked: Ask) -> None:
+    run = asked(reads(In_which="unknown"), again=False, own=False, worth=9.0)
+    assert run.result.answer == "" and run.result.warnings == (
+        "Splitting the question was not worth its cost by these weights; --set worth=0 tries every move.",
+    )
+    both = asked(reads(In_which="unknown"), worth=9.0).result.warnings
+    assert both and both[0].startswith("Another reading and splitting the question were not worth their cost")
+    assert not asked(reads(In_which=("Boston", HALF)), again=False, own=False, worth=9.0).result.warnings
+    tried = asked([plan(), *reads(In_which="unknown", Who="unknown", Where="unknown")], own=False, worth=0.0)
+    assert tried.result.answer == "" and not tried.result.warnings, "every move was made"

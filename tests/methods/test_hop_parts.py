@@ -131,12 +131,33 @@ def test_a_part_that_nothing_answers_is_split_once_more(asked: Ask) -> None:
         Rule("Something", step="final", logprob=HALF),
     ]
     options = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
-    run = asked(script, question, **options)
+    run = asked(script, question, deepen=True, **options)
     (below,) = [event for event in run.of("plan") if event.get("under")]
     assert (below["under"], [node["id"] for node in below["nodes"]]) == (1, [101, 102])
     assert below["nodes"][1] == {"id": 102, "question": "Where was #query101 born?", "parent": 101, "refs": [101]}
     assert run.node(1)["answer"] == "Providence" and run.node(1)["supported"] is True
-    assert not [event for event in asked(script, question, deepen=False, **options).of("plan") if event.get("under")]
+    assert not any(event.get("under") for event in asked(script, question, **options).of("plan")), "off unless set"
+    script[4:] = reads(In_which_country="unknown", Who_directed="unknown", What_is_the_anthem="unknown")
+    run = asked(script, question, deepen=True, **options)
+    asked_for = [event.get("node") for event in run.of("llm", step="decompose")]
+    assert asked_for == [None, 1], "what rests on an answer that was not found has no parts of its own"
+
+
+def test_a_plan_of_a_part_that_copies_an_example_is_no_plan(asked: Ask) -> None:
+    copied = {
+        "query1": {"question": "Who was the wife of Niels Bohr?", "children": {"query2": "Where was #query1 born?"}}
+    }
+    script = [
+        Rule(json.dumps(copied), step="decompose", regex="In which country was the director of the film Whiplash born"),
+        plan(DEEPER),
+        *reads(What_is_the_anthem=("none", HALF), In_which_country="unknown", wife_of="Damien Chazelle"),
+        *reads(Where_was_Damien_Chazelle="Providence"),
+    ]
+    options = {"plain": True, "again": False, "own": False, "deepen": True, "sure": 0.99, "worth": 0.0}
+    run = asked(script, "What is the anthem of the country that the director of Whiplash comes from?", **options)
+    assert steps(run).count("decompose") > 1 and run.node(1)["answer"] == ""
+    assert not any("wife of Niels Bohr" in text for step, text in run.model.requests if step.endswith("read"))
+    assert [child.id for child in run.result.tree[0].children] == [2], "what is dropped is not drawn"
 
 
 def test_the_words_of_a_question_tell_its_parts_without_a_planner(asked: Ask) -> None:
@@ -219,6 +240,7 @@ class _Named(Shelf):
     """Gives the pages whose titles a query holds."""
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        self.asked.append((query, k))
         return tuple(passage for passage in self.passages if passage.title in query)[-k:]
 
 
@@ -235,3 +257,98 @@ def test_the_check_of_two_answers_sees_what_the_parts_read(tmp_path: Path) -> No
     run = Asked("hop", script, ROOT, _Named(*FOUND), options={"chooser": str(file), **options})
     (shown,) = [prompt for step, prompt in run.model.requests if step.endswith("which")]
     assert "He was born in 1985 in the city of Providence." in shown
+
+
+OPTIONS = {"again": False, "own": False, "sure": 0.99, "worth": 0.0}
+
+
+def test_what_rests_on_a_guess_is_not_supported(asked: Ask) -> None:
+    script = [
+        plan(),
+        *reads(In_which=("Boston", HALF), Who_directed="Alfred Hitchcock", Where_was_Alfred_Hitchcock="London"),
+        Rule("London", step="final"),
+    ]
+    run = asked(script, **OPTIONS)
+    assert (run.node(1)["source"], run.node(1)["supported"]) == ("fallback", False), "no page says so of Whiplash"
+    assert (run.node(2)["answer"], run.node(2)["supported"]) == ("London", False), "though its own page says so"
+
+
+BOTH = "Are Whiplash and Vertigo both films of 2014?"
+
+
+def test_of_both_things_each_is_looked_at_alone(asked: Ask) -> None:
+    script = [*reads(Are_Whiplash=("yes", HALF)), Rule(["Yes", "No"], step="bear_out")]
+    run = asked(script, BOTH, **OPTIONS)
+    assert steps(run) == ["read", "bear_out", "bear_out"] and run.result.answer == "no"
+    assert "code concluded it" in run.result.why and "its parts were answered from what was read" in run.result.why
+    assert "stand in what was read" not in run.result.why, "its own page does not say so"
+
+
+def test_a_budget_that_ends_between_two_things_gives_nothing_that_was_not_weighed(asked: Ask) -> None:
+    script = [*reads(Are_Whiplash=("yes", HALF)), Rule("No", step="bear_out")]
+    run = asked(script, BOTH, **OPTIONS, budget=Budget(calls=2))
+    assert steps(run) == ["read", "bear_out"] and run.result.stopped_by and run.result.answer == "yes"
+    assert asked(script, BOTH, **OPTIONS, abstain=0.9, budget=Budget(calls=2)).result.answer == ""
+
+
+def test_a_part_that_nothing_answers_is_recalled(asked: Ask) -> None:
+    script = [
+        plan(),
+        *reads(In_which=("Boston", HALF), Who_directed="unknown", Where_was_Damien_Chazelle="Providence"),
+        Rule("RAG_REQUIRED", step="confident", contains="In which city"),
+        Rule("Damien Chazelle", step="confident"),
+        Rule("Providence", step="final"),
+    ]
+    run = asked(script, **OPTIONS | {"own": True})
+    first = run.node(1)
+    assert (first["answer"], first["source"], first["supported"]) == ("Damien Chazelle", "internal", False)
+    assert run.result.answer == "Providence", "one of its parts was read"
+    assert asked(script, **OPTIONS).node(1)["answer"] == "", "not without own knowledge"
+
+
+def test_an_answer_of_nothing_but_recalled_parts_is_none_without_a_boundary(asked: Ask, tmp_path: Path) -> None:
+    script = [
+        *reads(Which_film="unknown", Who_is="unknown", When_was="unknown"),
+        Rule("RAG_REQUIRED", step="confident", contains="born earlier"),
+        Rule("1985", step="confident", contains="When was Damien"),
+        Rule("1899", step="confident", contains="When was Alfred"),
+        Rule("Damien Chazelle", step="confident", contains="Whiplash"),
+        Rule("Alfred Hitchcock", step="confident", contains="Vertigo"),
+    ]
+    options = OPTIONS | {"own": True, "worded": True}
+    run = asked(script, WHICH, **options)
+    assert chosen(run)["value"] == "Vertigo" and run.node(1)["source"] == "internal"
+    assert run.result.answer == "" and run.result.why.endswith("only the model's own knowledge is behind it")
+    file = tmp_path / "boundary.json"
+    file.write_text(json.dumps({"confident_correct": 0.9, "usable": True}))
+    assert asked(script, WHICH, **options, boundary=str(file)).result.answer == "Vertigo"
+
+
+def test_a_part_is_looked_up_on_the_page_of_the_answer_before_it(tmp_path: Path) -> None:
+    script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="Providence")]
+    run = asking(tmp_path, _Named)(script, **OPTIONS)
+    (page,) = [event for event in run.of("retrieve", node=2) if event.get("where")]
+    assert page["where"] == {"title": "Damien Chazelle"} and page["k"] == 1
+
+
+class _Once(_Named):
+    """Finds pages for the whole question alone."""
+
+    async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
+        return await super().search(query, k=k, where=where) if query == ROOT else ()
+
+
+def test_what_the_whole_question_found_is_read_for_a_part_that_names_it(tmp_path: Path) -> None:
+    script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown")]
+    first = asking(tmp_path, _Once)(script, **OPTIONS).node(1)
+    assert (first["answer"], first["supported"]) == ("Damien Chazelle", True)
+
+
+def test_what_a_part_does_not_find_is_looked_for_in_the_words_of_the_part_before_it(tmp_path: Path) -> None:
+    script = [plan(), *reads(In_which=("Boston", HALF), Who_directed="Damien Chazelle", Where_was="unknown")]
+    run = asking(tmp_path, _Named)(script, **OPTIONS)
+    queries = [event["query"] for event in run.of("retrieve", node=2) if not event.get("where")]
+    first = "Where was Damien Chazelle born?"
+    assert queries == [first, f"{first} Who directed the film Whiplash?"]
+    templates = [event["template"].split("@")[0] for event in run.of("llm", node=2)]
+    assert templates == ["shared/read", "shared/read_or_not_found"], "only the second time it may say NOT FOUND"

@@ -77,6 +77,14 @@ def test_facts_that_the_model_was_unsure_of_do_not_enter(admit: float, entered: 
     assert (event["op"], event["confidence"]) == ("added" if entered else "unsure", 0.3679)
 
 
+@pytest.mark.parametrize(("admit", "second"), [(0.5, "not stated"), (0.3, "added")])
+def test_a_fact_that_did_not_enter_does_not_lead_to_the_next(admit: float, second: str) -> None:
+    """Only a name that memory has is a reason to keep what is told about it."""
+    told = Rule("\n".join(FACTS), step="facts", logprob=[*[-0.01] * 9, -1.0, *[-0.01] * 40])
+    first = [event["op"] for event in ask(figure(told), k=3, admit=admit).of("memory") if event["step"] == 1]
+    assert first == ["unsure" if second == "not stated" else "added", second]
+
+
 def test_a_fact_that_a_reply_repeats_is_as_sure_as_it_was_first() -> None:
     """A model that loops copies itself, and is sure of that."""
     sure = [*[-0.01] * 9, -1.0]

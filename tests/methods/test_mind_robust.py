@@ -85,13 +85,16 @@ def test_the_last_reading_sees_what_was_found_last_and_what_the_question_finds()
         async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
             self.asked.append((query, k))
             number = len(self.asked)
-            return tuple(Passage(f"{number}-{rank}", "T", f"Text {number}-{rank}.") for rank in range(k))
+            return tuple(
+                Passage(f"{number}-{rank}", f"Title {number}-{rank}", f"Text {number}-{rank}.") for rank in range(k)
+            )
 
     run = ask(figure(), shelf=Shelves(), k=3)
     (last,) = run.sent("final")
     shown = re.findall(r"Text (\d-\d)\.", last.messages[-1].content)
     assert shown[:3] == [f"{len(run.queries)}-{rank}" for rank in range(3)]
     assert shown[3:] == [f"1-{rank}" for rank in range(5)]
+    assert last.messages[-1].content.count("Title 1-0") == 1, "a text alone often does not say what it is about"
 
 
 def test_the_paper_drops_the_bridge() -> None:
@@ -119,6 +122,9 @@ def test_dropped_names_are_tried_where_nothing_new_is_found() -> None:
     run = ask(figure(Rule(MORE, step="extract"), needed="[9]"), filters="confidence", top_k=1, shelf=Once(*DUKES))
     assert run.queries[-1] == "paternal grandfather father" and len(run.queries) == 4
     assert DUKES[1].text in run.sent("rewrite")[1].messages[-1].content
+    # Relations alone found it, and what it says of the names that were kept is read all the same.
+    read = run.sent("facts")[-1].messages[-1].content
+    assert DUKES[1].text in read and re.search(rf"Names: .*{JEAN}", read)
 
 
 def test_a_sentence_is_replaced_by_a_surer_one_only() -> None:

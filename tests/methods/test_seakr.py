@@ -93,6 +93,16 @@ def test_a_repeated_query_does_not_end_the_question() -> None:
     assert run.values("stop") == ["answer"]
 
 
+def test_a_repeated_query_is_not_searched_for_again() -> None:
+    """Each time it would bring one more of the passages that did not settle it the first time."""
+    script = rules(
+        Rule("x", step="sample", hidden=APART), draft=[f"{FIRST} More."] * 4 + ["Then his father is Jean again. More."]
+    )
+    run = Run("seakr", script, max_steps=2)
+    repeated = [event["repeated"] for event in run.of("decision", kind="sub_query")]
+    assert repeated == [False, True] and run.queries == ["father Jean"]
+
+
 @pytest.mark.parametrize(("options", "why"), [({"max_steps": 3}, "steps"), ({"max_docs": 1}, "documents")])
 def test_it_ends_with_its_steps_or_documents(options: dict[str, Any], why: str) -> None:
     script = rules(Rule("x", step="sample", hidden=APART), draft=[f"Fact {n} is so. More." for n in range(99)])
@@ -165,6 +175,19 @@ def test_a_threshold_that_no_samples_can_be_below_is_told_once(theta: float, war
     told = [warning for warning in run.result.warnings if "theta" in warning]
     assert len(told) == warned and all(f"U of {least:.2f}" in one and "tune" in one for one in told)
     assert run.values("step")[0] is bool(warned)
+
+
+@pytest.mark.parametrize("without", [frozenset[str](), frozenset({"hidden_states"})], ids=["states", "vectors"])
+def test_an_encoder_that_there_is_not_is_refused_before_any_call(without: frozenset[str]) -> None:
+    run = Run("seakr", rules(), encoder="foo", without=without)
+    assert run.result.error == "ConfigError" and "There is no encoder 'foo'" in run.result.error_message
+    assert run.scripted.sent == [] and run.queries == []
+
+
+def test_an_encoder_that_cannot_be_opened_is_refused_before_any_call() -> None:
+    run = Run("seakr", rules(), encoder="static/nowhere", without=frozenset({"hidden_states"}))
+    assert run.result.error == "ConfigError" and "nowhere" in run.result.error_message and run.scripted.sent == []
+    assert not Run("seakr", rules(), encoder="static/nowhere").result.error, "who tells its states needs none"
 
 
 def test_a_model_without_probabilities_is_refused() -> None:

@@ -146,12 +146,18 @@ def test_without_search_an_open_follow_up_is_answered_from_memory() -> None:
     assert (run.result.answer, run.steps) == ("Charles Armand", ["follow_up", "direct"] * 2 + ["follow_up"])
 
 
-def test_a_spent_budget_leaves_the_models_own_final_answer_or_the_last_intermediate_one() -> None:
+def test_a_spent_budget_leaves_the_models_own_final_answer_and_no_intermediate_one() -> None:
     own = f"Follow up: {FATHER}\nIntermediate answer: Jean\nSo the final answer is: Armand"
     run = Run("self_ask", [Rule(own, step="follow_up"), *READ], budget=Budget(calls=2))
     assert (run.result.answer, run.result.stopped_by) == ("Armand", "calls")
     run = Run("self_ask", [Rule(ASKED, step="follow_up"), *READ], budget=Budget(calls=2))
-    assert (run.result.answer, run.result.stopped_by) == ("Jean Bretagne", "calls")
+    assert (run.result.answer, run.result.stopped_by) == ("", "calls")
+    assert run.result.tree[0].children[0].answer == "Jean Bretagne", "where it is an answer"
+
+
+def test_a_spent_budget_leaves_what_a_follow_up_that_asks_the_question_itself_found() -> None:
+    run = Run("self_ask", [Rule(f"Follow up: {DUKE}", step="follow_up"), *READ], budget=Budget(calls=2))
+    assert (run.result.answer, run.result.stopped_by) == ("Charles Armand René", "calls")
 
 
 @pytest.mark.parametrize(

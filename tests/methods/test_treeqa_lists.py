@@ -140,6 +140,15 @@ def test_no_more_candidates_are_checked_than_the_cap_allows(monkeypatch: pytest.
     assert len(run.of("decision", kind="candidates")[0]["value"]) == 5 and run.node(0)["validations"] == 5
 
 
+@pytest.mark.parametrize(("found", "checked"), [(12, 12), (20, 12)])
+def test_candidates_that_were_found_and_not_checked_are_told(found: int, checked: int) -> None:
+    run = many(found)
+    (told,) = run.of("decision", kind="intersected")
+    assert (told["found"], told["candidates"]) == (found, checked)
+    warned = f"{found} candidates were found, and {checked} of them checked; the answer may lack some of the others."
+    assert (warned in run.result.warnings) == (found > checked)
+
+
 def test_yes_is_nothing_to_look_up() -> None:
     run = listed()
     searched = [event["query"] for event in run.of("retrieve")] + run.texts("mentions")

@@ -275,8 +275,16 @@ def test_names_can_be_marked_by_a_linker(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(read) == len(set(read)) > 0, "it is loaded once, and remembers what it has read"
 
 
-def test_a_linker_that_is_none_is_refused() -> None:
-    assert isinstance(Run(rules(), linker="spacy:en").result.failure, ConfigError)
+@pytest.mark.parametrize("correct", [True, False])
+def test_a_linker_that_is_none_is_refused(correct: bool) -> None:
+    run = Run(rules(), linker="spacy:en", correct=correct)
+    assert isinstance(run.result.failure, ConfigError) and not run.steps
+
+
+def test_a_linker_is_not_loaded_for_a_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "open_reader", lambda spec: pytest.fail("it is not needed"))
+    reading.shared_reader.cache_clear()
+    assert Run(rules(), linker="gliner:names", correct=False).result.answer == "Lyndon Baines Johnson"
 
 
 def test_who_does_not_know_there_is_asked_for_a_guess_too() -> None:
@@ -297,6 +305,17 @@ def test_a_tree_that_grows_for_ever_is_cut() -> None:
 
 def test_no_validation_at_all_is_no_setting() -> None:
     assert isinstance(Run(rules(), max_attempts=0).result.failure, ConfigError)
+
+
+def test_it_is_one_where_the_draft_is_all_that_is_wanted() -> None:
+    assert Run(rules(), max_attempts=0, correct=False).result.answer == "Lyndon Baines Johnson"
+
+
+@pytest.mark.parametrize("robust", [True, False])
+def test_who_wants_the_draft_beyond_the_paper_is_told_that_this_changes_nothing(robust: bool) -> None:
+    run = Run(rules(), correct=False, robust=robust)
+    assert (run.result.answer, run.steps) == ("Lyndon Baines Johnson", ["build"])
+    assert run.result.warnings == (("With correct=off the answer is the draft: robust=on changes nothing.",) * robust)
 
 
 @pytest.mark.parametrize(

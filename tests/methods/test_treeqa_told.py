@@ -120,3 +120,50 @@ def test_conditions_tell_the_facts_that_gave_their_candidates() -> None:
         ("Night Train", "cast member", "Ada Moor"),
     }
     assert college.facts == (("Bard College", "student", "Cora Lind"),), "of a name that it gave, and nothing else"
+
+
+# Why a node is not verified
+
+
+def overruled(first: str, **given: Any) -> Run:
+    build = tree(node(PRESIDENT, "Lyndon Baines Johnson"))
+    script = rules(Rule(first, step="validate"), build=build, clue="{}")
+    pages = Pages(Passage("a", "Third landing", "The third landing was that of Apollo 14."))
+    return Run([*script, *BEYOND], robust=True, graph=SmallGraph(), pages=pages, evidence="text", **given)
+
+
+def test_where_code_overruled_the_model_the_node_tells_why() -> None:
+    run = overruled(verdict(False, "T1", reason="It was Ford.", correct="Gerald Ford"))
+    (held, *_) = run.of("decision", kind="held")
+    assert (held["value"], held["said"]) == ("unknown", "refuted")
+    (top,) = run.tops
+    assert top.verdict == "unknown" and top.why == f"{held['why']}, 1 attempt"
+    assert held["why"] == "what should be right is not in the evidence"
+
+
+def test_what_code_held_against_an_earlier_attempt_is_told_where_the_last_says_nothing() -> None:
+    build = tree(node(PRESIDENT, "Lyndon Baines Johnson"))
+    said = [verdict(False, "T1", reason="It was Ford.", correct="Gerald Ford"), UNKNOWN]
+    script = rules(Rule(said, step="validate"), build=build, clue='{"new_clue": "Fra Mauro"}')
+    pages = Pages(
+        Passage("a", "Third landing", "The third landing was that of Apollo 14."),
+        Passage("c", "Fra Mauro", "Fra Mauro is a crater."),
+    )
+    run = Run([*script, *BEYOND], robust=True, graph=SmallGraph(), pages=pages, evidence="text")
+    assert run.verdicts(1) == ["unknown", "unknown"]
+    assert run.tops[0].why == "what should be right is not in the evidence, 2 attempts"
+
+
+def test_of_texts_and_facts_the_overruled_one_is_told_of() -> None:
+    supports = Rule(verdict(True, "T1"), step="validate", contains="Facts:\n(none)")
+    build = tree(node("What is the Moon?", "Gerald Ford"))
+    pages = Pages(Passage("m", "Moon", "The Moon is a rock."))
+    script = rules(supports, build=build, validate=UNKNOWN, clue="{}")
+    run = Run([*script, *BEYOND], robust=True, graph=SmallGraph(("Moon", "colour", "grey")), pages=pages)
+    assert [one["said"] for one in run.of("decision", kind="held")][:1] == ["supported"]
+    assert run.tops[0].why.startswith("nothing that was found says so of what was asked about, ")
+
+
+def test_where_the_model_says_so_itself_nothing_found_says_so() -> None:
+    run = overruled(UNKNOWN)
+    assert run.tops[0].why == "nothing found says so, 1 attempt" and not run.of("decision", kind="held")

@@ -357,3 +357,20 @@ def test_a_hidden_state_alone_costs_no_scores_of_tokens(
     monkeypatch.setattr(rows, "note_scores", refuse)
     choice = ask(opened(), asking(max_tokens=5, signals=frozenset({"hidden"}))).choices[0]
     assert choice.hidden and choice.tokens == ()
+
+
+def test_the_benchmark_bounds_the_memory_of_signals() -> None:
+    """A peak is that of the work alone, as far as what was there before was given back."""
+    device = "cpu"
+    few = whitebox.peak_of(device, lambda: None)
+    if few is None:
+        pytest.skip("a peak cannot be reset here")
+    many = whitebox.peak_of(device, lambda: b"x" * (64 << 20))
+    assert 60 < many - few < 100, "64 MB more"
+    assert whitebox.peak_of(device, lambda: None) < many - 30
+    found = {"generate": 1.0, "signals": 1.0, "device": device, "dtype": "torch.bfloat16"}
+    missed = [
+        [goal.name for goal in whitebox.goals({**found, "peaks": peaks}, quick=True) if goal.missed]
+        for peaks in ({"signals": 105.0, "generate": 100.0}, {"signals": 120.0, "generate": 100.0})
+    ]
+    assert missed == [[], ["peak memory with signals / by generate"]]

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from tests.retrieval.small_models import save_static
 from tests.small_indexes import hoptree
 
+from hoptree.engine import Engine
 from hoptree.errors import CorpusError, InputError, MissingExtra
 from hoptree.indexing import add_facts, add_to_index, compact_index, index_passages, remove_from_index, update_index
 from hoptree.indexing.commands import build_index
+from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.encoders import open_encoder
 from hoptree.retrieval.hippo import nearest, taking_in
 from hoptree.retrieval.hippo.rows import read_facts
@@ -127,6 +129,21 @@ def test_many_searches_at_once_find_what_one_finds(known: Path) -> None:
 def test_an_index_without_facts_says_what_to_do(index: Path) -> None:
     with pytest.raises(CorpusError, match="hoptree index facts"):
         open_retriever(index, "hippo")
+
+
+@pytest.mark.parametrize("method", ["hipporag", "hipporag_ircot"])
+def test_methods_that_go_out_from_facts_search_by_them_unless_told_otherwise(
+    known: Path, tmp_path: Path, method: str
+) -> None:
+    def kind(method: str, folder: Path, **how: Any) -> str:
+        engine = Engine(method=method, model=ScriptedModel(rules=[]), corpus=folder, cache=None, **how)
+        assert engine.retriever is not None
+        return engine.retriever.kind
+
+    index_passages(PAGES, tmp_path / "bare")
+    assert kind(method, known) == "hippo"
+    assert kind(method, known, retriever="linked") == "linked"
+    assert kind(method, tmp_path / "bare") == kind("oner", known) == "linked"
 
 
 # Growing

@@ -123,3 +123,13 @@ def test_trees_of_other_methods_have_golden_trees_too() -> None:
 def test_facts_that_are_none_are_a_trace_that_cannot_be_understood(facts: Any) -> None:
     with pytest.raises(TraceError):
         read_result([*RUN[:4], event("node", id=1, **ANSWERED, answer="x", facts=facts)])
+
+
+@pytest.mark.parametrize(("stopped_by", "told"), [("calls", "calls"), ("", None)])
+def test_a_golden_tree_says_which_budget_ended_it(stopped_by: str, told: str | None) -> None:
+    run = [*RUN[:-1], event("final", answer="draft", abstained=False, stopped_by=stopped_by)]
+    assert golden_tree(read_result(run)).get("stopped_by") == told
+
+
+def test_a_golden_tree_says_that_it_was_cut_off() -> None:
+    assert golden_tree(read_result(RUN[:-2]))["stopped_by"] == "killed"

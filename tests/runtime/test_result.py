@@ -275,6 +275,20 @@ def test_a_trace_that_cannot_be_written_is_a_trace_error(tmp_path: Path) -> None
         TraceFile(tmp_path / "file" / "trace.jsonl")
 
 
+def test_what_a_killed_run_leaves_is_at_most_a_second_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Methods that write and search for minutes record nothing else meanwhile."""
+    now = 0.0
+    monkeypatch.setattr("hoptree.runtime.trace._clock", lambda: now)
+    path = tmp_path / "trace.jsonl"
+    listener = TraceFile(path)
+    left = []
+    for now, kind in ((0.0, "start"), (0.5, "llm"), (1.2, "decision"), (1.9, "parse"), (2.5, "retrieve")):  # noqa: B007
+        listener(event(kind))
+        left.append(len(path.read_text(encoding="utf-8").splitlines()))
+    assert left == [1, 1, 3, 3, 5], "and writing each out would cost more than the event"
+    listener.close()
+
+
 def test_listeners_hear_every_event_in_order() -> None:
     heard: list[Event] = []
     trace = Trace("r9", (heard.append,))

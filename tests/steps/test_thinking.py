@@ -15,7 +15,6 @@ from hoptree.runtime.calls import open_calls
 from hoptree.runtime.context import Context
 from hoptree.runtime.trace import Trace
 from hoptree.steps.answering.thinking import think
-from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
 ASKED = "Where was the author of Emma born?"
@@ -53,12 +52,6 @@ def test_worked_examples_have_documents_where_the_question_has(passages: tuple[P
     ((_, request),) = model.sent
     shots = [turn.content for turn in request.messages[1:-1] if turn.role == "user"]
     assert len(shots) == 6 and sum(shot.startswith("Context:\n[1] ") for shot in shots) == documents
-
-
-def test_what_is_thought_for_a_node_is_told_of_it_and_no_answer_to_the_question() -> None:
-    _, ctx = thought(Rule("Hm.", step="think"), Rule("Bath", step="conclude"), node=Node(3, ASKED))
-    assert [event["node"] for event in ctx.trace.events if event["event"] in ("llm", "decision")] == [3, 3, 3]
-    assert ctx.best is None
 
 
 def test_each_sample_is_an_answer_and_asked_for_its_own_conclusion() -> None:

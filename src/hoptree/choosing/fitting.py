@@ -38,7 +38,8 @@ def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[
         )
         weights = dict(zip(names, point, strict=False))
         if not (odd := [name for name, weight in weights.items() if not may_weigh(name, round(weight, 6))]):
-            return {name: round(weights.get(name, 0.0), 6) for name in FEATURES}, round(point[-1], 6)
+            # What is rounded to nothing has no sign.
+            return {name: round(weights.get(name, 0.0), 6) + 0.0 for name in FEATURES}, round(point[-1], 6)
         names.remove(max(odd, key=lambda name: abs(weights[name])))
 
 

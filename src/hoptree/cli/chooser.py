@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import print_json
+from hoptree.cli.console import clean, print_json
 from hoptree.cli.options import AsJson
 from hoptree.errors import InputError
 
@@ -45,13 +45,10 @@ def fit(
     The questions must be others than those that are measured later. Each fifth of them is told by weights that were
     fitted to the other four. When to go on is chosen by replaying the runs: the best F1 for so many calls.
     """
-    from hoptree.evaluation.choosing import courses_of, fit_chooser
+    from hoptree.evaluation.choosing import courses_in, courses_of, fit_chooser
     from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
 
-    courses = [course for run in runs for course in courses_of(run)]
-    twice = len(courses) - len({course.id for course in courses})
-    if twice:
-        raise InputError(f"{twice} questions are in two of these runs.", "Give each question once.")
+    courses = courses_in(runs)
     made_from = {
         "runs": [
             {
@@ -91,10 +88,10 @@ def replay(
 
     Nothing is asked: the answers are those that the runs had. Without a move, the others go on by the same policy.
     """
-    from hoptree.evaluation.choosing import courses_of, replayed
+    from hoptree.evaluation.choosing import courses_in, replayed
 
     weighing = _opened(chooser)
-    courses = [course for run in runs for course in courses_of(run)]
+    courses = courses_in(runs)
     moves = dict.fromkeys(moment.move for course in courses for moment in course.moments[1:])
     rows = {"hop": replayed(courses, weighing)}
     rows |= {f"without {move}": replayed(courses, weighing, without=[move]) for move in moves}
@@ -161,9 +158,24 @@ def _weights(chooser: Chooser) -> None:
     from hoptree.choosing import in_words
 
     for name, weight in sorted(chooser.weights.items(), key=lambda one: -abs(one[1])):
-        typer.echo(f"  {weight:+7.3f}  {name}: {in_words(name, True)}")
+        # A weight of less than half a thousandth is none, of whichever sign.
+        typer.echo(f"  {round(weight, 3) + 0.0:+7.3f}  {name}: {in_words(name, True)}")
     typer.echo(f"  {chooser.bias:+7.3f}  to begin with")
     for move, one in sorted(chooser.outlooks.items()):
         typer.echo(f"  {move}: settles {one.settles:.1%} of the doubt for {one.tokens:,.0f} tokens")
     typer.echo(f"when to go on: under {chooser.policy.sure:g}, for {chooser.policy.worth:g} or more a thousand tokens")
-    typer.echo(f"made from: {chooser.made_from}")
+    for line in _made_from(chooser.made_from):
+        typer.echo(clean(line))
+
+
+def _made_from(told: Mapping[str, Any]) -> Iterator[str]:
+    """Where the numbers come from, run by run; a file that was written by hand may tell something else, or nothing."""
+    runs = [one for one in told.get("runs") or () if isinstance(one, dict)]
+    rest = {name: value for name, value in told.items() if name != "runs" or not runs}
+    if told:
+        yield "made from:"
+    for one in runs:
+        yield f"  {one.get('questions', '?')} questions of {one.get('name', 'a run')} (run {one.get('id', '?')})"
+        yield f"    model {one.get('model') or 'unknown'}"
+    if rest:
+        yield "  " + ", ".join(f"{name} {value}" for name, value in rest.items())

@@ -19,6 +19,7 @@ __all__ = [
     "Interrupted",
     "chance",
     "clean",
+    "counted",
     "interruptible",
     "print_error",
     "print_json",
@@ -37,6 +38,11 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 
 class Interrupted(HoptreeError):
     """Ctrl-C."""
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things in words: 1 fact, 2,000 facts."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def say(sentence: str) -> None:

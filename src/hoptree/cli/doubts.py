@@ -85,7 +85,7 @@ def _rows(writing: Writing, *, colours: bool) -> Iterator[_Row]:
 
 def _legend(writing: Writing, *, colours: bool) -> Text:
     """What the shades and numbers mean."""
-    said = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote", "bold")
+    said = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
     if writing.told_by:
         said.append(f" ({writing.told_by}, nats): ", "not bold dim")
         for place, name in enumerate(["sure", *(f"≥{level:g}" for level in LEVELS)]):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_error, print_json, run, what_stays
+from hoptree.cli.console import clean, counted, print_error, print_json, run, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
 from hoptree.cli.progress import shown
 from hoptree.errors import HoptreeError, InputError
@@ -171,7 +171,7 @@ def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:
 def _report(told: dict[str, Any], *, priced: bool) -> None:
     done, spent, now = told["finished"], told["spent"], told["now"]
     of_all = f" of {told['passages']:,}" if done < told["passages"] else ""
-    typer.echo(clean(f"{told['facts']:,} facts from {done:,}{of_all} passages, in {told['file']}"))
+    typer.echo(clean(f"{counted(told['facts'], 'fact')} from {done:,}{of_all} passages, in {told['file']}"))
     old = done - told["new"]
     cost = f", cost {now['cost']:.4f}" if priced else ""
     typer.echo(
@@ -197,7 +197,9 @@ def _report(told: dict[str, Any], *, priced: bool) -> None:
     if estimate := told.get("estimate"):
         _report_estimate(estimate, priced)
     if loaded := told.get("loaded"):
-        typer.echo(clean(f"  loaded    {loaded['facts']:,} facts as {loaded['source']} into {loaded['graph']}"))
+        typer.echo(
+            clean(f"  loaded    {counted(loaded['facts'], 'fact')} as {loaded['source']} into {loaded['graph']}")
+        )
     for failure in told["failed"][:_LISTED]:
         typer.echo(clean(f"  failed    {failure['passage']}: {failure['message']}"))
     if len(told["failed"]) > _LISTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hoptree.cli.console import clean, print_json, run, stoppable, what_stays
+from hoptree.cli.console import clean, counted, print_json, run, say, stoppable, what_stays
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
+from hoptree.cli.progress import LINE_EVERY
 from hoptree.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,10 +140,10 @@ def _report(loaded: Loaded, out: Path, as_json: bool) -> None:
         )
         return
     for one in loaded.sources:
-        typer.echo(clean(f"{one.name}: {one.facts:,} facts, {one.names:,} names"))
+        typer.echo(clean(f"{one.name}: {counted(one.facts, 'fact')}, {counted(one.names, 'name')}"))
     if loaded.left_out:
         typer.echo(f"left out: {loaded.left_out:,} triples (names in other languages, and what a dump says of itself)")
-    typer.echo(f"{loaded.manifest.facts:,} facts and {loaded.manifest.names:,} names in {out}")
+    typer.echo(f"{counted(loaded.manifest.facts, 'fact')} and {counted(loaded.manifest.names, 'name')} in {out}")
 
 
 @app.command()
@@ -158,7 +160,7 @@ def remove(
     if as_json:
         print_json({"graph": str(out), "removed": source, "facts": manifest.facts, "names": manifest.names})
     else:
-        typer.echo(f"{manifest.facts:,} facts and {manifest.names:,} names are left in {out}")
+        typer.echo(f"{counted(manifest.facts, 'fact')} and {counted(manifest.names, 'name')} are left in {out}")
 
 
 @app.command()
@@ -292,9 +294,10 @@ def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> N
         print_json(asdict(told))
         return
     if told.sources:
-        typer.echo(f"{told.facts:,} facts with {told.properties:,} properties, and {told.names:,} names")
+        properties = counted(told.properties, "property", "properties")
+        typer.echo(f"{counted(told.facts, 'fact')} with {properties}, and {counted(told.names, 'name')}")
     for source in told.sources:
-        typer.echo(clean(f"  {source.name}: {source.facts:,} facts, {source.names:,} names"))
+        typer.echo(clean(f"  {source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}"))
     for name, value in told.details.items():
         typer.echo(clean(f"  {name} {value}"))
 
@@ -321,7 +324,7 @@ def _with(
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A bar with rate and remaining time, on the terminal only."""
+    """A bar with rate and remaining time; every few minutes a line where there is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -338,8 +341,13 @@ def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("", total=None, triples=0, rate="")
+        next_time = time.monotonic() + LINE_EVERY
 
         def advance(progress: Progress) -> None:
+            nonlocal next_time
+            if not (quiet or console.is_terminal) and time.monotonic() >= next_time:
+                say(f"loading: {100 * progress.done / max(progress.total, 1):.0f} %, {progress.triples:,} triples")
+                next_time = time.monotonic() + LINE_EVERY
             elapsed = bar.tasks[0].elapsed or 0.0
             rate = f"{progress.triples / elapsed:,.0f} a second" if elapsed > 1 else ""
             bar.update(task, completed=progress.done, total=progress.total, triples=progress.triples, rate=rate)

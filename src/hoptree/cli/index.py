@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hoptree.cli.console import clean, print_json, say, stoppable
+from hoptree.cli.console import clean, counted, print_json, say, stoppable
 from hoptree.cli.index_output import (
     announce,
     announce_change,
@@ -286,7 +286,8 @@ def facts(
         print_json({"index": str(out), **asdict(taken)})
         return
     typer.echo(
-        f"{taken.facts:,} facts of {passages_of(taken.passages)} in {out} ({taken.new:,} new, {taken.gone:,} gone): "
+        f"{counted(taken.facts, 'fact')} of {passages_of(taken.passages)} in {out} "
+        f"({taken.new:,} new, {taken.gone:,} gone): "
         f"{taken.phrases:,} phrases, {taken.synonyms:,} pairs of synonyms by {taken.encoder or 'no encoder'}"
     )
 
@@ -335,7 +336,7 @@ def info(
     typer.echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
     if held:
         by = held.encoder or "their words"
-        typer.echo(f"  {held.facts:,} facts of {passages_of(held.passages)}, found by {by}")
+        typer.echo(f"  {counted(held.facts, 'fact')} of {passages_of(held.passages)}, found by {by}")
     typer.echo(f"  digest {manifest.digest}")
     with closing(index.ledger()) as ledger:
         for source in manifest.sources:

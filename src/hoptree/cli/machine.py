@@ -32,6 +32,7 @@ def list_models(as_json: AsJson = False) -> None:
         {
             "name": f"local/{entry.name}",
             "alias": f"local/{entry.alias}",
+            "whitebox": f"hf/{entry.alias}",
             "title": entry.title,
             "bytes": entry.size,
             "sha256": entry.sha256,
@@ -51,6 +52,9 @@ def list_models(as_json: AsJson = False) -> None:
         typer.echo(
             f"    {'here: ' + row['file'] if row['here'] else 'not here: hoptree models pull ' + row['alias'][6:]}"
         )
+    inside = " and ".join(str(row["whitebox"]) for row in rows)
+    typer.echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
+    typer.echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")
     typer.echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
 
 

@@ -163,5 +163,5 @@ def example_of(method: Method) -> str:
     if "graph" in method.needs:
         parts.append("--graph wikidata")
     if any(signal in ("entropy", "attention", "hidden_states") for signal in (*method.signals, *method.needs)):
-        parts.append("--model hf/NAME")
+        parts.append("--model hf/smollm")
     return " ".join(parts)

@@ -13,6 +13,7 @@ from hoptree.cli.method_costs import Cost, made_from
 from hoptree.engine import Engine
 from hoptree.errors import ConfigError, InputError
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
+from hoptree.evaluation.warned import Warned, warned_of
 from hoptree.methods.registry import Method
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -45,9 +46,15 @@ class Setting:
     cached: bool = True
 
 
-async def measure(method: Method, setting: Setting, on_done: Callable[[], None] = lambda: None) -> Cost:
-    """Ask the questions with a method's default options; the failure, if all of them failed."""
+async def measure(
+    method: Method, setting: Setting, on_done: Callable[[], None] = lambda: None
+) -> tuple[Cost, Mapping[str, Warned]]:
+    """Ask the questions with a method's default options: the cost, and what they warned of.
+
+    It is the failure, if all of them failed.
+    """
     calls: list[tuple[str, str]] = []
+    warnings: list[Event] = []
     results: list[tuple[str, Result]] = []
     model = setting.model
 
@@ -56,6 +63,7 @@ async def measure(method: Method, setting: Setting, on_done: Callable[[], None] 
         result = await engine.ask(question["question"], listeners=(heard.append,))
         results.append((question["id"], result))
         calls.extend((question["id"], event["step"]) for event in heard if event["event"] == "llm")
+        warnings.extend(event for event in heard if event["event"] == "warning")
         on_done()
 
     async with Engine(
@@ -74,7 +82,7 @@ async def measure(method: Method, setting: Setting, on_done: Callable[[], None] 
     failures = [result.failure for _, result in results if result.failure]
     if len(failures) == len(results):
         raise failures[0]
-    return Cost(
+    cost = Cost(
         model=short_name(model.name),
         command=setting.command,
         version=__version__,
@@ -84,6 +92,7 @@ async def measure(method: Method, setting: Setting, on_done: Callable[[], None] 
         stopped=sum(bool(result.stopped_by) for _, result in results),
         **_means({name: result.usage.as_dict() for name, result in results if not result.failure}, calls),
     )
+    return cost, warned_of(warnings)
 
 
 def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -115,7 +124,7 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
     if not found:
         raise InputError(
             "There is no run on the sample with default options.",
-            "Make one: hoptree run --data QUESTIONS --corpus sample --method … (the sample's own questions).",
+            "Make one: hoptree run --data sample --corpus sample --method … --out DIR",
         )
     return {name: cost for name, (_, cost) in found.items()}
 

@@ -9,6 +9,7 @@ from typing import get_args
 from hoptree.errors import MissingExtra, MissingModel
 from hoptree.methods.registry import Method
 from hoptree.models import open_model
+from hoptree.models.hf import HFModel
 from hoptree.models.model import Capability
 
 __all__ = ["NOT_POSSIBLE", "OF_CORPUS", "UNKNOWN", "capabilities_of", "fidelity_with", "is_signal"]
@@ -21,7 +22,10 @@ OF_CORPUS = "/"
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
-    """What a model tells beside its text; None where it is not on this machine, and an error where there is none."""
+    """What a model tells beside its text; None where it is not on this machine, and an error where there is none.
+
+    A hub is not asked: it may not be there, and to list methods is no reason to take a model from it.
+    """
     if spec.startswith("openai/") and len(spec) > len("openai/"):
         from hoptree.models.openai import OpenAIModel
 
@@ -31,7 +35,9 @@ def capabilities_of(spec: str) -> frozenset[str] | None:
     except (MissingModel, MissingExtra):
         return None
     try:
-        return frozenset(model.capabilities)
+        return frozenset(model.capabilities_here() if isinstance(model, HFModel) else model.capabilities)
+    except MissingModel:
+        return None
     finally:
         asyncio.run(model.aclose())
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hoptree.cli.console import interruptible, print_json, run, say, what_stays
+from hoptree.cli.console import clean, interruptible, print_json, run, say, what_stays
 from hoptree.cli.options import BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
 from hoptree.errors import ConfigError, HoptreeError, InputError
@@ -224,11 +224,13 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, ledger: _L
                     show_progress(done, total, lambda: name)
 
                 try:
-                    cost = await measure_one(method, setting, on_done)
+                    cost, warned = await measure_one(method, setting, on_done)
                 except HoptreeError as error:
                     say(f"{method.name} could not be measured: {error}")
                 else:
                     ledger.add(method.name, cost)
+                    for kind, found in warned.items():
+                        typer.echo(clean(f"  {found.said_of(kind, cost.questions)}"))
     finally:
         await setting.model.aclose()
 

@@ -62,8 +62,8 @@ def run(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Questions with answers: JSON Lines of ours, or a data set's own file. With an experiment file: the "
-            "folder its paths are relative to.",
+            help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'. With an experiment "
+            "file: the folder its paths are relative to.",
             show_default=False,
         ),
     ] = None,

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from hoptree.cli.console import clean
+from hoptree.evaluation.warned import Warned
 
 __all__ = ["estimate", "report"]
 
@@ -53,9 +54,13 @@ def report(summary: dict[str, Any]) -> None:
     for kind, count in summary["errors"].items():
         typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
     if summary["stopped"]:
-        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then")
+        guesses = summary["stopped_guesses"]
+        more = f"; {guesses:,} of them with a draft or a guess that nothing found confirms" if guesses else ""
+        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then{more}")
     if summary["abstained"]:
         typer.echo(f"  {summary['abstained']:,} without an answer")
+    for kind, told in summary["warned"].items():
+        typer.echo(clean(f"  {Warned(**told).said_of(kind, finished)}"))
     if len(parts := summary["rests_on"]) > 1:
         (first, count), *others = parts.items()
         more = "".join(f", {count:,} on {other}" for other, count in others)

@@ -44,7 +44,9 @@ _SHOWN = 20
 
 def tune(
     out: Annotated[Path, typer.Option(help="The folder of the tuning; the same command goes on with it.")],
-    data: Annotated[Path, typer.Option(help="Questions with answers: JSON Lines of ours, or a data set's own file.")],
+    data: Annotated[
+        Path, typer.Option(help="Questions with answers: JSON Lines of ours, a data set's own file, or 'sample'.")
+    ],
     vary: Annotated[
         list[str],
         typer.Option(

@@ -94,6 +94,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         error=result.error,
         error_message=result.error_message,
         stopped_by=result.stopped_by,
+        source=next((str(event.get("source", "")) for event in reversed(events) if event["event"] == "final"), ""),
         usage=result.usage.as_dict(),
         gold=example.supporting_ids,
         gold_titles=example.supporting_titles,

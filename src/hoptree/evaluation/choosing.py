@@ -20,7 +20,7 @@ from hoptree.methods.hop.candidates import OPERATED, Candidate, Pool, Standing
 from hoptree.methods.hop.spending import SETTLING, next_move
 from hoptree.runtime.trace import Event, read_events
 
-__all__ = ["Course", "Fitted", "Moment", "Replayed", "courses_of", "fit_chooser", "replay", "replayed"]
+__all__ = ["Course", "Fitted", "Moment", "Replayed", "courses_in", "courses_of", "fit_chooser", "replay", "replayed"]
 
 FOLDS = 5
 _RIGHT = 0.5
@@ -53,6 +53,8 @@ class Course:
     golds: tuple[str, ...]
     operator: str
     moments: tuple[Moment, ...]
+    data: str = ""
+    """What tells data sets apart: questions of several may share an id."""
 
     @cached_property
     def f1(self) -> Mapping[str, float]:
@@ -129,16 +131,31 @@ class Fitted:
         }
 
 
+def courses_in(folders: Iterable[Path]) -> list[Course]:
+    """The questions of several runs that made every move, each of them once."""
+    courses = [course for folder in folders for course in courses_of(folder)]
+    if twice := len(courses) - len({(course.data, course.id) for course in courses}):
+        raise InputError(f"{twice} questions are in two of these runs.", "Give each question once.")
+    return courses
+
+
 def courses_of(folder: Path) -> list[Course]:
     """The questions of a run of `hop` with what every move brought."""
     run = read_run(folder)
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
+    options = run["rests_on"].get("options", {})
+    if not (options.get("sure") == 1 and options.get("worth") == 0):
+        raise InputError(
+            f"The run in {folder} did not make every move.",
+            "Run it with --set sure=1 --set worth=0 into another folder.",
+        )
+    data = str(run["rests_on"].get("data", ""))
     events: dict[str, list[Event]] = defaultdict(list)
     for event in read_events(folder / TRACES):
         events[event["run"]].append(event)
     courses = [
-        _course(row.id, row.question, row.answers, events.get(row.trace, ()))
+        replace(_course(row.id, row.question, row.answers, events.get(row.trace, ())), data=data)
         for row in read_rows(folder)
         if row.answers
     ]

@@ -40,7 +40,8 @@ _OF_SEARCHES = ("retrieval_recall", "recall_hop_", "passage_support_f1", "citati
 class Row:
     """What became of one question.
 
-    `error` is the class of the failure, empty if there was none; a failed question has scores of 0. `retrieved` holds
+    `error` is the class of the failure, empty if there was none; a failed question has scores of 0. `source` is where
+    the method says that its answer comes from, empty in runs of before that was kept. `retrieved` holds
     the passage ids of every search, in order, `cited` those the answer rests on, `sources` how many nodes of the tree
     were answered from where, `gold` the passages that should have been found and `gold_titles` their pages. `trace`
     names its events, `rests_on` what it was made with, by the id that the run had then.
@@ -56,6 +57,7 @@ class Row:
     error: str = ""
     error_message: str = ""
     stopped_by: str = ""
+    source: str = ""
     scores: dict[str, float | None] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     gold: tuple[str, ...] = ()

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from hoptree.evaluation.cost import summarise_usage
 from hoptree.evaluation.judgements import read_judgements
 from hoptree.evaluation.resampling import unseen
 from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
-from hoptree.runtime.trace import read_events
+from hoptree.evaluation.warned import Warned, warned_of
+from hoptree.runtime.trace import Event, read_events
 
 __all__ = ["half_width", "money_spent", "summarise"]
 
@@ -22,9 +25,11 @@ __all__ = ["half_width", "money_spent", "summarise"]
 def summarise(folder: Path) -> dict[str, Any]:
     """The metrics of a run, from its results alone; questions without an outcome yet are said, not scored.
 
-    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs.
+    `rests_on` counts the outcomes by what they rest on: more than one entry is a mixture of runs. `warned` tells by
+    kind how many questions came with a warning, and what most of them say; none where there are no traces.
     """
     run, rows = read_run(folder), read_rows(folder)
+    unfinished, warned = _traced(folder, {row.trace for row in rows})
     left_out = {"answer_filter": run["answer_filter"]} if "answer_filter" in run else {}
     return {
         "questions": len(run["questions"]),
@@ -32,6 +37,7 @@ def summarise(folder: Path) -> dict[str, Any]:
         "failed": sum(bool(row.error) for row in rows),
         "abstained": sum(row.abstained for row in rows),
         "stopped": sum(bool(row.stopped_by) for row in rows),
+        "stopped_guesses": sum(bool(row.stopped_by and row.source == "fallback") for row in rows),
         "errors": dict(Counter(row.error for row in rows if row.error)),
         **left_out,
         "rests_on": dict(Counter(row.rests_on for row in rows)),
@@ -41,7 +47,8 @@ def summarise(folder: Path) -> dict[str, Any]:
         "sources": dict(sum((Counter(row.sources) for row in rows), Counter())),
         "judges": {one.judge.name: one.report(rows).as_dict() for one in read_judgements(folder)},
         "usage": {name: found.as_dict() for name, found in summarise_usage([row.usage for row in rows]).items()},
-        "unfinished_usage": _unfinished(folder, {row.trace for row in rows}),
+        "unfinished_usage": unfinished,
+        "warned": {kind: asdict(found) for kind, found in warned.items()},
     }
 
 
@@ -51,7 +58,8 @@ def money_spent(folder: Path) -> float:
         return 0.0
     rows = read_rows(folder)
     paid = math.fsum(row.usage.get("cost", 0.0) for row in rows)
-    return paid + _unfinished(folder, {row.trace for row in rows})["cost"]
+    unfinished, _ = _traced(folder, {row.trace for row in rows})
+    return paid + unfinished["cost"]
 
 
 def half_width(values: Sequence[float]) -> float:
@@ -86,15 +94,17 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
     return {name: {"questions": len(some), "metrics": _means(some)} for name, some in sorted(groups.items()) if name}
 
 
-def _unfinished(folder: Path, finished: set[str]) -> dict[str, float]:
-    """What was spent on questions that were cut off by a kill, or asked again: the bill counts it too."""
+def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:
+    """What was spent on questions that were cut off by a kill, or asked again, which the bill counts, too; and what the
+    others warned of."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
-    try:
+    warnings: list[Event] = []
+    with suppress(TraceError):
         for event in read_events(folder / TRACES):
             if event["event"] == "llm" and not event["cached"] and event["run"] not in finished:
                 spent["calls"] += 1
                 for name in ("prompt_tokens", "completion_tokens", "cost"):
                     spent[name] += event[name]
-    except TraceError:
-        return spent
-    return spent
+            elif event["event"] == "warning" and event["run"] in finished:
+                warnings.append(event)
+    return spent, warned_of(warnings)

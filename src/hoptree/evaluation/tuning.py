@@ -28,6 +28,7 @@ from hoptree.evaluation.statistics import compare_pair, holm
 from hoptree.evaluation.summary import money_spent
 from hoptree.evaluation.tuned import Outcome, Tuned
 from hoptree.evaluation.variations import Trial
+from hoptree.methods.checking import check_options
 from hoptree.methods.registry import find_method
 from hoptree.models import open_model
 from hoptree.models.model import Model
@@ -76,6 +77,7 @@ class Tuning:
         chosen = {example.id for example in data.examples}
         others = tuple(example.id for example in whole.examples if example.id not in chosen)
         _check_metric(metric, data, experiment)
+        _check_trials(trials, experiment)
         return cls(experiment, trials, data, others, metric, search)
 
     @property
@@ -247,6 +249,17 @@ def _check_metric(metric: str, data: DataSet, experiment: Experiment) -> None:
     known = sorted({name for row in failed for name in row.scores})
     if metric not in known:
         raise ConfigError(f"There is no score '{metric}' for these questions.", f"There are {', '.join(known)}.")
+
+
+def _check_trials(trials: Sequence[Trial], experiment: Experiment) -> None:
+    """Refuse a trial that would be refused when its turn comes, after what those before it cost."""
+    method = find_method(experiment.method)
+    for trial in trials:
+        try:
+            check_options(method, {**experiment.options, **trial.values})
+        except HoptreeError as error:
+            error.cause = f"{trial.name}: {error.cause}"
+            raise
 
 
 def _rows_of(folder: Path) -> list[Row]:

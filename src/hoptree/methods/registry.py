@@ -73,8 +73,9 @@ class Method:
     which option uses that; with another one any model is asked in words. `reworded` says that what was trained is asked
     in other sentences here than in its training. `differs` says what else is done than in the paper, whatever is given,
     which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
-    take 0 or more, and any number where the default is below that. `uses` tells what a run with certain options rests
-    on beside model, corpus and graph, by its name, as something that changes with it.
+    take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
+    those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
+    by its name, as something that changes with it.
     """
 
     name: str
@@ -95,6 +96,7 @@ class Method:
     reworded: bool = False
     differs: str = ""
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    check: Callable[..., None] = lambda **options: None
     uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
@@ -117,6 +119,11 @@ class Method:
         if self.trained and chosen.get(name) != value:
             return "prompted"
         return "approx" if self.reworded or missing else "exact"
+
+    @property
+    def goes_by_facts(self) -> bool:
+        """Whether it goes out from facts of its corpus, and a search that nobody chose is by those that there are."""
+        return "facts" in self.signals
 
     @property
     def summary(self) -> str:
@@ -209,7 +216,7 @@ def find_method(name: str) -> Method:
     if name not in _registered:
         names = [known.name for known in list_methods()]
         if name not in names:
-            close = difflib.get_close_matches(name, names, 1)
+            close = difflib.get_close_matches(name.casefold(), names, 1)
             hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
             raise ConfigError(f"There is no method '{name}'.", hint)
     return _registered[name]

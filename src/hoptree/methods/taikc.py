@@ -19,6 +19,7 @@ from hoptree.steps.answering.last_reading import CITED, read_with_chains
 from hoptree.steps.answering.summarise import summarise_chain
 from hoptree.steps.planning.decompose import decompose_tree
 from hoptree.steps.planning.demonstrations import fixed, nearest
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node, Plan, resolve
 from hoptree.values import Answer, Passage, Question
 
@@ -113,7 +114,7 @@ async def taikc(
     plan = await decompose_tree(ctx, question.text, demonstrations=fixed())
     attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, look_up, go_on)
     try:
-        solved = await _fill(ctx, plan, attempts, parallel=order == "parallel")
+        solved = await _fill(ctx, question.text, plan, attempts, parallel=order == "parallel")
     except _Broken:
         return Answer("", status="unknown")
     chains = await together(summarise_chain(ctx, path) for path in _paths(plan, solved))
@@ -139,7 +140,7 @@ class _Careful:
         planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
         plan, own = await both(planning, self._read_own())
         attempts: tuple[Attempt, ...] = (self._look_up, self._recall) if self._read else (self._recall,)
-        solved = await _fill(ctx, plan, attempts, parallel=parallel, build_on_nothing=self._guess)
+        solved = await _fill(ctx, question, plan, attempts, parallel=parallel, build_on_nothing=self._guess)
         answers = {node: one.answer for node, one in solved.items()}
         if not self._guess and not all(answer.known for answer in answers.values()):
             return Answer("", status="unknown")
@@ -193,9 +194,18 @@ class _Careful:
 
 
 async def _fill(
-    ctx: Context, plan: Plan, attempts: Sequence[Attempt], *, parallel: bool, build_on_nothing: bool = True
+    ctx: Context,
+    question: str,
+    plan: Plan,
+    attempts: Sequence[Attempt],
+    *,
+    parallel: bool,
+    build_on_nothing: bool = True,
 ) -> dict[int, _Solved]:
-    """Answer every node by the first attempt that succeeds, and with `build_on_nothing` also what rests on none."""
+    """Answer every node by the first attempt that succeeds, and with `build_on_nothing` also what rests on none.
+
+    For the case that the budget ends, only a node that asks the question itself is proposed.
+    """
 
     async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
         asked = _complete(ctx, node, done)
@@ -208,7 +218,8 @@ async def _fill(
                 if answer.known:
                     break
         ctx.end_node(node, answer, iterations=iterations)
-        ctx.propose(answer, order=node.id)
+        if question_key(asked) == question_key(question):
+            ctx.propose(answer, order=node.id)
         return _Solved(asked, answer)
 
     return await in_order(plan, solve, parallel=parallel)

@@ -94,11 +94,18 @@ class HFModel:
     def capabilities(self) -> frozenset[Capability]:
         """A model that reads and writes in one sequence tells what it looks at; one with an encoder does not here."""
         if not self._capabilities:
-            from hoptree.models.hf_weights import has_encoder
-
-            inside = () if has_encoder(self._settings.source) else IN_ONE_SEQUENCE
-            self._capabilities = frozenset(("logprobs", "prefix", "n_samples", "top_p", "top_k", "entropy", *inside))
+            self._capabilities = self._told()
         return self._capabilities
+
+    def capabilities_here(self) -> frozenset[Capability]:
+        """Those that its files on this machine tell of; an error where it has none, and no hub is asked."""
+        return self._capabilities or self._told(here=True)
+
+    def _told(self, *, here: bool = False) -> frozenset[Capability]:
+        from hoptree.models.hf_weights import has_encoder
+
+        inside = () if has_encoder(self._settings.source, here=here) else IN_ONE_SEQUENCE
+        return frozenset(("logprobs", "prefix", "n_samples", "top_p", "top_k", "entropy", *inside))
 
     @property
     def identity(self) -> str:

@@ -39,6 +39,8 @@ WEIGHTS = ".safetensors"
 ENCODER_DECODERS = ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "blenderbot")
 # The first of what a GGUF file says of itself: a name, the number of the kind "text", and its length before it.
 _GGUF_KIND = re.compile(rb"general\.architecture\x08\0\0\0.\0{7}([\w-]+)", re.DOTALL)
+_PATIENCE = 5.0
+"""Seconds in which a hub has to answer."""
 # What besides the weights decides what a model says: its configuration, tokenizer and chat template.
 _BESIDE = ("*.json", "*.jinja", "*.txt", "*.model")
 
@@ -81,8 +83,11 @@ def source_of(name: str, folder: Path | None = None) -> Source:
     return Source(name)
 
 
-def has_encoder(source: Source) -> bool:
-    """Whether an encoder reads the prompt, as far as can be told without loading the weights."""
+def has_encoder(source: Source, *, here: bool = False) -> bool:
+    """Whether an encoder reads the prompt, as far as can be told without loading the weights.
+
+    With `here`, no hub is asked, and it is an error where nothing of the model is on this machine.
+    """
     if source.file is not None:
         with source.file.open("rb") as file:
             kind = _GGUF_KIND.search(file.read(4096))
@@ -93,9 +98,22 @@ def has_encoder(source: Source) -> bool:
         except (OSError, ValueError):
             return False  # loading it says what is wrong
         return config.get("model_type") in ENCODER_DECODERS
+    if here and not _is_here(source.name):
+        raise MissingModel(f"{source.name} is not on this machine.", "Its first call takes it from the hub.")
     transformers: Any = importlib.import_module("transformers")
+    reach = {"local_files_only": True} if here else _reach(source)
     with _quiet(transformers), _loading(source.name):
-        return bool(transformers.AutoConfig.from_pretrained(source.name).is_encoder_decoder)
+        config = transformers.AutoConfig.from_pretrained(source.name, **reach)
+        return bool(config.is_encoder_decoder)
+
+
+def _is_here(name: str) -> bool:
+    """Whether a hub's model was taken from there before."""
+    hub: Any = importlib.import_module("huggingface_hub")
+    try:
+        return isinstance(hub.try_to_load_from_cache(name, "config.json"), str)
+    except ValueError:  # no name that a hub has
+        return False
 
 
 def weights_digest(source: Source) -> str:
@@ -104,7 +122,7 @@ def weights_digest(source: Source) -> str:
         return file_digest(source.file)
     if source.folder is not None:
         return _folder_digest(source.folder)
-    return f"{source.name}@{_commit(source.name)}"
+    return f"{source.name}@{_commit(source)}"
 
 
 def _folder_digest(folder: Path) -> str:
@@ -120,10 +138,38 @@ def _folder_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _commit(name: str) -> str:
+def _commit(source: Source) -> str:
     transformers: Any = importlib.import_module("transformers")
-    with _quiet(transformers), _loading(name):
-        return str(transformers.AutoConfig.from_pretrained(name)._commit_hash)
+    reach = _reach(source)
+    with _quiet(transformers), _loading(source.name):
+        return str(transformers.AutoConfig.from_pretrained(source.name, **reach)._commit_hash)
+
+
+def _reach(source: Source) -> dict[str, bool]:
+    """Options with which transformers asks no hub that does not answer: it would try for half a minute, aloud.
+
+    What such a hub gave before is used.
+    """
+    if source.file is not None or source.folder is not None:
+        return {}
+    hub: Any = importlib.import_module("huggingface_hub")
+    if _answers(hub):
+        return {}
+    if not _is_here(source.name):
+        raise MissingModel(
+            f"{source.name} is not on this machine, and {hub.constants.ENDPOINT} does not answer.",
+            f"Choose {', '.join(f'hf/{entry.alias}' for entry in CATALOGUE)}, a folder that transformers saved a model "
+            "in or a .gguf file, or connect this machine.",
+        )
+    return {"local_files_only": True}
+
+
+def _answers(hub: Any) -> bool:
+    try:
+        hub.utils.get_session().head(hub.constants.ENDPOINT, timeout=_PATIENCE)
+    except Exception:  # whatever keeps it from answering, in whichever library of HTTP it has
+        return False
+    return True
 
 
 def adapter_folder(name: str) -> Path:
@@ -179,7 +225,7 @@ def load(source: Source, *, dtype: str, device: str, adapter: Path | None = None
         card_on(adapter, source)
     transformers: Any = importlib.import_module("transformers")
     torch: Any = importlib.import_module("torch")
-    options: dict[str, Any] = {"trust_remote_code": False}
+    options: dict[str, Any] = {"trust_remote_code": False, **_reach(source)}
     if source.file is not None:
         where = str(source.file.parent)
         options["gguf_file"] = source.file.name

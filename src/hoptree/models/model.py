@@ -9,6 +9,7 @@ from typing import Literal, Protocol, TypeGuard, runtime_checkable
 from hoptree.errors import ConfigError, ModelError
 
 __all__ = [
+    "MOST_LOGPROBS",
     "Attended",
     "Capability",
     "Choice",
@@ -36,6 +37,8 @@ Capability = Literal[
     "top_p",
     "top_k",
 ]
+MOST_LOGPROBS = 20
+"""Likeliest tokens that can be asked for a step; endpoints give no more."""
 Signal = Literal["entropy", "attention", "hidden"]
 """What a model can tell of its inside; the capabilities of these are entropy, attention and hidden_states."""
 

@@ -36,13 +36,15 @@ def open_retriever(
     depth: int = 100,
     distinct: bool = False,
     cached: bool = True,
+    facts: bool = False,
 ) -> Retriever:
     """The retriever of a kind over an index folder, the one at the address of an engine, or a wiki.
 
     `rerank` names what orders the first `depth` passages anew; `distinct` leaves out near duplicates. The pages of a
-    wiki are remembered unless `cached` is off.
+    wiki are remembered unless `cached` is off. Whoever goes out from `facts` gets `hippo` for `auto` where an index
+    has some.
     """
-    retriever = _first_stage(corpus, kind, cached)
+    retriever = _first_stage(corpus, kind, cached, facts)
     if rerank:
         from hoptree.retrieval.rerank import Reranked, open_reranker
 
@@ -54,7 +56,7 @@ def open_retriever(
     return retriever
 
 
-def _first_stage(corpus: str | Path, kind: str, cached: bool) -> Retriever:
+def _first_stage(corpus: str | Path, kind: str, cached: bool, facts: bool) -> Retriever:
     if kind not in KINDS:
         near = difflib.get_close_matches(kind, KINDS, 1)
         said = f" Did you mean {near[0]}?" if near else ""
@@ -70,14 +72,14 @@ def _first_stage(corpus: str | Path, kind: str, cached: bool) -> Retriever:
     while True:
         generation = read_manifest(Path(corpus)).generation
         try:
-            return _over_index(Path(corpus), kind)
+            return _over_index(Path(corpus), kind, facts)
         except CorpusError:
             # A writer may have put the next generation in place between two steps of opening.
             if read_manifest(Path(corpus)).generation == generation:
                 raise
 
 
-def _over_index(folder: Path, kind: str) -> Retriever:
+def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     # Imported here: tantivy is a native library that a run without a corpus does not need.
     from hoptree.retrieval.bm25 import BM25
     from hoptree.retrieval.index.folder import Index
@@ -85,7 +87,7 @@ def _over_index(folder: Path, kind: str) -> Retriever:
 
     index = Index(folder)
     if kind == DEFAULT_RETRIEVER:
-        kind = "linked" if index.manifest.settings.links else "bm25"
+        kind = _chosen(index, facts)
     if kind == "bm25":
         return BM25(index)
     if kind == "linked":
@@ -101,6 +103,16 @@ def _over_index(folder: Path, kind: str) -> Retriever:
 
     words = Linked(index) if index.manifest.settings.links else BM25(index)
     return Fused([words, dense], how="weighted", weights=_HYBRID)
+
+
+def _chosen(index: Index, facts: bool) -> str:
+    """The kind of retriever that nobody named."""
+    if facts:
+        from hoptree.retrieval.hippo.store import FOLDER
+
+        if (index.generation / FOLDER).exists():
+            return "hippo"
+    return "linked" if index.manifest.settings.links else "bm25"
 
 
 def _dense(index: Index) -> Retriever:

@@ -58,6 +58,7 @@ class Context:
         self._roles = roles or {}
         self.trace = trace
         self.best: Answer | None = None
+        self.best_told = ""
         self._best_order = 0
         self._calls_made = self._tokens = 0
         self._cost = 0.0
@@ -308,10 +309,13 @@ class Context:
         """What the budget still allows; no end of it where it does not say."""
         return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
 
-    def propose(self, answer: Answer, *, order: int) -> None:
-        """Offer an answer for the case that the budget ends first; the one with the highest order counts."""
+    def propose(self, answer: Answer, *, order: int, told: str = "") -> None:
+        """Offer an answer for the case that the budget ends first; the one with the highest order counts.
+
+        `told` is what the reader is told that it is, where that is more than its source tells.
+        """
         if answer.known and order >= self._best_order:
-            self.best, self._best_order = answer, order
+            self.best, self.best_told, self._best_order = answer, told, order
 
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""

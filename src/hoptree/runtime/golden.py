@@ -16,6 +16,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
 
     The paper's trees hold what was verified. A node whose answer was not has a `verdict` beside the paper's fields:
     `unknown`, or `refuted` where nothing took its place; what was cited for another answer is not told as its `ref`.
+    A run that was ended by a budget, or killed, is told by `stopped_by`.
     """
     texts = {passage.id: passage for passage in (*result.evidence, *result.cited)}
     tops = [child for node in result.tree for child in (node.children if node.id == 0 else [node])]
@@ -23,6 +24,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
         "input_question": result.question,
         "logic_tree": {"children": [_written(node, texts) for node in tops]},
         "answer": result.answer,
+        **({"stopped_by": result.stopped_by} if result.stopped_by else {}),
     }
 
 

@@ -74,7 +74,7 @@ def _likeliest(best: Event, compared: Event | None) -> str:
     """Why the likeliest answer is so, and what the others came to."""
     others = ", ".join(f"{_short(answer)} ({likely:.0%})" for answer, likely in best["over"])
     over = f" over {others}" if others else ""
-    left = "" if best["given"] else "; too unlikely to be given"
+    left = "" if best["given"] else f"; not given: {best.get('why_not', 'it is too unlikely')}"
     by = f"; compared in code: {compared['why']}" if compared and compared["value"] else ""
     return f"likely right by {best['probability']:.0%}{over}: {best['why']}{by}{left}"
 

@@ -14,8 +14,11 @@ from hoptree.errors import TraceError
 __all__ = ["Event", "Listener", "Trace", "TraceFile", "events_of", "read_events", "read_traces"]
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-# These come with others that are written out at once; flushing each would cost more than the event itself.
+# Flushing each of these would cost more than the event itself; others are written out at once.
 _FREQUENT = frozenset({"llm", "retrieve", "decision", "parse"})
+_SELDOM = 1.0
+"""Seconds after which these are written out as well."""
+_clock = time.monotonic
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
@@ -61,11 +64,15 @@ def _is_whole_plan(event: Event) -> bool:
 
 
 class TraceFile:
-    """A listener that appends every event to a JSONL file; a killed run loses at most what came since the last step."""
+    """A listener that appends every event to a JSONL file.
+
+    A killed run loses at most what came within a second of what was written out last.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.failure: TraceError | None = None
+        self._flushed = _clock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: TextIO | None = path.open("a", encoding="utf-8")
@@ -79,8 +86,9 @@ class TraceFile:
             return
         try:
             self._file.write(_line(event))
-            if event["event"] not in _FREQUENT:
+            if event["event"] not in _FREQUENT or _clock() - self._flushed > _SELDOM:
                 self._file.flush()
+                self._flushed = _clock()
         except OSError as error:
             # An answer is worth more than its trace: the run goes on, and whoever opened the file says so at the end.
             self.failure = TraceError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import AbstractContextManager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hoptree.folders import cache_folder
 from hoptree.indexing import build_index
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
 
-__all__ = ["sample_index", "sample_questions"]
+__all__ = ["sample_index", "sample_questions", "sample_questions_file"]
 
 
 def sample_index() -> Path:
@@ -31,7 +32,13 @@ def sample_index() -> Path:
     return folder
 
 
+def sample_questions_file() -> AbstractContextManager[Path]:
+    """The file of the sample's questions, as long as it is needed: a package may lie in an archive."""
+    return as_file(files("hoptree.sample") / "questions.jsonl")
+
+
 def sample_questions() -> list[dict[str, Any]]:
     """The questions with their gold answers; `answerable` says whether the sample holds the answer."""
-    text = (files("hoptree.sample") / "questions.jsonl").read_text(encoding="utf-8")
+    with sample_questions_file() as path:
+        text = path.read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines() if line.strip()]

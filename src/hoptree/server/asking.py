@@ -197,7 +197,7 @@ class Asking:
         kind = wanted.retriever or self.settings.retriever
         if kind not in KINDS:
             raise unknown("retriever", kind, KINDS)
-        return corpus, await self.retrievers.find(corpus, kind, wanted.rerank or "")
+        return corpus, await self.retrievers.find(corpus, kind, wanted.rerank or "", facts=method.goes_by_facts)
 
     async def _graph(self, method: Method, wanted: Wanted) -> KnowledgeGraph | None:
         name = wanted.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)

@@ -19,8 +19,8 @@ from hoptree.server.unopened import unopened
 
 __all__ = ["Graphs", "Retrievers"]
 
-_Way = tuple[str, str, str]
-"""Corpus, kind of retriever, reranker."""
+_Way = tuple[str, str, str, bool]
+"""Corpus, kind of retriever, reranker, and whether facts are gone out from where they are there."""
 
 
 def _state_of(where: str) -> tuple[int, ...]:
@@ -54,11 +54,11 @@ class Retrievers:
         self._opening: dict[_Way, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def find(self, corpus: str, kind: str, rerank: str = "") -> Retriever:
-        """The retriever over a corpus as it is now."""
+    async def find(self, corpus: str, kind: str, rerank: str = "", *, facts: bool = False) -> Retriever:
+        """The retriever over a corpus as it is now; `facts` as of `open_retriever`."""
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
-        way = (corpus, kind, rerank)
+        way = (corpus, kind, rerank, facts)
         self._place(corpus)  # a name that nobody has is refused before anything is kept of it
         async with self._opening.setdefault(way, asyncio.Lock()):
             where = self._place(corpus)
@@ -67,7 +67,7 @@ class Retrievers:
             if known and known[0] == state:
                 return known[1]
             try:
-                fresh = await asyncio.to_thread(self._open_one, where, kind, rerank)
+                fresh = await asyncio.to_thread(self._open_one, where, kind, rerank, facts)
             except CorpusError as error:
                 if state and not _state_of(where):
                     raise _gone(corpus) from error
@@ -94,8 +94,8 @@ class Retrievers:
         for _, retriever in self._open.values():
             await retriever.aclose()
 
-    def _open_one(self, where: str, kind: str, rerank: str) -> Retriever:
-        return open_retriever(where, kind, rerank=self._rerankers.get(rerank, ""), cached=self._cached)
+    def _open_one(self, where: str, kind: str, rerank: str, facts: bool) -> Retriever:
+        return open_retriever(where, kind, rerank=self._rerankers.get(rerank, ""), cached=self._cached, facts=facts)
 
     def _retire(self, retriever: Retriever) -> None:
         async def close_later() -> None:

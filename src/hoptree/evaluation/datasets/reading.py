@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from hoptree.evaluation.datasets.samples import half, read_ids, sample
 
 __all__ = ["read_examples"]
 
+_SAMPLE = Path("sample")
 _SPLITS = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
 
 Placed = tuple[str, Example]
@@ -37,6 +39,8 @@ def read_examples(
 ) -> DataSet:
     """The examples of a file of questions, or of a folder in BEIR's form: all of them, or those that are chosen.
 
+    The path `sample`, where nothing has that name, stands for the questions of the packaged sample.
+
     `ids`, or a file of them, chooses and orders; so does `of_half`, first or second, which leaves the order. `limit`
     takes the first of what is left, or with a `seed` as many drawn by it.
 
@@ -47,7 +51,8 @@ def read_examples(
     """
     _check(form, limit)
     found = find_beir(path) if form in ("auto", "beir") else None
-    name, placed = _read(found.queries if found else path, form, read_aliases(aliases) if aliases else None)
+    with _file(found.queries if found else path) as file:
+        name, placed = _read(file, form, read_aliases(aliases) if aliases else None)
     if found:
         placed = _judged(placed, found)
     _refuse_repeated(placed)
@@ -85,6 +90,15 @@ def _check(form: str, limit: int | None) -> None:
         raise ConfigError(f"There is no form of questions '{form}'.", hint)
     if limit is not None and limit < 1:
         raise ConfigError(f"A limit of {limit} leaves no questions.", "Give 1 or more.")
+
+
+def _file(path: Path) -> AbstractContextManager[Path]:
+    """The file that a path means."""
+    if path != _SAMPLE or path.exists():
+        return nullcontext(path)
+    from hoptree.sample import sample_questions_file  # which brings all that makes an index
+
+    return sample_questions_file()
 
 
 def _read(path: Path, told: str, aliases: Aliases | None) -> tuple[str, list[Placed]]:

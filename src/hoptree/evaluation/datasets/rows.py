@@ -55,7 +55,9 @@ def _file(path: Path) -> SourceFile:
     except (OSError, ValueError):
         there = False
     cause = f"{path} is no file." if there else f"There is no {path}."
-    raise InputError(cause, "Give a file of questions, or a folder in BEIR's form with queries.jsonl and qrels.")
+    raise InputError(
+        cause, "Give a file of questions, 'sample', or a folder in BEIR's form with queries.jsonl and qrels."
+    )
 
 
 def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.replies import replies_table
 from hoptree.evaluation.report.runs import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
+from hoptree.evaluation.report.warned import warnings_table
 from hoptree.evaluation.report.ways import ways_table
 
 __all__ = [
@@ -60,7 +61,7 @@ def group_tables(group: DataGroup) -> list[Table]:
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
     tables += [*module_tables(group), *correction_tables(group), *lookup_tables(group)]
-    counted = (ways_table(group), replies_table(group), _failures(group))
+    counted = (ways_table(group), replies_table(group), warnings_table(group), _failures(group))
     others = (draws_table(group), errors_table(group), judges_table(group), *counted)
     return [*tables, *filter(None, others)]
 

@@ -72,6 +72,10 @@ class Asking:
             return results
         return read_results(self._http.parse(body), self.shown, most)
 
+    async def reach(self, allowed: Allowance) -> None:
+        """Fail if the endpoint does not answer the least of queries now, whatever is remembered of it."""
+        await self._polite.send(lambda: self._once("ASK { ?s ?p ?o }", allowed))
+
     async def _once(self, query: str, allowed: Allowance) -> bytes:
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
         seconds, began = allowed.seconds, time.monotonic()

@@ -160,6 +160,7 @@ class SparqlEndpoint:
             found = await self._asking.ask(count_query(), Allowance(SECONDS), 1)
             details["triples"] = text_of(found.rows[0]["n"].text, found.rows[0]["n"].datatype) if found.rows else ""
         except QueryTooLong:
+            await self._asking.reach(Allowance(SECONDS))
             details["triples"] = "not counted: the endpoint takes too long for it"
         return Stats(0, 0, 0, (), details)
 

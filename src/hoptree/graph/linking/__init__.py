@@ -1,7 +1,7 @@
 """From words to entities and relations of a graph: candidates, ranked without a model."""
 
 from hoptree.graph.linking.candidates import Candidate, Candidates, LookedUp, open_candidates
-from hoptree.graph.linking.reading import Mention, NameReader, ReadCandidates, open_reader, shared_reader
+from hoptree.graph.linking.reading import Mention, NameReader, ReadCandidates, open_reader, read_linker, shared_reader
 from hoptree.graph.linking.relations import Relation, WordRanking, relations_in, relations_of
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "WordRanking",
     "open_candidates",
     "open_reader",
+    "read_linker",
     "relations_in",
     "relations_of",
     "shared_reader",

@@ -15,7 +15,16 @@ from hoptree.graph.facts import Entity
 from hoptree.graph.linking.candidates import Candidate, Candidates
 from hoptree.graph.linking.words import bare_words, name_words
 
-__all__ = ["READERS", "Mention", "NameReader", "ReadCandidates", "open_reader", "package", "shared_reader"]
+__all__ = [
+    "READERS",
+    "Mention",
+    "NameReader",
+    "ReadCandidates",
+    "open_reader",
+    "package",
+    "read_linker",
+    "shared_reader",
+]
 
 READERS = ("gliner", "relik")
 _EACH = 5
@@ -44,18 +53,24 @@ class NameReader(Protocol):
 
 def open_reader(spec: str) -> NameReader:
     """The model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`, loaded by the package of that name."""
+    kind, where = read_linker(spec)
+    if kind == "gliner":
+        from hoptree.graph.linking.gliner import Gliner
+
+        return Gliner(where)
+    from hoptree.graph.linking.relik import Relik
+
+    return Relik(where)
+
+
+def read_linker(spec: str) -> tuple[str, str]:
+    """The kind of a specification and its name or folder, which is not looked at; refused where it is none."""
     kind, colon, where = spec.partition(":")
     if kind not in READERS or not colon or not where.strip():
         raise ConfigError(
             f"'{spec}' is no linker.", "Write gliner:NAME_OR_FOLDER or relik:NAME_OR_FOLDER, or leave it out."
         )
-    if kind == "gliner":
-        from hoptree.graph.linking.gliner import Gliner
-
-        return Gliner(where.strip())
-    from hoptree.graph.linking.relik import Relik
-
-    return Relik(where.strip())
+    return kind, where.strip()
 
 
 @lru_cache(maxsize=2)

@@ -55,13 +55,14 @@ async def cok(
     """Mend a chain of thought by what is looked up for each of its rationales, unless several chains agree.
 
     Of `samples` chains the first `voters` with an answer vote; from a share of `agreement` on, theirs is the answer.
-    Else the chain of most of them is mended: a rationale is looked up and corrected, and what follows it is written
-    anew from the corrected text, `rationales` of them at most; one that only calculates or concludes stays as it is.
-    The answer is concluded from what results. `evidence` is
-    where to look: `k` passages are kept, and facts of as many relations of as many entities. The paper has the model
-    choose among domains of knowledge and a trained model write SPARQL queries; here the corpus and the graph are the
-    one domain, and the graph is asked for facts of the entities in a rationale. The released code takes exactly two
-    rationales; here each sentence, or each of First, Second and so on, is one.
+    As in the released code, that is a share of the chains with an answer that could be read: where only one of ten has
+    one, it agrees with itself. Else the chain of most of them is mended: a rationale is looked up and corrected, and
+    what follows it is written anew from the corrected text, `rationales` of them at most; one that only calculates or
+    concludes stays as it is. The answer is concluded from what results. `evidence` is where to look: `k` passages are
+    kept, and facts of as many relations of as many entities. The paper has the model choose among domains of knowledge
+    and a trained model write SPARQL queries; here the corpus and the graph are the one domain, and the graph is asked
+    for facts of the entities in a rationale. The released code takes exactly two rationales; here each sentence, or
+    each of First, Second and so on, is one.
     """
     require_sources(ctx, evidence)
     asked = question.text

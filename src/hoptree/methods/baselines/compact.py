@@ -58,4 +58,5 @@ async def compact(
     if not compacted.summary:
         return await answer_from(ctx, question.text, passages[:segment], titles=titles)
     answer = await synthesise(ctx, question.text, [compacted.summary])
-    return replace(answer, support=holding(answer.text, passages[:seen])) if answer.known else answer
+    # Without an answer, too, what was read is what there is to see, not all that was found.
+    return replace(answer, support=holding(answer.text if answer.known else "", passages[:seen]))

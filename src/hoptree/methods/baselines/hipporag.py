@@ -32,12 +32,13 @@ async def hipporag(
     """Find facts near the question, keep those that help, walk from them over the graph of facts, and read.
 
     The corpus is an index with facts (`hoptree graph extract`, `hoptree index facts`), searched with `--retriever
-    hippo`, which has the rest of the method: the walk from the phrases of the facts, personalised PageRank, and the
-    passages it leads to. Any other corpus is searched as it is, with a warning. The model keeps what helps of the
-    `facts` nearest ones, all of them with `recognise=off` or if its reply cannot be read; where it keeps none, passages
-    are ranked by their own text, which a decision tells. `k` are read. Unlike the released code, a fact's nearness is
-    measured by that of the nearest one, not by the span from there to the farthest of all; two phrases are tied once
-    for each passage that relates them, not twice; and phrases with different numbers in them are no synonyms.
+    hippo`, which `auto` is here, and which has the rest of the method: the walk from the phrases of the facts,
+    personalised PageRank, and the passages it leads to. Any other corpus is searched as it is, with a warning: then
+    this is `oner`. The model keeps what helps of the `facts` nearest ones, all of them with `recognise=off` or if its
+    reply cannot be read; where it keeps none, passages are ranked by their own text, which a decision tells. `k` are
+    read. Unlike the released code, a fact's nearness is measured by that of the nearest one, not by the span from there
+    to the farthest of all; two phrases are tied once for each passage that relates them, not twice; and phrases with
+    different numbers in them are no synonyms.
     """
     require_facts(ctx)
     passages = await recall(ctx, question.text, k=k, facts=facts, recognised=recognise)

@@ -26,8 +26,9 @@ __all__ = ["least_to_most"]
 async def least_to_most(question: Question, ctx: Context, *, shots: int = 6, draw: int = 0) -> Answer:
     """List simpler questions, answer them from memory in turn, and the question itself last.
 
-    Each is answered with all questions before it and their answers in view. A question that is not split is answered
-    step by step, with `shots` worked examples; another `draw` than 0 shows others.
+    Of those that are listed, the first four are asked. Each is answered with all questions before it and their answers
+    in view. A question that is not split is answered step by step, with `shots` worked examples; another `draw` than 0
+    shows others.
     """
     root = plant(ctx, question.text)
     ctx.begin_node(root, question.text)

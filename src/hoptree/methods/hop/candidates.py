@@ -23,13 +23,17 @@ _MOST = 3
 """Ways, or other answers, beyond which more of them say no more."""
 _TELLING = 0.05
 """What weighs less is no reason."""
+_OWN = "only the model's own knowledge is behind it"
 _UNTOLD = 0.5
 """The confidence of a model that does not tell it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer: the way it came, what it can be quoted from, and what else is counted about it."""
+    """One answer: the way it came, what it can be quoted from, and what else is counted about it.
+
+    `recalled` says that every part it was put together from is the model's own knowledge.
+    """
 
     answer: Answer
     way: Way
@@ -37,6 +41,7 @@ class Candidate:
     covered: bool = False
     computed: bool = False
     supported: float = 0.0
+    recalled: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """What a trace tells of it: enough to weigh it again, with other weights or beside fewer others."""
@@ -48,6 +53,7 @@ class Candidate:
             "covered": self.covered,
             "computed": self.computed,
             "supported": round(self.supported, 4),
+            "recalled": self.recalled,
         }
 
     @classmethod
@@ -55,23 +61,24 @@ class Candidate:
         """A candidate as a trace tells of it."""
         answer = Answer(told["answer"], confidence=told["confidence"])
         span = Span(told["quoted"]["passage"], told["quoted"]["text"]) if told["quoted"] else None
-        return cls(answer, told["way"], span, told["covered"], told["computed"], told["supported"])
+        counted = told["covered"], told["computed"], told["supported"]
+        recalled = told.get("recalled", False)  # which older traces do not tell
+        return cls(answer, told["way"], span, *counted, recalled)
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Equal answers as one, with its features and the probability that it is right."""
+    """Equal answers as one, with its features and the probability that it is right.
+
+    `recalled` says that only the model's own knowledge is behind it.
+    """
 
     answer: Answer
     ways: tuple[Way, ...]
     span: Span | None
     features: dict[str, float]
     probability: float
-
-    @property
-    def recalled(self) -> bool:
-        """Whether only the model's own knowledge says it."""
-        return self.ways == ("own",)
+    recalled: bool
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -103,6 +110,7 @@ class Pool:
         *,
         computed: bool = False,
         supported: float = 0.0,
+        recalled: bool = False,
     ) -> None:
         """Take an answer in, spelled as what it was read from spells it; what is unknown is no candidate."""
         if not answer.known or not answer.text:
@@ -111,7 +119,7 @@ class Pool:
         answer = read if read.known else answer
         span = quoted(answer.text, self._question, passages)
         covered = covers(self._question, passages)
-        self.candidates.append(Candidate(answer, way, span, covered, computed, supported))
+        self.candidates.append(Candidate(answer, way, span, covered, computed, supported, recalled))
 
     def note_check(self, answer: str, verdict: float) -> None:
         """What a check said of an answer: 1 for it, -1 against it."""
@@ -120,7 +128,7 @@ class Pool:
     def standings(self) -> list[Standing]:
         """The different answers, the likeliest first, what cannot be given last; of equals the one that came first."""
         groups = list(self._groups())
-        given = sum(self._trusted or any(one.way != "own" for one in group) for group in groups)
+        given = sum(self._trusted or not _recalled(group) for group in groups)
         found = [self._standing(group, given) for group in groups]
         return sorted(found, key=lambda one: (not self.may_be_final(one), -one.probability))
 
@@ -161,19 +169,44 @@ class Pool:
         likely = self._chooser.probability(features)
         if ways == ("own",) and self._trusted and answer.confidence is not None:
             likely = answer.confidence  # as it was measured
-        return Standing(answer, ways, span, features, likely)
+        return Standing(answer, ways, span, features, likely, _recalled(group))
 
     def why(self, standings: Sequence[Standing]) -> str:
-        """Why the first answer was chosen over the second, in words."""
+        """Why the first answer was chosen over the others, in words."""
         first, *others = standings
         if not others:
             return "no way came to another answer"
         second = others[0]
-        words = []
+        # What may not be given stands behind all that may, however likely it is.
+        shut_out = [one for one in others if self.may_be_final(first) and not self.may_be_final(one)]
+        told = [one for one in shut_out if one is second or one.probability >= first.probability]
+        reasons = [] if second in shut_out else self._reasons(first, second)
+        return "; ".join([*reasons, *(f"{one.answer.text} is no answer: {_OWN}" for one in told)])
+
+    def why_not(self, one: Standing, least: float) -> str:
+        """Why an answer is not given, in words; "" where it is. One that is less likely than `least` is not."""
+        if not self.may_be_final(one):
+            return _OWN
+        return "it is too unlikely" if one.probability < least else ""
+
+    def _reasons(self, first: Standing, second: Standing) -> list[str]:
+        """What speaks for an answer rather than for the next that may be given too, the weightiest first."""
+        words, slightly = [], ""
         for name, much in self._chooser.reasons(first.features, second.features):
             more = first.features[name] > second.features[name]
             untold = name == "confidence" and first.answer.confidence is None
             # A chooser may have it that an answer of another kind is likelier: that is no reason.
-            if much >= _TELLING and not untold and self._chooser.is_meant(name):
+            if untold or not self._chooser.is_meant(name):
+                continue
+            if much >= _TELLING:
                 words.append(in_words(name, more))
-        return "; ".join(words[:_MOST]) or "it came first"
+            elif name == "confidence":
+                slightly = "the model was slightly surer of its words"
+        if not words and first.probability > second.probability:
+            words = [slightly or "it is likelier by these weights"]
+        return words[:_MOST] or ["it came first"]
+
+
+def _recalled(group: Sequence[Candidate]) -> bool:
+    """Whether only the model's own knowledge is behind equal answers."""
+    return all(one.recalled or one.way == "own" for one in group)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from hoptree.choosing import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
-from hoptree.errors import ConfigError
+from hoptree.errors import BudgetSpent, ConfigError
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
 from hoptree.methods.hop.nodes import Parts, Solved
 from hoptree.methods.hop.spending import FIRST, next_move
@@ -38,6 +38,13 @@ _WHOLE = 1
 """The order of an answer to the question itself: those to its parts are offered to nobody."""
 _USUAL = 0.86
 """The share of the mean tokens of a split that half of them keep within; other moves vary little."""
+_IN_WORDS = {
+    "again": "another reading",
+    "split": "splitting the question",
+    "own": "asking the model itself",
+    "which": "a check of two answers",
+}
+"""The moves that come after the first."""
 _OWN_TOKENS = 130
 """What asking the model itself takes, where no chooser knows."""
 
@@ -85,7 +92,7 @@ async def hop(
     split: bool = True,
     own: bool = True,
     check: bool = False,
-    deepen: bool = True,
+    deepen: bool = False,
     worded: bool = True,
     titles: bool = True,
     plain: bool = False,
@@ -96,14 +103,15 @@ async def hop(
 
     The moves: another reading (`again`), splitting the question and answering its parts (`split`; its own words tell
     them where `worded` is on and they can, else a planner that sees the titles that were found unless `titles` is off;
-    comparisons are made in code, and a part that nothing answers is split once more where `deepen` is on), and the
-    model's own knowledge (`own`). With `check`, a half-sure part that others rest on is checked, and so are two answers
-    that are `close`: with a small model that mends as much as it breaks, and is off. Before each move, a small frozen
-    model tells from countable things how likely each answer is right: what reaches `sure` is given, and no move is made
-    whose gain in probability for a thousand tokens is under `worth`; what is not set is as the model was fitted. Below
-    `abstain` there is no answer. `plain` asks by the prompts of TAIKC's paper, which adapters are trained on.
-    `chooser` is a file of such a model in place of the one that comes with Hoptree, and `boundary` one that
-    hoptree boundary measured: without it, or where it is not usable, what only the model knows is no answer.
+    comparisons are made in code), and the model's own knowledge (`own`). With `check`, a half-sure part that others
+    rest on is checked, and so are two answers that are `close`: with a small model that mends as much as it breaks, and
+    is off. With `deepen`, a part that nothing answers is split once more: with a small model that hardly ever answers
+    it, and is off. Before each move, a small frozen model tells from countable things how likely each answer is right:
+    what reaches `sure` is given, and no move is made whose gain in probability for a thousand tokens is under `worth`;
+    what is not set is as the model was fitted. Below `abstain` there is no answer. `plain` asks by the prompts of
+    TAIKC's paper, which adapters are trained on. `chooser` is a file of such a model in place of the one that comes
+    with Hoptree, and `boundary` one that hoptree boundary measured: without it, or where it is not usable, what only
+    the model knows is no answer, nor what only such parts come to.
     """
     ctx.require_corpus()
     weighing = _opened(chooser)
@@ -116,7 +124,9 @@ async def hop(
     while name := chosen.next_move(moves, policy):
         await moves.pop(name)()
         chosen.note(name)
-    return chosen.conclude()
+    answer = chosen.conclude()
+    chosen.tell_left_out(moves, policy, answer)
+    return answer
 
 
 Move = Callable[[], Awaitable[None]]
@@ -161,9 +171,26 @@ class _Hop:
         return {name: move for name, (wanted, move) in named.items() if wanted}
 
     def next_move(self, moves: Mapping[str, Move], policy: Policy) -> str:
+        return self._best_of(moves if FIRST in moves else self._payable(moves), policy)
+
+    def tell_left_out(self, moves: Mapping[str, Move], policy: Policy, answer: Answer) -> None:
+        """Say that a move was left out: for the budget, which ends the run, or for its worth where nothing is found."""
+        if self._best_of(moves, policy):
+            raise BudgetSpent("tokens", self._ctx.tokens_left)  # what is left does not pay it
+        able = [name for name in self._payable(moves) if name != "own" or self._boundary.usable]
+        left_out = [] if answer.known else [name for name in able if self._best_of([name], replace(policy, worth=0.0))]
+        if left_out:
+            what = " and ".join(_IN_WORDS[name] for name in left_out).capitalize()
+            were = "were not worth their" if left_out[1:] else "was not worth its"
+            self._ctx.warn("not_worth", f"{what} {were} cost by these weights; --set worth=0 tries every move.")
+
+    def _payable(self, moves: Collection[str]) -> list[str]:
+        """The moves that what is left of the budget can be expected to pay."""
         left = self._ctx.tokens_left
-        payable = [name for name in moves if (told := self._outlook(name)) is None or _USUAL * told.tokens <= left]
-        return next_move(moves if FIRST in moves else payable, self._pool.standings(), self._outlook, policy)
+        return [name for name in moves if (told := self._outlook(name)) is None or _USUAL * told.tokens <= left]
+
+    def _best_of(self, moves: Collection[str], policy: Policy) -> str:
+        return next_move(moves, self._pool.standings(), self._outlook, policy)
 
     def _outlook(self, move: str) -> Outlook | None:
         """What a move is worth here; asking the model itself is worth what was measured, where it knows its bounds."""
@@ -187,6 +214,8 @@ class _Hop:
         )
         if standings and self._may_give(standings[0]):
             self._ctx.propose(standings[0].answer, order=_WHOLE)
+        else:
+            self._ctx.best = None  # what was likely enough before this move may not be so any more
 
     def conclude(self) -> Answer:
         standings = self._pool.standings()
@@ -197,7 +226,7 @@ class _Hop:
         return best.answer if self._may_give(best) else Answer("", best.answer.raw, "unknown", best.answer.source)
 
     def _may_give(self, one: Standing) -> bool:
-        return one.probability >= self._abstain and self._pool.may_be_final(one)
+        return not self._pool.why_not(one, self._abstain)
 
     def _told_of(self, standings: Sequence[Standing]) -> dict[str, Any]:
         """Why the first answer is before the others, if there is one."""
@@ -209,6 +238,7 @@ class _Hop:
             "over": [[one.answer.text, round(one.probability, 4)] for one in others],
             "why": self._pool.why(standings),
             "given": self._may_give(best),
+            "why_not": self._pool.why_not(best, self._abstain),
         }
 
     async def _read(self) -> None:
@@ -250,9 +280,11 @@ class _Hop:
 
     async def _split(self) -> None:
         """The parts of the question, each answered by itself, and what they come to."""
-        if self._operator == "both" and (checked := await both_hold(self._ctx, self._question, self._search)):
-            self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
-            return
+        if self._operator == "both":
+            checked = await both_hold(self._ctx, self._question, self._search, offered=False)
+            if checked:
+                self._pool.add(checked, "split", self._found, computed=True, supported=1.0)
+                return
         told = plan_by_words(self._ctx, self._question) if self._parts["worded"] else None
         plan = told or await self._planned()
         if len(plan.nodes) < 2:
@@ -276,10 +308,11 @@ class _Hop:
         """What the parts come to: by code where the question has an operator, else by a last reading."""
         share = sum(one.supported for one in solved.values()) / len(solved)
         answers = {node: one.answer for node, one in solved.items()}
+        recalled = all(one.source == "internal" for one in answers.values() if one.known)
         cited = [name for one in solved.values() for name in one.answer.support[:CITED]]
         read = [parts.seen[name] for name in dict.fromkeys(cited)]
         if computed := self._computed(plan, {node: one.asked for node, one in solved.items()}, answers):
-            self._pool.add(computed, "split", read, computed=True, supported=share)
+            self._pool.add(computed, "split", read, computed=True, supported=share, recalled=recalled)
             return
         found = [[(node.id, solved[node.id]) for node in path if solved[node.id].answer.known] for path in plan.paths()]
         if not (known := [path for path in found if path]):
@@ -304,7 +337,7 @@ class _Hop:
                 k=self._k,
                 logprobs=self._tells,
             )
-        self._pool.add(last, "split", read, supported=share)
+        self._pool.add(last, "split", read, supported=share, recalled=recalled)
 
     def _computed(self, plan: Plan, asked: dict[int, str], answers: dict[int, Answer]) -> Answer | None:
         """What code makes of the parts; None where the question has no operator, or values cannot be read."""

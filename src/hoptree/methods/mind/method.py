@@ -25,6 +25,39 @@ from hoptree.values import Answer, Question
 
 __all__ = ["mind"]
 
+_ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
+_OVER: Literal["sentence"] = "sentence"
+
+
+def _check(
+    *,
+    threshold: str,
+    theta: float | None,
+    alpha: float,
+    beta: float,
+    over: str,
+    top_k: int,
+    cut: float | None,
+    **_: object,
+) -> None:
+    """Refuse what another option leaves without effect."""
+    if theta is not None and threshold == "dynamic":
+        raise ConfigError(
+            f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
+        )
+    given = {"alpha": (alpha, _ALPHA), "beta": (beta, _BETA), "over": (over, _OVER)}
+    for name, (value, default) in given.items():
+        if threshold == "fixed" and value != default:
+            raise ConfigError(
+                f"{name}={value} belongs to the dynamic threshold, and threshold is fixed.",
+                "Leave it out, or set threshold=dynamic.",
+            )
+    if cut is not None and top_k != _TOP_K:
+        raise ConfigError(
+            f"top_k={top_k} counts what is kept, and cut={cut:g} keeps what is as sure as that, however many.",
+            "Leave one of them out.",
+        )
+
 
 @method(
     "mind",
@@ -39,6 +72,7 @@ __all__ = ["mind"]
     beyond=("robust", "over=history"),
     roles=("answer", "extract", "filter"),
     bounds={"top_k": (1, math.inf)},
+    check=_check,
 )
 async def mind(
     question: Question,
@@ -46,14 +80,14 @@ async def mind(
     *,
     filters: Filter = "cot+confidence",
     threshold: Literal["dynamic", "fixed"] = "dynamic",
-    alpha: float = 1.5,
-    beta: float = 0.2,
-    over: Literal["sentence", "history"] = "sentence",
+    alpha: float = _ALPHA,
+    beta: float = _BETA,
+    over: Literal["sentence", "history"] = _OVER,
     theta: float | None = None,
     disagree: float = 0.5,
     gamma: float = 1.0,
     delta: float = 0.2,
-    top_k: int = 2,
+    top_k: int = _TOP_K,
     cut: float | None = None,
     memory: bool = True,
     admit: float = 0.5,
@@ -75,12 +109,18 @@ async def mind(
     entropy of content words plus `beta` times the mean share, `over` the sentence or all that was kept; the `fixed` one
     is `theta`, 1.0 unless that is set. The dynamic one rises with the sentence, so that one which is unsure everywhere
     is not looked up. Names are those of the question and of the reasoning. The filter `confidence` keeps the `top_k`
-    surest by `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have more names), or those above
-    `cut`, meant to be a quantile of a slice of questions: nearly all names pass small values. The filter `cot` asks the
-    model which names the next step needs. Facts that passages state about kept names enter the memory with a confidence
-    of `admit` or more; the `rendered` surest are shown, and what is there is not searched for again. Without attention
-    or entropy it goes as with dragin. `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every
-    search. `shots` worked examples are shown; another `draw` than 0 shows others. `tagger` is as with dragin.
+    surest of names and relations together, by `gamma` / (1 + H) + `delta` a (5 in the authors' code: few questions have
+    more names), or instead those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass
+    small values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept
+    names enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is
+    not searched for again. Without attention or entropy, which hf/smollm and hf/qwen tell, it goes as with dragin.
+    `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every search. `shots` worked examples are
+    shown; another `draw` than 0 shows others. `tagger` is as with dragin.
+
+    Known limits: relations can be surer than every name, so that a search goes out without one. Names that the
+    extractor invents are not held against the question. Memory tells relations by their words: several values of one
+    that has many (starring, child) read as sources that differ, the same relation in other words is not noticed, and
+    prepositions do not count ("released by" settles a doubt about "released in").
 
     `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
     readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. A name in doubt
@@ -93,10 +133,7 @@ async def mind(
     and where none is in doubt nothing is asked about names.
     """
     ctx.require_corpus()
-    if theta is not None and threshold == "dynamic":
-        raise ConfigError(
-            f"theta={theta:g} is a fixed threshold, and threshold is dynamic.", "Set threshold=fixed, too."
-        )
+    _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
     highest = CEILING if robust else math.inf
     by = Fixed(1.0 if theta is None else theta) if threshold == "fixed" else Dynamic(alpha, beta, over, highest)
     tags = open_tagger(tagger)

@@ -32,7 +32,7 @@ Filter = Literal["none", "cot", "confidence", "cot+confidence"]
 class Filtering:
     """Which filters there are; `gamma` and `delta` weigh entropy and attention in the confidence of a name.
 
-    Kept are the `top_k` surest names, or, with a `cut`, those that are as sure as that.
+    Kept are the `top_k` surest of names and relations together, or, with a `cut`, those that are as sure as that.
     """
 
     filters: Filter

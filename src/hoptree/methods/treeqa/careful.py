@@ -110,7 +110,8 @@ class Careful:
         )
         if "unknown" in (by_texts.label, by_facts.label):
             silent = by_texts.label == "unknown" and not (by_facts.label == "unknown" and by_texts.stated)
-            return by_facts if silent else by_texts
+            told, other = (by_facts, by_texts) if silent else (by_texts, by_facts)
+            return replace(told, doubt=told.doubt or other.doubt) if told.label == "unknown" else told
         if by_texts.label == by_facts.label and _same(by_texts, by_facts):
             return _joined(by_texts, by_facts)
         self._ctx.decide("sources_disagree", [by_texts.reason, by_facts.reason], node=node)
@@ -194,7 +195,7 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     if claim.hypothesis:
         return held(said, claim.question, claim.hypothesis, box)
     if misfit := other_kind(claim.question, said.stated):
-        return Verdict(reason=misfit)
+        return Verdict(reason=misfit, doubt=misfit)
     grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
     if not grounds:
         stated = said.stated if said.stated and box.supporting(said.stated) else ""

@@ -1,4 +1,7 @@
-"""How TreeQA comes to its answer beyond its paper (`robust`): by readings of passages, and of a tree that holds."""
+"""How TreeQA comes to its answer beyond its paper (`robust`): by readings of passages, and of a tree that holds.
+
+Of the paper's own form, only whether the answer is a guess.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import replace
 from hoptree.methods.treeqa.evidence import SEARCHED, Kinds
 from hoptree.methods.treeqa.nodes import Branch
 from hoptree.methods.treeqa.revision import resting
-from hoptree.methods.treeqa.told import MODEL_SAYS, told
+from hoptree.methods.treeqa.told import MODEL_SAYS, told, unmarked
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import synthesise
@@ -24,7 +27,7 @@ from hoptree.steps.reading.answer_kinds import other_kind
 from hoptree.steps.reading.parse import question_key
 from hoptree.values import Answer, Passage
 
-__all__ = ["conclude", "read_own"]
+__all__ = ["conclude", "read_own", "told_as_guess"]
 
 _SHOWN = 8
 """Passages that the last reading sees beside the tree: those that verdicts cite, then others that were looked at."""
@@ -72,7 +75,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     statements = list(told(ctx, walk.tops, walk.outcomes, texts=False, says=MODEL_SAYS, resting=moot))
     documents = [show_passages(ctx, shown, titles=True)] if shown else []
     sure = "logprobs" in ctx.model_for("answer").capabilities
-    last = await synthesise(ctx, question, [*statements, *documents], logprobs=sure)
+    last = unmarked(await synthesise(ctx, question, [*statements, *documents], logprobs=sure))
     if last.known:
         grounds = _grounds(last.text, question, walk, kept, shown)
         says = bool(grounds) or any(tells(answer.text, last.text) for answer in said)
@@ -87,6 +90,24 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
             return _guess(ctx, last, verified=len(verified), of=len(branches))
     taken = surest(ctx, [*own, last], when="final", named=(*(GLANCES if own else ()), "the tree and what it cites"))
     return _checked(ctx, taken, borne_out)
+
+
+def told_as_guess(ctx: Context, walk: Walk, answer: Answer) -> Answer:
+    """The answer of the paper's form, called a guess where nothing read holds it and no verified node says it."""
+    if not answer.known:
+        return answer
+    boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
+    facts = [Passage(fact.text, "", fact.text) for box in boxes for fact in box.facts]
+    judged = called_guess(answer, [*(passage for box in boxes for passage in box.passages), *facts])
+    branches = [one for top in walk.tops for one in (top, *top.below())]
+    verified = [one for one in branches if walk.outcomes[one.node.id].checked]
+    if not verified:
+        ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
+    elif any(tells(one.hypothesis, answer.text) for one in verified):
+        return answer
+    elif judged.source == "fallback":
+        ctx.warn("unsupported", NONE_HOLDS)
+    return replace(answer, source=judged.source)
 
 
 def _checked(ctx: Context, taken: Answer, borne_out: Sequence[Answer]) -> Answer:

@@ -87,16 +87,20 @@ async def intersect(ctx: Context, question: str, careful: Careful, *, most: int)
     ]
     ctx.trace.add("plan", nodes=[written(one) for one in (Branch(root, ""), *tops)], issues=[])
     conditions = await together(_gather(ctx, listing, number, branch, careful) for number, branch in enumerate(tops))
-    names = _ranked(conditions, most)
+    found = _ranked(conditions)
+    names = _checkable(found, conditions, most)
     ctx.decide("candidates", names, asked=listing.asked)
     if not names:
         return Listed()
+    if len(names) < len(found):
+        told = f"{len(found):,} candidates were found, and {len(names):,} of them checked"
+        ctx.warn("candidates_left", f"{told}; the answer may lack some of the others.")
     if given := [name for name in names if all(condition.gave(name) for condition in conditions)]:
         ctx.propose(Answer(", ".join(given), source="synthesis"), order=0)
     checked = await together(_check(ctx, condition, names, careful) for condition in conditions)
     left = [name for name in names if all(name in one.fulfilling for one in checked)]
     validations = sum(one.validations for one in checked)
-    ctx.decide("intersected", left, candidates=len(names), validations=validations)
+    ctx.decide("intersected", left, found=len(found), candidates=len(names), validations=validations)
     if not left:
         return Listed(validations=validations)
     support = tuple(dict.fromkeys(found for one in checked for name in left for found in one.fulfilling[name]))
@@ -114,20 +118,24 @@ async def _gather(ctx: Context, listing: Listing, number: int, branch: Branch, c
     return _Condition(branch, text, listing.about[number], box, names)
 
 
-def _ranked(conditions: Sequence[_Condition], most: int) -> list[str]:
-    """All candidates, those that several conditions give before the others, and no more than can be checked."""
-
-    def open_for(name: str) -> int:
-        return sum(not condition.gave(name) for condition in conditions)
-
+def _ranked(conditions: Sequence[_Condition]) -> list[str]:
+    """All candidates, those that several conditions give before the others."""
     found: dict[str, str] = {}
     for condition in conditions:
         for name in condition.names:
             found.setdefault(question_key(name), name)
-    names = list(found.values())
-    names.sort(key=open_for)
-    checks = accumulate(_CHECKS * open_for(name) for name in names)
+    return sorted(found.values(), key=lambda name: _open_for(name, conditions))
+
+
+def _checkable(names: Sequence[str], conditions: Sequence[_Condition], most: int) -> list[str]:
+    """The first candidates, no more than can be checked."""
+    checks = accumulate(_CHECKS * _open_for(name, conditions) for name in names)
     return [name for name, so_far in zip(names, checks, strict=True) if so_far <= most][:_MOST]
+
+
+def _open_for(name: str, conditions: Sequence[_Condition]) -> int:
+    """How many conditions a candidate is to be held against."""
+    return sum(not condition.gave(name) for condition in conditions)
 
 
 async def _check(ctx: Context, condition: _Condition, names: Sequence[str], careful: Careful) -> _Checked:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hoptree.errors import ConfigError
-from hoptree.graph.linking import shared_reader
+from hoptree.graph.linking import read_linker, shared_reader
 from hoptree.methods.registry import method
 from hoptree.methods.treeqa.careful import Careful
-from hoptree.methods.treeqa.conclusion import conclude, read_own
+from hoptree.methods.treeqa.conclusion import conclude, read_own, told_as_guess
 from hoptree.methods.treeqa.evidence import PRESETS, Sources
 from hoptree.methods.treeqa.lists import Listed, intersect
 from hoptree.methods.treeqa.nodes import Branch, Processing
 from hoptree.methods.treeqa.revision import align_ancestors, revise_siblings
-from hoptree.methods.treeqa.told import told
+from hoptree.methods.treeqa.told import told, unmarked
 from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, written
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
@@ -29,6 +29,7 @@ from hoptree.values import Answer, Question
 __all__ = ["treeqa"]
 
 _ENCODER = "minilm"
+_DRAFT = "the answer is the draft, which nothing was held against"
 
 
 def _dense(options: Mapping[str, Any]) -> bool:
@@ -76,10 +77,11 @@ async def treeqa(
     text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once (which spends
     what repair may cost in another order), or all nodes at once, where those below a refuted one are done again and the
     tree is the same as node by node. `evidence` is where to look, `preset` how many entities, relations and passages
-    are kept (3, 3, 3 or 2, 1, 2). Names are looked for by the words of a query and by what the model reads out of it; a
-    `linker` (gliner:FOLDER or relik:FOLDER) marks them in the place of the words. The model says which `relations`
-    matter, or the encoder minilm does (dense). With `correct` off the answer is the draft that comes with the tree, the
-    paper's ablation. `recursive` builds the tree node by node (Algorithm 1).
+    are kept (3, 3, 3 or 2, 1, 2) and nothing else. Names are looked for by the words of a query and by what the model
+    reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them in the place of the words. The model says
+    which `relations` matter, or the encoder minilm does (dense). With `correct` off the answer is the draft that comes
+    with the tree, the paper's ablation, where `robust` has no effect. `recursive` builds the tree node by node
+    (Algorithm 1).
 
     `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and
     facts are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and
@@ -90,16 +92,22 @@ async def treeqa(
     of passages and one of the tree, which is read if evidence bears it out and those of passages differ. An answer
     that the passages read do not hold, or that is put together from a tree with unverified nodes, is called a guess,
     in a warning and at the root of the tree. `reason` and `query` have no say in it, `relations` none in what is
-    followed.
+    followed. What evidence holds is told by words in one piece: a name of which words are left out, or cut to initials,
+    is not found there. Texts and facts are judged in a call each, and in a third where they differ, which all count as
+    one validation.
     """
-    if max_attempts < 1:
+    if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
     dense = _dense({"relations": relations, "correct": correct, "evidence": evidence})
     ranking = BySharedEncoder(_ENCODER) if dense else None
+    if linker:
+        read_linker(linker)
     reader = shared_reader(linker) if linker and correct else None
     sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
     if correct:
         sources.require()
+    elif robust:
+        ctx.warn("no_effect", "With correct=off the answer is the draft: robust=on changes nothing.")
     careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
     own: list[Answer] = []
     listed = Listed()
@@ -118,7 +126,8 @@ async def treeqa(
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
-    ctx.propose(replace(draft, source="fallback"), order=0)  # for a budget that ends before anything is concluded
+    # For a budget that ends before anything is concluded.
+    ctx.propose(replace(draft, source="fallback"), order=0, told=_DRAFT)
     paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
     walk = Walk(ctx, careful or paper, root.children)
     walk.validations = listed.validations  # one cap for both
@@ -128,12 +137,14 @@ async def treeqa(
         await align_ancestors(ctx, walk, question.text)
         answer = await conclude(ctx, question.text, walk, own)
     else:
-        answer = await synthesise(ctx, question.text, list(told(ctx, walk.tops, walk.outcomes)), prompt="final")
+        found = list(told(ctx, walk.tops, walk.outcomes))
+        answer = unmarked(await synthesise(ctx, question.text, found, prompt="final"))
         cited = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
         answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
-        if answer.known and not any(outcome.checked for outcome in walk.outcomes.values()):
-            ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
-    ctx.end_node(root.node, answer, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
+        answer = told_as_guess(ctx, walk, answer)
+    # What is cited was cited for other answers than a guess.
+    shown = replace(answer, support=()) if answer.source == "fallback" else answer
+    ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hoptree.methods.treeqa.nodes import Branch
-from hoptree.methods.treeqa.told import MODEL_SAYS, told
+from hoptree.methods.treeqa.told import MODEL_SAYS, told, unmarked
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.runtime.context import Context
 from hoptree.steps.answering.answer import synthesise
@@ -74,7 +74,9 @@ async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Pat
         below = await _align(ctx, walk, branch.children, (*path, number), wrongly)
         if below and walk.outcomes[number].label == "unknown":
             said = list(told(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, resting=wrongly))
-            answer = await synthesise(ctx, branch.node.question, said, prompt="final", step="align", node=branch.node)
+            answer = unmarked(
+                await synthesise(ctx, branch.node.question, said, prompt="final", step="align", node=branch.node)
+            )
             if answer.known and not agree(answer.text, branch.hypothesis):
                 ctx.decide("aligned", answer.text, node=branch.node, before=branch.hypothesis)
                 walk.restate(branch, path, answer.text)

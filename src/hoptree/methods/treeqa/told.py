@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hoptree.methods.treeqa.nodes import Branch, Outcome
 from hoptree.runtime.context import Context
 from hoptree.steps.hypotheses.agreement import agree
 from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox
+from hoptree.steps.reading.parse import looks_unanswered
+from hoptree.values import Answer
 
-__all__ = ["MODEL_SAYS", "told"]
+__all__ = ["MODEL_SAYS", "told", "unmarked"]
 
 MODEL_SAYS = "the model says"
 """Beyond the paper, what evidence says is what code finds there."""
+_SUPPORTED, _CORRECTED, _REFUTED = "supported by evidence", "corrected by evidence", "refuted by evidence"
+_UNVERIFIED = "not verified"
+_FOLLOWS = "as it follows from what was corrected below"
+_MOOT = "it is asked about what turned out wrong"
+_MARKS = "|".join((_SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED, _FOLLOWS, _MOOT))
+_MARK = re.compile(rf"\s*[(\[](?:{_MARKS})(?:[:;].*)?[)\]]?\W*\Z", re.IGNORECASE)
+"""How sure an answer is, as it stands behind it in the tree."""
 
 
 def told(
@@ -36,7 +47,7 @@ def told(
         outcome, moot = outcomes[number], number in resting
         unsaid = outcome.rebuilt is not None and not outcome.rebuilt.borne_out
         cited = Cited() if moot or unsaid else outcome.verdict.cited
-        sure = "it is asked about what turned out wrong" if moot else _sure(outcome, branch.hypothesis, says)
+        sure = _MOOT if moot else _sure(outcome, branch.hypothesis, says)
         yield f"{indent}- {branch.node.question}"
         yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({sure})"
         passages, facts = EvidenceBox(cited.passages if texts else (), cited.facts).shown(ctx)
@@ -46,16 +57,25 @@ def told(
         yield from told(ctx, below, outcomes, texts=texts, says=says, resting=resting, indent=indent + "  ")
 
 
+def unmarked(answer: Answer) -> Answer:
+    """An answer that was read in a tree, without what the tree says of how sure it is: small models copy that."""
+    text = _MARK.sub("", answer.text)
+    if text == answer.text:
+        return answer
+    said = "\n".join(_MARK.sub("", line) for line in answer.raw.splitlines()) or text
+    return replace(answer, text=text, status="unknown" if looks_unanswered(said) else "answered")
+
+
 def _sure(outcome: Outcome, answer: str, says: str) -> str:
     said = outcome.verdict.correction or outcome.verdict.reason
     if outcome.rebuilt and outcome.label == "refuted":
         if outcome.rebuilt.borne_out:
-            return "corrected by evidence"
-        return f"not verified; {says}: {said}" if said and not agree(said, answer) else "not verified"
+            return _CORRECTED
+        return f"{_UNVERIFIED}; {says}: {said}" if said and not agree(said, answer) else _UNVERIFIED
     if outcome.stays:
-        return "not verified: it was called wrong, and nothing else was given"
+        return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
     if outcome.label == "refuted":
-        return f"refuted by evidence: {outcome.verdict.reason}".removesuffix(": ")
+        return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
     if outcome.aligned:
-        return "as it follows from what was corrected below"
-    return "supported by evidence" if outcome.label == "supported" else "not verified"
+        return _FOLLOWS
+    return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED

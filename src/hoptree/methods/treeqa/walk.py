@@ -376,7 +376,8 @@ def _why(outcome: Outcome, before: str) -> str:
         return "not validated: too many validations"
     tries = len(outcome.attempts)
     if outcome.label == "unknown":
-        return f"nothing found says so, {tries} attempt{'s' if tries > 1 else ''}"
+        doubts = [attempt.verdict.doubt for attempt in outcome.attempts if attempt.verdict.doubt]
+        return f"{doubts[-1] if doubts else 'nothing found says so'}, {tries} attempt{'s' if tries > 1 else ''}"
     return outcome.verdict.reason if outcome.label == "refuted" else ""
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hoptree.retrieval.encoders.encoder import Encoder, Prefixes, Role
-from hoptree.retrieval.encoders.opening import open_encoder
+from hoptree.retrieval.encoders.opening import check_encoder, open_encoder
 
-__all__ = ["Encoder", "Prefixes", "Role", "open_encoder"]
+__all__ = ["Encoder", "Prefixes", "Role", "check_encoder", "open_encoder"]

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from hoptree.errors import ConfigError
 from hoptree.retrieval.encoders.encoder import Encoder, Prefixes
 
-__all__ = ["open_encoder", "settled"]
+__all__ = ["check_encoder", "open_encoder", "settled"]
 
 _KINDS = ("minilm", "static", "onnx", "st", "openai")
 _FORMS = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
@@ -31,6 +31,19 @@ def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
 
     Prefixes that the model's name and settings do not tell are written behind it: `onnx/FOLDER?query=query: &passage=`.
     """
+    kind, name, prefixes = _read(spec)
+    if base_url and kind != "openai":
+        raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
+    return _open(kind, name, prefixes, base_url)
+
+
+def check_encoder(spec: str) -> None:
+    """Refuse a name that stands for no encoder; whether it can be opened is not tried."""
+    _read(spec)
+
+
+def _read(spec: str) -> tuple[str, str, Prefixes | None]:
+    """The kind of an encoder, the model's name and its prefixes."""
     spec, prefixes = _with_prefixes(spec)
     kind, slash, name = spec.partition("/")
     if kind not in _KINDS:
@@ -40,9 +53,7 @@ def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
         raise ConfigError(f"The encoder '{spec}' names no model.", _FORMS)
     if kind == "minilm" and slash:
         raise ConfigError(f"There is no encoder '{spec}'.", _FORMS)
-    if base_url and kind != "openai":
-        raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
-    return _open(kind, name, prefixes, base_url)
+    return kind, name, prefixes
 
 
 def _open(kind: str, name: str, prefixes: Prefixes | None, base_url: str) -> Encoder:

@@ -34,11 +34,12 @@ _WHY = {
 }
 
 
-async def both_hold(ctx: Context, question: str, search: Search) -> Answer | None:
+async def both_hold(ctx: Context, question: str, search: Search, *, offered: bool = True) -> Answer | None:
     """Yes or no to "Are A and B both …?", or None: another question, or what was found of one of them does not tell.
 
     A small model that is asked of both at once says yes to nearly everything, even with a text before it that says no.
-    What a thing's own page does not say of it counts as no.
+    What a thing's own page does not say of it counts as no. A no of one is `offered` for the case that the budget ends
+    before the other is looked at, unless whoever asks weighs answers before giving them.
     """
     comparison = detect(question)
     if comparison is None or comparison.kind != "both":
@@ -47,14 +48,14 @@ async def both_hold(ctx: Context, question: str, search: Search) -> Answer | Non
     nodes = [Node(number, f"Is it true of {name}: {claim}?") for number, name in enumerate(comparison.operands, 1)]
     tell_plan(ctx, Plan(tuple(nodes)))
     checked = await together(
-        _check(ctx, name, claim, node, search) for name, node in zip(comparison.operands, nodes, strict=True)
+        _check(ctx, name, claim, node, search, offered) for name, node in zip(comparison.operands, nodes, strict=True)
     )
     # A no of one is a no of both, whatever the other is.
     facts = {name: one.text or "unknown" for name, one in zip(comparison.operands, checked, strict=True)}
     return decide_by(ctx, comparison, facts, checked)
 
 
-async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search) -> Answer:
+async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search, offered: bool) -> Answer:
     ctx.begin_node(node, node.question)
     pages = _own(name, await search(name, node))
     answer = Answer("", status="unknown", source="external")
@@ -67,7 +68,7 @@ async def _check(ctx: Context, name: str, claim: str, node: Node, search: Search
         ctx.decide("borne_out", holds, node=node, raw=said, passages=[page.id for page in pages])
         if holds is not None:
             answer = Answer("Yes" if holds else "No", said, "answered", "external", tuple(page.id for page in pages))
-    if answer.text == "No":
+    if offered and answer.text == "No":
         ctx.propose(Answer("no", answer.raw, source="synthesis", support=answer.support), order=_WHOLE)
     ctx.end_node(node, answer, why=_WHY[answer.text] if pages else "no page of its own was found")
     return answer

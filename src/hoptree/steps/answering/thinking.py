@@ -14,7 +14,6 @@ from hoptree.steps.answering.conclusion import gives_answer, last_words, led_to_
 from hoptree.steps.reading.noting import note_reply
 from hoptree.steps.writing.stretch import Draft, Pen, show_context
 from hoptree.steps.writing.worked import draw_documented
-from hoptree.tree import Node
 from hoptree.values import Answer, Passage
 
 __all__ = ["think"]
@@ -31,27 +30,30 @@ async def think(
     samples: int = 1,
     temperature: float = 0.0,
     max_tokens: int = 256,
-    node: Node | None = None,
 ) -> list[Answer]:
     """One answer for each sample, with the whole rationale as `raw`; a rationale without an answer is asked for it.
 
     Where there are passages, the worked examples have theirs, too. The confidence is the mean probability of the
-    rationale's tokens (the geometric one), where the model tells. What is thought without a `node` is about the whole
-    question, and proposed as its answer.
+    rationale's tokens (the geometric one), where the model tells. What is thought is about the whole question, and
+    proposed as its answer. Samples that an endpoint did not give at once are asked for one by one.
     """
     if samples < 1:
         raise ConfigError(f"{samples} samples give no answer.", "Set samples to 1 or more: --set samples=10.")
     at_once = samples if "n_samples" in ctx.model_for("answer").capabilities else 1
     thinker = _Thinker(
-        Pen(ctx, question, draw_documented(shots, draw, titles=titles), telling=None, node=node),
+        Pen(ctx, question, draw_documented(shots, draw, titles=titles), telling=None),
         ctx,
         passages,
         show_context(ctx, passages, titles=titles),
-        node,
     )
-    calls = range(-(-samples // at_once))
-    several = await together(thinker.answers(at_once, seed, temperature, max_tokens) for seed in calls)
-    return [answer for answers in several for answer in answers]
+
+    async def asked_for(count: int, seeds: range) -> list[Answer]:
+        several = await together(thinker.answers(count, seed, temperature, max_tokens) for seed in seeds)
+        return [answer for answers in several for answer in answers]
+
+    first = await asked_for(at_once, range(-(-samples // at_once)))
+    # Some endpoints give one reply, whatever is asked for.
+    return first + await asked_for(1, range(len(first), samples))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,6 @@ class _Thinker:
     ctx: Context
     passages: Sequence[Passage]
     context: str
-    node: Node | None
 
     async def answers(self, count: int, seed: int, temperature: float, max_tokens: int) -> list[Answer]:
         """What comes of one call."""
@@ -78,7 +79,7 @@ class _Thinker:
     async def _concluded(self, draft: Draft) -> Answer:
         text, repairs, said = draft.text, [], True
         if not gives_answer(text):
-            self.ctx.decide("no_answer_phrase", True, node=self.node, text=text)
+            self.ctx.decide("no_answer_phrase", True, text=text)
             repairs = ["last words"]
             whole = await last_words(self.pen, text, context=self.context)
             said = whole != led_to_answer(text)
@@ -98,5 +99,5 @@ class _Thinker:
         )
 
     def _propose(self, answers: Sequence[Answer]) -> None:
-        if self.node is None and (best := votes(answers)):
+        if best := votes(answers):
             self.ctx.propose(best[0][0], order=0)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.growing import plant
+from hoptree.steps.reading.parse import question_key
 from hoptree.tree import Node
 from hoptree.values import Answer
 
@@ -34,10 +35,14 @@ class InTurn:
         return node
 
     def end(self, node: Node, answer: Answer, **details: Any) -> None:
-        """Take down what a sub-question came to, which is the best there is if the budget ends here."""
+        """Take down what a sub-question came to, which is proposed only where it asks the question itself once more.
+
+        What answers a part of a question is no answer to it, also if the budget ends here.
+        """
         self.ctx.end_node(node, answer, **details)
         self.pairs.append((node.question, answer))
-        self.ctx.propose(answer, order=0)
+        if question_key(node.question) == question_key(self.question):
+            self.ctx.propose(answer, order=0)
 
     def conclude(self, answer: Answer) -> Answer:
         """The answer to the question itself, which rests on all that its sub-questions rest on."""

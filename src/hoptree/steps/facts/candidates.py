@@ -118,7 +118,10 @@ async def choose_by_reasoning(
 
 
 def choose_by_confidence(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> Filtered:
-    """MIND's confidence filter: the surest `top_k`, or those that are at least this sure, but for the surest one."""
+    """MIND's confidence filter: the surest `top_k`, or those that are at least this sure, but for the surest one.
+
+    Names and relations are ranked together: what is kept may be relations alone.
+    """
     ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
     if least is None:
         return _parted(candidates, ranked[:top_k])

@@ -35,7 +35,8 @@ _NOTHING_CITED = Cited()
 class Verdict:
     """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited.
 
-    `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis.
+    `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
+    holds it for unknown, where the reply says otherwise.
     """
 
     label: Label = "unknown"
@@ -44,6 +45,7 @@ class Verdict:
     stated: str = ""
     references: tuple[str, ...] = ()
     cited: Cited = _NOTHING_CITED
+    doubt: str = ""
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
@@ -198,7 +200,9 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
             doubt = misfit
         elif not box.supporting(stated):
             doubt = "what should be right is not in the evidence"
-    return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED) if doubt else verdict
+    if not doubt:
+        return verdict
+    return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED, doubt=doubt)
 
 
 async def find_conflict(

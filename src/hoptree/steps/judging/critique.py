@@ -7,12 +7,12 @@ from hoptree.runtime.prompts import prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.judging.labels import weigh_labels
-from hoptree.steps.judging.reflection import Critique
+from hoptree.steps.judging.reflection import WORTH, Critique
 from hoptree.values import Answer, Passage
 
 __all__ = ["criticise", "judge_need"]
 
-_WORTH = {"1": -1.0, "2": -0.5, "3": 0.0, "4": 0.5, "5": 1.0}
+_WORTH = {str(number): worth for number, worth in enumerate(WORTH, 1)}
 
 
 async def judge_need(ctx: Context, question: str) -> float | None:

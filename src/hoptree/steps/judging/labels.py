@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from hoptree.models.model import Choice, Token
+from hoptree.models.model import MOST_LOGPROBS, Choice, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled
 from hoptree.steps.reading.loose_json import MAX_REPLY
@@ -15,8 +15,6 @@ from hoptree.steps.reading.noting import note_reply
 __all__ = ["label_shares", "read_label", "weigh_labels"]
 
 MAX_TOKENS = 8
-TOP = 20
-"""Likeliest tokens that are asked for; endpoints give no more."""
 _WORD = re.compile(r"[^\W_]+")
 _BEGINS = 4
 """Characters of a label, at least, that other words of its kind begin with: fully, partially; but not now, north."""
@@ -30,7 +28,7 @@ async def weigh_labels(
     does not tell, and none for any where no label is said."""
     told = "logprobs" in ctx.model_for(role).capabilities
     reply = await ctx.generate(
-        step, prompt, role=role, max_tokens=MAX_TOKENS, top_logprobs=TOP if told else 0, part=True
+        step, prompt, role=role, max_tokens=MAX_TOKENS, top_logprobs=MOST_LOGPROBS if told else 0, part=True
     )
     shares = label_shares(reply.choices[0], labels)
     error = "" if shares else f"none of {', '.join(labels)}"

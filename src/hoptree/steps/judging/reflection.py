@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from hoptree.models.model import Choice, Token
 from hoptree.steps.answering.answer import mean_probability
 
-__all__ = ["Critique", "needs_retrieval", "read_critique", "without_tokens"]
+__all__ = ["WORTH", "Critique", "needs_retrieval", "read_critique", "without_tokens"]
 
-TOP = 20
-"""Likeliest tokens that are asked for; endpoints give no more."""
 RETRIEVE, NO_RETRIEVE = "[Retrieval]", "[No Retrieval]"
 _RELEVANT = ("[Relevant]", "[Irrelevant]")
 _SUPPORT = ("[Fully supported]", "[Partially supported]", "[No support / Contradictory]")
 _UTILITY = tuple(f"[Utility:{number}]" for number in range(1, 6))
-_WORTH = (-1.0, -0.5, 0.0, 0.5, 1.0)
+WORTH = (-1.0, -0.5, 0.0, 0.5, 1.0)
+"""What utilities from 1 to 5 count."""
 _ALL = (RETRIEVE, NO_RETRIEVE, "[Continue to Use Evidence]", *_RELEVANT, *_SUPPORT, *_UTILITY)
 _TOKENS = re.compile("|".join((*map(re.escape, _ALL), r"</?paragraph>", r"</?s>", "<unk>", "<pad>")), re.IGNORECASE)
 
@@ -53,7 +52,7 @@ def read_critique(choice: Choice) -> tuple[Critique, tuple[str, ...]]:
     critique = Critique(
         relevant.get(_RELEVANT[0], 0.0),
         support.get(_SUPPORT[0], 0.0) + 0.5 * support.get(_SUPPORT[1], 0.0),
-        sum(worth * utility.get(label, 0.0) for label, worth in zip(_UTILITY, _WORTH, strict=True)),
+        sum(worth * utility.get(label, 0.0) for label, worth in zip(_UTILITY, WORTH, strict=True)),
         mean_probability(choice.tokens) or 0.0,
     )
     there = {"relevance": relevant, "support": support, "utility": utility}

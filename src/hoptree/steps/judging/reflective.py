@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-from hoptree.models.model import Choice
+from hoptree.models.model import MOST_LOGPROBS, Choice
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.judging.reflection import (
     NO_RETRIEVE,
     RETRIEVE,
-    TOP,
     Critique,
     needs_retrieval,
     read_critique,
@@ -71,7 +70,7 @@ class Reflective:
     async def _write(self, step: str, written: str) -> Choice:
         prompt = prompt_for(self._ctx.method, "trained").fill(question=self._question, written=written)
         reply = await self._ctx.generate(
-            step, prompt, max_tokens=self._max_tokens, top_logprobs=TOP, stop=(_PARAGRAPH,), part=True
+            step, prompt, max_tokens=self._max_tokens, top_logprobs=MOST_LOGPROBS, stop=(_PARAGRAPH,), part=True
         )
         return reply.choices[0]
 

@@ -34,7 +34,8 @@ def require_facts(ctx: Context) -> None:
         ctx.warn(
             "no_facts",
             f"{ctx.method} goes out from facts, which this search does not know: it is made as for any other method. "
-            "Take facts in (hoptree graph extract, hoptree index facts) and search with --retriever hippo.",
+            "An index that has facts (hoptree index info tells) is searched by them with --retriever hippo, or if none "
+            "is named; another one is given them by hoptree graph extract and hoptree index facts.",
         )
 
 

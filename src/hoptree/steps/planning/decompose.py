@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.planning.demonstrations import Demonstration
+from hoptree.steps.planning.demonstrations import Demonstration, copies
 from hoptree.steps.planning.telling import tell_plan
 from hoptree.steps.reading.parse import JsonReading, read_json
 from hoptree.tree import Issue, Node, Plan, hang, make_plan, single_node
@@ -31,7 +31,7 @@ async def decompose_tree(
 
     A question that yields no tree is its own single node. `titles` are of pages that were found for it, and a prompt
     that shows them has a turn for them before the examples. `under` is the node whose question it is, if of any: the
-    plan hangs beneath it.
+    plan hangs beneath it, unless it copies an example.
     """
     shots = [({"question": shot.question}, shot.plan) for shot in demonstrations]
     seen = {"titles": "\n".join(titles)} if titles else {}
@@ -51,8 +51,8 @@ async def decompose_tree(
     for issue in plan.issues:
         if issue.kind in _WORTH_TELLING:
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
-    if under and len(plan.nodes) < 2:
-        return plan  # one part is the node's question once more
+    if under and (len(plan.nodes) < 2 or copies(plan, question, demonstrations)):
+        return single_node(question)  # one part is the node's question once more, and a copy is of another
     plan = hang(plan, under) if under else plan
     tell_plan(ctx, plan, under=under)
     return plan

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from hoptree.models.model import Reply
+from hoptree.models.model import MOST_LOGPROBS, Reply
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, prompt_for
 from hoptree.steps.reading.loose_json import MAX_REPLY
@@ -19,7 +19,6 @@ __all__ = ["Way", "choose_way", "classify", "likeliest_label", "list_ways", "loa
 
 MAX_TOKENS = 32
 LABEL_TOKENS = 4
-_TOP = 20
 _ALIKE = 4
 """Characters, at least, that all forms of a word begin with."""
 
@@ -82,7 +81,7 @@ async def classify(ctx: Context, question: str, labels: Sequence[str], *, defaul
     It is the likeliest of the labels, also where the model would rather have written something else, if it tells.
     """
     prompt = prompt_for(ctx.method, "classify").fill(question=question.strip())
-    top = _TOP if "logprobs" in ctx.model_for("route").capabilities else 0
+    top = MOST_LOGPROBS if "logprobs" in ctx.model_for("route").capabilities else 0
     reply = await ctx.generate("classify", prompt, role="route", max_tokens=LABEL_TOKENS, top_logprobs=top, part=True)
     label = likeliest_label(reply, labels) or read_way(reply.text, labels)
     return _chosen(ctx, "classify", label, reply, labels, default)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from hoptree.models.model import Learns, NotGiven
 from hoptree.runtime.context import Context
 from hoptree.sentences import sentence_spans
 from hoptree.steps.writing.rewriting import Doubt, Verdict
@@ -32,7 +33,9 @@ class Unsure:
     """MIND's and DRAGIN's: the first sentence with a word whose doubt and weight exceed a threshold.
 
     With `surer`, a sentence that was written again must be surer than the one it is to replace; none is not. `weigh`
-    tells anew how much attention the tokens of a draft get, where that with which it was written does not count.
+    tells anew how much attention the tokens of a draft get, where that with which it was written does not count. An
+    endpoint that gives tokens without their rivals tells no entropy: it loses the capability, and the method is begun
+    again.
     """
 
     def __init__(
@@ -47,10 +50,12 @@ class Unsure:
         self._ctx, self._tagger, self._threshold, self._surer, self._weigh = ctx, tagger, threshold, surer, weigh
         self._before: list[ScoredWord] = []
         self._doubted: Sentence | None = None
+        self._heard = False
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict:
         if self._doubted is not None:  # nothing was found to search with, and it stayed as it was
             self._keep(self._doubted.words)
+        self._hear(draft)
         draft = await self._weigh(self._ctx, draft) if self._weigh else draft
         for sentence in judge_sentences(draft.text, draft.tokens, self._tagger, self._threshold, before=self._before):
             self._record(draft, sentence, rewritten=False)
@@ -71,6 +76,16 @@ class Unsure:
             self._ctx.decide("accepted", taken, highest=_rounded(highest), before=_rounded(doubted.highest))
         self._keep([word for one in judged for word in one.words] if taken or not doubted else doubted.words)
         return taken
+
+    def _hear(self, draft: Draft) -> None:
+        model = self._ctx.model_for("answer")
+        told = any(token.entropy is not None for token in draft.tokens)
+        if draft.tokens and not told and not self._heard and isinstance(model, Learns):
+            model.lacks("logprobs")
+            raise NotGiven(
+                f"{model.name} gives no log-probabilities but those of what it wrote.", "Choose another model."
+            )
+        self._heard = self._heard or told
 
     def _keep(self, words: Sequence[ScoredWord]) -> None:
         """Count words of the text that stays, whatever was in doubt before."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from hoptree.retrieval.encoders import Encoder, open_encoder
+from hoptree.retrieval.encoders import Encoder, check_encoder, open_encoder
 from hoptree.runtime.context import Context
 from hoptree.runtime.schedule import both, together
 from hoptree.steps.answering.answer import holding
@@ -31,8 +31,9 @@ _FAR = float("inf")
 class Sampler:
     """Samples of what comes next, and how far apart they are.
 
-    A model that does not tell its states has its samples turned into vectors by `encoder`. The first samples tell how
-    little they can be apart at all, and a `theta` below that is warned of.
+    A model that does not tell its states has its samples turned into vectors by `encoder`, which is refused before
+    anything is asked if there is none of that name. The first samples tell how little they can be apart at all, and a
+    `theta` below that is warned of.
     """
 
     ctx: Context
@@ -41,6 +42,15 @@ class Sampler:
     encoder: str
     theta: float
     _held: bool = False
+
+    def __post_init__(self) -> None:
+        check_encoder(self.encoder)
+        if self._encodes:
+            _opened(self.encoder)
+
+    @property
+    def _encodes(self) -> bool:
+        return "hidden_states" not in self.ctx.model_for("answer").capabilities
 
     async def spread(self, text: str, *, context: str, max_tokens: int) -> float | None:
         """U; None where no sample says anything."""
@@ -54,7 +64,7 @@ class Sampler:
             top_k=_TOP_K,
         )
         states: Sequence[Sequence[float]] = [state for _, state in found]
-        if found and "hidden_states" not in self.ctx.model_for("answer").capabilities:
+        if found and self._encodes:
             texts = [said for said, _ in found]
             states = (await _opened(self.encoder).encode(texts, role="passage")).tolist()
         self._hold(states)

@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hoptree.models.model import Attended, Choice, Learns, NotGiven, Reply, Signal, Token
+from hoptree.models.model import MOST_LOGPROBS, Attended, Choice, Learns, NotGiven, Reply, Signal, Token
 from hoptree.runtime.context import Context
 from hoptree.runtime.prompts import Filled, plain, prompt_for
 from hoptree.runtime.schedule import together
 from hoptree.sentences import sentence_spans
 from hoptree.steps.answering.evidence import show_passages
 from hoptree.steps.writing.worked import Worked, as_context
-from hoptree.tree import Node
 from hoptree.uncertainty import Span, token_spans, word_spans
 from hoptree.uncertainty.outside import entropy_of
 from hoptree.values import Passage
 
 __all__ = ["Draft", "Pen", "Telling", "note_fidelity", "show_context", "telling_of"]
 
-TOP = 20
-"""Likeliest tokens that are asked for where a model does not tell entropy itself; endpoints give no more."""
 _ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")
 """Where a model without turns goes on with a question of its own."""
@@ -120,10 +117,9 @@ class Pen:
         telling: Telling | None,
         attention: bool = False,
         judged: bool = False,
-        node: Node | None = None,
     ) -> None:
         can = ctx.model_for("answer").capabilities
-        self._ctx, self.question, self._shots, self._node = ctx, question, shots, node
+        self._ctx, self.question, self._shots = ctx, question, shots
         self._prefix = "prefix" in can
         self._awaits_tokens = judged or telling in ("entropy", "likeliest")
         self._likeliest = telling == "likeliest"
@@ -131,7 +127,7 @@ class Pen:
         if attention and told and "attention" in can:
             told.add("attention")
         self._signals = frozenset(told)
-        self._top = TOP if telling == "likeliest" else 1 if telling is None and "logprobs" in can else 0
+        self._top = MOST_LOGPROBS if telling == "likeliest" else 1 if telling is None and "logprobs" in can else 0
 
     async def write(self, text: str, *, step: str, max_tokens: int, context: str = "") -> Draft:
         """What the model writes next; what it did not get to the end of is left out, as far as there is more."""
@@ -149,17 +145,17 @@ class Pen:
             model.lacks("logprobs")
             raise NotGiven(f"{model.name} gives no log-probabilities.", "Choose another model, or another method.")
         told = max((len(token.top) for token in draft.tokens), default=0)
-        if self._likeliest and told < TOP:
+        if self._likeliest and 0 < told < MOST_LOGPROBS:  # with none, samples tell
             self._ctx.warn(
                 "few_logprobs",
-                f"{model.name} tells {told} likeliest tokens where {TOP} are asked for: entropy is estimated lower, "
-                "and thresholds want tuning for that.",
+                f"{model.name} tells {told} likeliest tokens where {MOST_LOGPROBS} are asked for: entropy is estimated "
+                "lower, and thresholds want tuning for that.",
             )
 
     async def drafts(
         self, count: int, *, step: str, max_tokens: int, temperature: float, seed: int = 0, context: str = ""
     ) -> tuple[Draft, ...]:
-        """Whole replies, drawn at a temperature in one call; several of them from models that give several at once."""
+        """Whole replies, drawn at a temperature in one call; some endpoints give fewer than are asked for."""
         top = self._top
         asked = _Asked(step, max_tokens, context, n=count, temperature=temperature, seed=seed, top_logprobs=top)
         reply = await self._ask("", asked)
@@ -201,7 +197,6 @@ class Pen:
             max_tokens=0,
             prefix=text,
             attention_of=tuple(spans),
-            node=self._node,
         )
         return reply.choices[0].attended
 
@@ -228,7 +223,6 @@ class Pen:
             top_k=asked.top_k,
             seed=asked.seed,
             part=True,
-            node=self._node,
         )
 
     def _shown(self, text: str) -> str:
