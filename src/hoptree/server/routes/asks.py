@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from typing import Any
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from hoptree.runtime.result import Result
@@ -33,7 +37,7 @@ _REPLIES = replies(None, JSON_BODY, failure=AskFailure) | {
 
 def ask_routes(house: House) -> APIRouter:
     """The route of questions."""
-    routes = APIRouter(tags=["ask"])
+    routes = APIRouter(tags=["ask"], route_class=_Quick)
 
     @routes.post(
         "/v1/ask",
@@ -53,6 +57,24 @@ def ask_routes(house: House) -> APIRouter:
         return Json(told_result(result, prepared.model_name))
 
     return routes
+
+
+class _Quick(APIRoute):
+    """A body that is as it should be is read at once; of any other the framework tells what is wrong."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def receive(request: Request) -> Response:
+            try:
+                body = AskBody.model_validate_json(await request.body())
+            except (ClientDisconnect, ValidationError):
+                return await handle(request)
+            await said_to_be_json(request)
+            reply: Response = await self.endpoint(body, request)
+            return reply
+
+        return receive
 
 
 def _wanted(body: AskBody) -> Wanted:
