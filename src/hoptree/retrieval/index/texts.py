@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import log
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
 from unicodedata import normalize
 
 import tantivy
@@ -65,7 +66,8 @@ class Texts:
         # None of these knows `self`: a ring would keep the index open until garbage is looked for.
         sought = lru_cache(_QUERIES_KEPT)(partial(_sought, self._analyzer, language))
         self.sought: Callable[[str], tuple[str, ...]] = sought
-        self._words: Callable[[str], tuple[Word, ...]] = lru_cache(_QUERIES_KEPT)(partial(_words, sought))
+        known = partial(_known, self._searcher, sought)
+        self._words: Callable[[str], Mapping[Word, int]] = lru_cache(_QUERIES_KEPT)(known)
         self._stored: Callable[[int, int], Stored] = lru_cache(_PASSAGES_KEPT)(partial(_read_stored, self._searcher))
         self._rarity: Callable[[str], float] = lru_cache(_TERMS_KEPT)(partial(_rarity, self._searcher))
 
@@ -93,10 +95,10 @@ class Texts:
         tantivy scores every passage that has any of the words. Where that would take long and nothing else narrows the
         search, the frequent words do not find passages, but count in the scores of what the rarer ones find first.
         """
-        words = self._words(query)
-        if not words or k <= 0:
-            return []
         with tantivy_errors("The index is damaged"):
+            words = self._words(query)
+            if not words or k <= 0:
+                return []
             if where:
                 found = self._fitting(words, k, where)
             else:
@@ -104,7 +106,7 @@ class Texts:
         found.sort(key=lambda hit: (-hit[1], hit[2].id))
         return found[:k]
 
-    def _fitting(self, words: Sequence[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
+    def _fitting(self, words: Collection[Word], k: int, where: Mapping[str, str]) -> list[tuple[int, float, Passage]]:
         """At least the k best of those that fit a filter.
 
         No field holds a title whole: its words narrow the search, unless all are stop words, and `fits` tells the rest.
@@ -211,13 +213,13 @@ class Texts:
             hits = self._searcher.search(tantivy.Query.all_query(), 1, count=False, order_by_field="number").hits
         return int(hits[0][0]) if hits else -1
 
-    def _any(self, words: Sequence[Word]) -> tantivy.Query:
+    def _any(self, words: Collection[Word]) -> tantivy.Query:
         terms = (tantivy.Query.term_query(self._schema, *word, index_option="freq") for word in words)
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, term) for term in terms])
 
-    def _by_cost(self, words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+    def _by_cost(self, words: Mapping[Word, int]) -> tuple[list[Word], list[Word]]:
         """The words that may find passages, and those too frequent for it."""
-        known = sorted((cost, word) for word in words if (cost := self._searcher.doc_freq(*word)))
+        known = sorted((cost, word) for word, cost in words.items())
         most = _SCORED + len(self) // 50
         spent = accumulate(cost for cost, _ in known)
         sought = sum(count < _FEWEST_SOUGHT or cost <= most for count, cost in enumerate(spent))
@@ -236,7 +238,7 @@ class Texts:
         both.sort(key=itemgetter(0), reverse=True)
         return _first(both, k)
 
-    def _scored(self, words: Sequence[Word], keys: Sequence[int]) -> list[Hit]:
+    def _scored(self, words: Collection[Word], keys: Sequence[int]) -> list[Hit]:
         """Every passage with one of these keys, scored by the words."""
         scored: list[Hit] = []
         for some in in_parts(keys):
@@ -286,9 +288,13 @@ def _sought(analyzer: tantivy.TextAnalyzer, language: str, query: str) -> tuple[
     return _terms(analyzer, without_asking(query, language)) or _terms(analyzer, query)
 
 
-def _words(sought: Callable[[str], tuple[str, ...]], query: str) -> tuple[Word, ...]:
+def _known(
+    searcher: tantivy.Searcher, sought: Callable[[str], tuple[str, ...]], query: str
+) -> MappingProxyType[Word, int]:
+    """The words of a query that any passage has, and how many have each."""
     of_pairs = (("pairs", pair) for pair in dict.fromkeys(pairs(composed(query))))
-    return (*(("body", term) for term in sought(query)), *of_pairs)
+    words: Iterator[Word] = chain((("body", term) for term in sought(query)), of_pairs)
+    return MappingProxyType({word: count for word in words if (count := int(searcher.doc_freq(*word)))})
 
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
