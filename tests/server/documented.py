@@ -21,6 +21,11 @@ class Documented:
                 schema.setdefault("additionalProperties", False)
 
     @property
+    def names(self) -> set[str]:
+        """What replies may refer to."""
+        return {f"#/components/schemas/{name}" for name in self._document["components"]["schemas"]}
+
+    @property
     def operations(self) -> dict[tuple[str, str], dict[str, Any]]:
         return {
             (method.upper(), path): told

@@ -15,7 +15,6 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from tests.forking import PROCESSES
-from tests.server import forked
 from tests.server.running import settings
 
 from hoptree.server.house import House, open_house
@@ -51,7 +50,6 @@ async def _change(house: House, what: str, files: dict[str, str]) -> None:
 
 def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
     own = folder / "own"
-    setattr(asyncio, "create_subprocess_exec", forked.begin)  # noqa: B010
     house = open_house(settings(folder, corpora_folder=own))
     _watch(own, number)
     asyncio.run(_change(house, what, files))

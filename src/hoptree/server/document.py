@@ -8,10 +8,15 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from hoptree.server.reply_schemas.asks import EVENTS
+from hoptree.server.reply_schemas.about import Health, Methods, ModelReply, Models
+from hoptree.server.reply_schemas.asks import EVENTS, AskFailure, AskReply
+from hoptree.server.reply_schemas.chats import Completion
+from hoptree.server.reply_schemas.corpora import Corpora, Documents, JobReply, Started
 from hoptree.server.reply_schemas.errors import ErrorReply, OpenAIError
+from hoptree.server.reply_schemas.runs import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
+from hoptree.server.reply_schemas.searches import Found
 
-__all__ = ["CHANGE", "JSON_BODY", "QUESTION", "READ", "UPLOAD", "describe", "replies"]
+__all__ = ["CHANGE", "JSON_BODY", "QUESTION", "READ", "UPLOAD", "describe", "replies", "reply"]
 
 READ = (400, 401, 403, 404, 421, 422, 429, 500)
 """Of what is only looked at."""
@@ -26,6 +31,11 @@ _OPEN = "/health"
 _KEY = "key"
 _SAID = {421: "Misdirected Request"}
 _REFS = "#/components/schemas/{model}"
+_SHAPES: tuple[Any, ...] = (
+    *(AskFailure, AskReply, Completion, Corpora, Documents, ErrorReply, Found, Health, JobReply, Methods, ModelReply),
+    *(Models, OpenAIError, RunComparison, RunQuestion, RunQuestions, RunSummary, Runs, Started),
+)
+"""All that `replies` and `reply` are told of."""
 
 
 def replies(
@@ -33,8 +43,18 @@ def replies(
 ) -> dict[int | str, dict[str, Any]]:
     """What a route may reply: an object of a shape, or one of these errors."""
     failure = OpenAIError if openai else failure
-    found: dict[int | str, dict[str, Any]] = {code: {"model": failure, "description": _words(code)} for code in errors}
-    return found | ({} if shape is None else {status: {"model": shape, "description": _words(status)}})
+    found: dict[int | str, dict[str, Any]] = {code: reply(failure, _words(code)) for code in errors}
+    return found | ({} if shape is None else {status: reply(shape, _words(status))})
+
+
+def reply(shape: Any, description: str, *, stream: bool = False) -> dict[str, Any]:
+    """One reply, which may come as a stream too; its shape is told by name.
+
+    The framework would make a validator for every reply of every route, though none is validated, which takes longer
+    than the rest of making the application.
+    """
+    kinds = {"application/json": {"schema": {"$ref": _REFS.format(model=shape.__name__)}}}
+    return {"description": description, "content": kinds | ({"text/event-stream": {}} if stream else {})}
 
 
 def _words(status: int) -> str:
@@ -70,5 +90,9 @@ def _complete(document: dict[str, Any], *, keys: bool) -> None:
     for name, shape in EVENTS.items():
         events[name] = TypeAdapter(shape).json_schema(ref_template=_REFS)
         components["schemas"] |= events[name].pop("$defs", {})
+    _, shapes = TypeAdapter.json_schemas(
+        [(shape, "serialization", TypeAdapter(shape)) for shape in _SHAPES], ref_template=_REFS
+    )
+    components["schemas"] |= shapes["$defs"]
     stream = document["paths"]["/v1/ask"]["post"]["responses"]["200"]["content"]["text/event-stream"]
     stream["x-events"] = events

@@ -13,7 +13,7 @@ from hoptree import __version__
 from hoptree.engine import MAX_QUESTION
 from hoptree.methods.registry import Method, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.document import replies
+from hoptree.server.document import replies, reply
 from hoptree.server.house import House
 from hoptree.server.names import unknown
 from hoptree.server.option_words import about_option
@@ -26,7 +26,7 @@ __all__ = ["about_routes"]
 
 _Only = Annotated[str | None, Query(max_length=128, description="Only those with this one.")]
 _ALWAYS = (401, 403, 421, 429, 500)
-_HEALTH = replies(Health, (403, 421, 500)) | {503: {"model": Health, "description": "It is stopping."}}
+_HEALTH = replies(Health, (403, 421, 500)) | {503: reply(Health, "It is stopping.")}
 _METRICS = replies(None, _ALWAYS) | {
     200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }

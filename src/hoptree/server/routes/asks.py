@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from hoptree.runtime.result import Result
 from hoptree.server.asking import Prepared, Wanted
-from hoptree.server.document import JSON_BODY, replies
+from hoptree.server.document import JSON_BODY, replies, reply
 from hoptree.server.house import House
 from hoptree.server.mistakes import note_refusal
 from hoptree.server.refusals import Refusal, refusal_of, told_error
@@ -30,9 +30,7 @@ _WHAT_COMES = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "
     "result or error."
 )
-_REPLIES = replies(None, JSON_BODY, failure=AskFailure) | {
-    200: {"model": AskReply, "description": _WHAT_COMES, "content": {"text/event-stream": {}}}
-}
+_REPLIES = replies(None, JSON_BODY, failure=AskFailure) | {200: reply(AskReply, _WHAT_COMES, stream=True)}
 
 
 def ask_routes(house: House) -> APIRouter:

@@ -16,7 +16,7 @@ from hoptree.runtime.result import Result
 from hoptree.runtime.trace import Event
 from hoptree.server.asking import Prepared, Wanted
 from hoptree.server.chat import citations, content_of, finish_of, question_in, unread, usage_of
-from hoptree.server.document import QUESTION, replies
+from hoptree.server.document import QUESTION, replies, reply
 from hoptree.server.house import House
 from hoptree.server.mistakes import note_refusal
 from hoptree.server.names import unknown
@@ -31,11 +31,7 @@ from hoptree.server.words import Words
 __all__ = ["chat_routes"]
 
 _REPLIES = replies(None, QUESTION, openai=True) | {
-    200: {
-        "model": Completion,
-        "description": "A completion, or with stream its chunks.",
-        "content": {"text/event-stream": {}},
-    }
+    200: reply(Completion, "A completion, or with stream its chunks.", stream=True)
 }
 
 
