@@ -21,6 +21,7 @@ from hoptree.evaluation.judging import JudgeProgress, judge_run
 from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
 from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.models.model import Model
+from hoptree.runtime.schedule import together
 from hoptree.runtime.trace import Event, TraceFile
 
 __all__ = ["Progress", "Ways", "run_experiment"]
@@ -303,12 +304,7 @@ async def _ask_all(
             await waiting.done(asked.row)
             await keeper.take(asked)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(asker.at_once, len(examples))):
-                group.create_task(work())
-    except* HoptreeError as errors:
-        raise errors.exceptions[0] from None
+    await together(work() for _ in range(min(asker.at_once, len(examples))))
     await keeper.end()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from hoptree.errors import HoptreeError
+from hoptree.runtime.schedule import together
 
 __all__ = ["ask_all"]
 
@@ -45,12 +45,7 @@ async def ask_all(
                     raise failures[0]
             on_done()
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(at_once, len(questions))):
-                group.create_task(work())
-    except* HoptreeError as errors:
-        raise errors.exceptions[0] from None
+    await together(work() for _ in range(min(at_once, len(questions))))
     if failures and not answered:
         raise failures[0]
     return [found[place] for place in range(len(questions))]
