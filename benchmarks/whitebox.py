@@ -280,10 +280,10 @@ def peak_of(device: str, work: Callable[[], object]) -> float | None:
         return float(torch.cuda.max_memory_allocated() / 2**20)
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        work()
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
     except OSError:
         return None
+    work()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -272,23 +271,6 @@ def test_costs_are_measured_and_shown(home: Path) -> None:
     table = said(home, "--costs", "costs.json")
     assert cost.command in table and "not measured" in table
     assert "calls by step: read 1" in unwrapped(home, "show", "oner", "--costs", "costs.json")
-
-
-def test_models_of_a_hub_are_known_by_what_is_on_this_machine_alone(home: Path) -> None:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    hub = {"HF_HOME": str(home / "hf"), "HF_ENDPOINT": "http://127.0.0.1:9"}
-    taken = home / "hf" / "hub" / "models--us--taken"
-    (taken / "snapshots" / "abc").mkdir(parents=True)
-    (taken / "refs").mkdir()
-    (taken / "refs" / "main").write_text("abc")
-    (taken / "snapshots" / "abc" / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    command = [sys.executable, "-m", "hoptree", "methods", "--json", "-m", "hf/us/not-taken", "-m", "hf/us/taken"]
-    done = subprocess.run(command, env=os.environ | hub, capture_output=True, text=True)  # read as a process begins
-    assert (done.returncode, done.stderr) == (0, "")
-    found = {row["name"]: row["fidelity"] for row in json.loads(done.stdout)}
-    assert found["dragin"] == {"hf/us/not-taken": None, "hf/us/taken": "approx"}, "it has an encoder"
-    assert "?: hf/us/not-taken is not on this machine" in said(home, "-m", "hf/us/not-taken")
 
 
 def test_a_method_that_is_measured_without_what_it_goes_by_says_so(home: Path) -> None:

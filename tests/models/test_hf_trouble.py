@@ -6,9 +6,6 @@ import asyncio
 import importlib
 import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,45 +214,6 @@ def test_a_run_outlives_a_moment_without_memory(
     code, rows = run(data, own, tmp_path / "out")
     assert code == 0 and len(rows) == 3 and not any(row["error"] for row in rows.values())
     assert passes > 9
-
-
-# Names
-
-
-def test_a_name_that_is_not_here_while_no_hub_can_be_reached(tmp_path: Path) -> None:
-    """In a process of its own: where the hub is, its library reads when it is loaded."""
-    environment = os.environ | {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "COLUMNS": "200"}
-    asked = ("ask", "Who?", "--method", "direct", "--model", "hf/somebody/something", "--no-cache")
-    done = subprocess.run(
-        [sys.executable, "-m", "hoptree", *asked],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2 and done.stdout == ""
-    (said,) = done.stderr.splitlines()
-    assert "somebody/something is not on this machine, and http://127.0.0.1:9 does not answer" in said
-    assert "hf/smollm" in said and "folder" in said
-
-
-def test_what_the_hub_gave_before_is_used_while_it_cannot_be_reached(
-    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hub: Any = importlib.import_module("huggingface_hub")
-    monkeypatch.setattr(hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(hub, "try_to_load_from_cache", lambda name, file: str(own / file))
-    given: list[dict[str, Any]] = []
-    read = transformers.AutoConfig.from_pretrained
-
-    def from_pretrained(name: str, **options: Any) -> Any:
-        given.append(options)
-        return read(own)
-
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", from_pretrained)
-    assert weights.has_encoder(weights.Source("somebody/something")) is False
-    assert given == [{"local_files_only": True}], "else its library would try for half a minute"
 
 
 # Templates

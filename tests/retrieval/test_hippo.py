@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.retrieval.small_models import save_static
 from tests.small_indexes import hoptree
 
 from hoptree.engine import Engine
-from hoptree.errors import CorpusError, InputError, MissingExtra
+from hoptree.errors import CorpusError, MissingExtra
 from hoptree.indexing import add_facts, add_to_index, compact_index, index_passages, remove_from_index, update_index
 from hoptree.indexing.commands import build_index
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.encoders import open_encoder
 from hoptree.retrieval.hippo import nearest, taking_in
-from hoptree.retrieval.hippo.rows import read_facts
 from hoptree.retrieval.hippo.store import FILE, FOLDER
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.opening import open_retriever
@@ -311,45 +307,6 @@ def test_the_encoder_of_the_index_is_taken_unless_another_is_named(tmp_path: Pat
 
 
 # What is damaged or missing
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        '{"s": "a", "p": "b", "src": ["film"]}',
-        '{"s": "a", "p": "b", "o": "c"}',
-        '{"s": "a", "p": "b", "o": "c", "src": []}',
-        '{"s": "a", "p": "b", "o": "c", "src": [3]}',
-        '{"s": " ", "p": "b", "o": "c", "src": ["film"]}',
-        "[" * 5_000,
-    ],
-)
-def test_a_line_that_is_no_fact_is_named(line: str, index: Path, tmp_path: Path) -> None:
-    path = tmp_path / "facts.jsonl"
-    path.write_text('{"s": "a", "p": "b", "o": "c", "src": ["film"]}\n\n' + line + "\n")
-    with pytest.raises(InputError, match="Line 3 of"):
-        add_facts(path, index)
-    with pytest.raises(CorpusError, match="no facts"):
-        open_retriever(index, "hippo")
-
-
-@given(st.binary(max_size=200))
-def test_any_file_of_facts_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.mktemp("any") / "facts.jsonl"
-    path.write_bytes(data)
-    with suppress(InputError):
-        assert all(fact.passage_id for fact in read_facts(path))
-
-
-def test_facts_may_be_packed_and_name_several_passages(tmp_path: Path) -> None:
-    path = tmp_path / "facts.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"subject": "a", "relation": "b", "object": "c d", "src": ["x", "y", "x"]}\n'))
-    assert list(read_facts(path)) == [Fact("a", "b", "c d", passage_id=name) for name in "xy"]
-    path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(InputError, match="cannot be read"):
-        list(read_facts(path))
 
 
 def test_facts_of_other_passages_are_refused_and_those_of_some_counted(index: Path, tmp_path: Path) -> None:
