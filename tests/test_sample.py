@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,6 +44,13 @@ def test_its_questions_are_data_under_its_name_unless_a_file_has_it(
     assert [example.question for example in data.examples] == [row["question"] for row in sample_questions()]
     Path("sample").write_text('{"question": "Who?", "answers": ["Ada"]}\n', encoding="utf-8")
     assert [example.question for example in read_examples(Path("sample")).examples] == ["Who?"]
+
+
+def test_those_who_need_its_index_while_another_builds_it_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with ThreadPoolExecutor(4) as people:
+        found = set(people.map(lambda _: sample_index(), range(4)))
+    assert len(found) == 1 and Index(found.pop()).manifest.passages >= 80
 
 
 def test_the_questions_are_multi_hop_for_bm25_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from contextlib import AbstractContextManager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError
+from hoptree.errors import CorpusError, IndexUnavailable
 from hoptree.folders import cache_folder
 from hoptree.indexing import build_index
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
 
 __all__ = ["sample_index", "sample_questions", "sample_questions_file"]
+
+_PATIENCE = 30.0
+_POLL = 0.05
 
 
 def sample_index() -> Path:
@@ -22,10 +26,15 @@ def sample_index() -> Path:
     corpus = files("hoptree.sample") / "corpus.jsonl"
     digest = hashlib.sha256(corpus.read_bytes()).hexdigest()[:12]
     folder = cache_folder() / f"sample-{digest}-{FORMAT}"
-    if not (folder / MANIFEST).exists():
-        with as_file(corpus) as path:
+    ends = time.monotonic() + _PATIENCE
+    with as_file(corpus) as path:
+        while not (folder / MANIFEST).exists():
             try:
                 build_index(path, folder)
+            except IndexUnavailable:  # another process builds it, in a second or two
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(_POLL)
             except CorpusError:
                 if not (folder / MANIFEST).exists():  # else another process was quicker
                     raise
