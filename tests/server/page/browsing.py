@@ -91,6 +91,9 @@ class Watched:
         return self.page
 
     def answered(self) -> str:
+        """The first answer, when no more comes: what is told last follows the answer by a moment."""
+        self.page.wait_for_selector(".answer-text")
+        self.page.wait_for_selector(".pane.running", state="detached")
         return self.page.locator(".answer-text").first.inner_text()
 
     def until(self, condition: str) -> None:

@@ -47,7 +47,6 @@ def test_the_tree_appears_node_by_node(watched: Watched, models: dict[str, Gated
     assert page.locator(".detail mark b").inner_text() == "1945"
 
     model.waits_at.clear()
-    page.wait_for_selector(".answer-text")
     assert watched.answered() == "Touki Bouki" and page.title() == "Touki Bouki – Hoptree"
     assert page.locator(".status").inner_text().startswith("11 calls · ")
     assert page.locator(".row .pulse").count() == 0
@@ -56,7 +55,7 @@ def test_the_tree_appears_node_by_node(watched: Watched, models: dict[str, Gated
 
 def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: Watched) -> None:
     page = watched.ask(GUESSED, method="treeqa", model="thoughtful", **{"o.evidence": "text"})
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     row = page.locator('.row[data-node="1"]')
     assert row.locator("del").inner_text() == "Ousmane Sembène"
     assert row.locator("strong").inner_text() == "Djibril Diop Mambéty"
@@ -68,7 +67,6 @@ def test_what_was_refuted_is_struck_through_beside_what_took_its_place(watched: 
 
 def test_words_in_doubt_are_shaded_and_what_was_done_about_them_opens(watched: Watched) -> None:
     page = watched.ask(WRITTEN, method="mind", model="doubting")
-    page.wait_for_selector(".answer-text")
     assert watched.answered() == CITY
     assert page.locator(".parts > li").count() == 3 and page.locator(".parts > li.doubted").count() == 2
     first = page.locator(".parts > li").first
@@ -123,13 +121,13 @@ def test_an_address_asks_nothing_by_itself_and_back_brings_answers_back(
     )
     assert len(models["films"].requests) == sent and page.locator(".pane").count() == 0
     watched.ask(FILMS)
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     first = page.url
     page.click('.row[data-node="3"]')
     page.fill("#question", GUESSED)
     page.press("#question", "Enter")
     page.wait_for_selector(f'.tree[aria-label$="{GUESSED}"]')
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     page.click("nav a >> text=Corpora")
     page.wait_for_selector(".entries")
     page.go_back()
@@ -151,7 +149,7 @@ def test_a_question_that_cannot_be_asked_tells_why_and_what_to_do(watched: Watch
 
 def test_a_budget_that_ends_it_leaves_the_best_so_far(watched: Watched) -> None:
     page = watched.ask(FILMS, method="hop", **{"b.calls": "3"})
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     assert page.locator(".answer .label").text_content() == "Best answer so far"
     assert page.locator(".status").inner_text().startswith("3 calls · ")
     assert "not answered" in page.locator(".tree").inner_text() or "so far:" in page.locator(".tree").inner_text()
@@ -166,7 +164,7 @@ def test_who_comes_without_a_question_is_offered_some(watched: Watched) -> None:
 
 def test_passages_that_do_not_hold_the_answer_are_only_what_was_read(watched: Watched) -> None:
     page = watched.ask("Which town lies on a river?", method="oner", model="fickle")
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     page.wait_for_selector(".detail .passage")
     holds = page.locator(".detail mark").count()
     heading = page.locator(".detail-head .label").inner_text()

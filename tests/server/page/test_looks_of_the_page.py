@@ -70,13 +70,13 @@ def legible(page: Page, least: int) -> None:
 def test_contrast_and_motion_of_every_view(in_scheme: Watched, scheme: str) -> None:
     watched = in_scheme
     page = watched.ask(GUESSED, method="treeqa", model="thoughtful", **{"o.evidence": "text"})
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     page.click('.row[data-node="1"]')
     for box in page.locator("details").all():
         box.evaluate("(one) => { one.open = true; }")
     legible(page, 60)
     page = watched.ask(WRITTEN, method="mind", model="doubting")
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     for box in page.locator("details").all():
         box.evaluate("(one) => { one.open = true; }")
     legible(page, 60)

@@ -90,7 +90,6 @@ def test_from_the_list_to_a_tree(runs: Path, watched: Watched) -> None:
     page.get_by_label("Answer", exact=True).select_option("right")
     watched.until("[...document.querySelectorAll('.sign')].every((one) => one.textContent === 'right')")
     page.click(f".entries a >> text={WRITTEN}")
-    page.wait_for_selector(".answer-text")
     assert watched.answered() == CITY and "from documents" in watched.row(1)
     page.click('.row[data-node="1"]')
     page.wait_for_selector(".detail .passage >> text=The Hourglass Sanatorium")

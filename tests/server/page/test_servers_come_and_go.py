@@ -51,7 +51,6 @@ def test_a_server_that_is_killed_half_way_and_back(lonely: Watched, models: dict
         process.start(waits_at="")
         page.wait_for_selector("#connection.back")
         page.get_by_role("button", name="Ask again").click()
-        page.wait_for_selector(".answer-text")
         assert watched.answered() == "Touki Bouki" and page.locator(".pane .problem").count() == 0
 
 
@@ -76,7 +75,7 @@ def test_a_key_is_asked_for_and_kept_for_this_tab(lonely: Watched, models: dict[
         assert page.evaluate("localStorage.length") == 0 and SECRET not in page.url
         page.fill("#question", FILMS)
         page.press("#question", "Enter")
-        page.wait_for_selector(".answer-text")
+        watched.answered()
         page.click("nav a >> text=Corpora")
         page.wait_for_selector(".entries")
         page.get_by_role("button", name="Forget the key").click()

@@ -31,7 +31,6 @@ def test_everything_that_comes_from_outside(watched: Watched, server: Running, t
     )
     assert server.job(made)["state"] == "done"
     page = watched.ask(HURT, model="hostile", corpus="bad")
-    page.wait_for_selector(".answer-text")
     assert watched.answered() == EVIL
     assert EVIL in watched.row(0) and EVIL in watched.row(1)
     page.click('.row[data-node="1"]')

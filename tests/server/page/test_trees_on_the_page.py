@@ -144,7 +144,7 @@ def test_the_page_by_keyboard_alone(watched: Watched) -> None:
     watched.until("document.activeElement.id === 'question'")
     page.keyboard.type(FILMS)
     page.keyboard.press("Enter")
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     page.wait_for_selector(".detail mark")
     for _ in range(25):
         page.keyboard.press("Tab")

@@ -64,7 +64,7 @@ def test_an_address_that_names_what_is_gone_says_so(watched: Watched) -> None:
         "This address names the corpus “gone_corpus”, which this server does not have. “sample” is chosen instead.",
     ]
     watched.ask(FILMS)
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     assert page.locator(".gone p").count() == 0
 
 
@@ -82,7 +82,7 @@ def test_limits_and_fixed_options_are_the_servers(watched: Watched) -> None:
     with page.expect_request("**/v1/ask") as asked:
         page.click("form.ask button.main")
     assert "options" not in (asked.value.post_data_json or {})
-    page.wait_for_selector(".answer-text")
+    watched.answered()
 
 
 def test_what_cannot_work_here_is_not_to_be_chosen(watched: Watched) -> None:
@@ -117,7 +117,7 @@ def test_a_long_question_leaves_room_for_its_answer(watched: Watched) -> None:
     assert page.locator("#question-length").inner_text() == "7,500 of at most 8,000 characters."
     assert page.get_attribute("#question", "maxlength") == "8000"
     page.click("form.ask button.main")
-    page.wait_for_selector(".answer-text")
+    watched.answered()
     root = page.locator('.row[data-node="0"]').bounding_box()
     assert root and root["height"] < 250
 
