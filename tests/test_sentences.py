@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.sentences import sentence_spans, sentences
 
@@ -132,6 +131,5 @@ def test_sentences_cover_the_text_in_order_without_overlap(text: str) -> None:
 
 @pytest.mark.parametrize("piece", [".", " ", "\n", '"', ". ", "J. ", ' ("', ".\n", "a", "。", "? a", "Dr. A "])
 def test_a_long_text_takes_no_more_than_its_share(piece: str) -> None:
-    began = time.process_time()
-    sentence_spans("A" + piece * (60_000 // len(piece)) + "A")
-    assert time.process_time() - began < 3
+    with patience():
+        sentence_spans("A" + piece * (60_000 // len(piece)) + "A")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.html import html_document
@@ -129,6 +129,5 @@ def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
 
 @pytest.mark.parametrize("piece", [*PIECES, *MORE, "<a", "<a b", "&#", "<a x='>'", "<!--->", "</a", "<nav><p>"])
 def test_long_pages_are_read_in_time(piece: str) -> None:
-    began = time.process_time()
-    html_document(piece * (40_000 // len(piece)), "a.html")
-    assert time.process_time() - began < 0.8
+    with patience():
+        html_document(piece * (40_000 // len(piece)), "a.html")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.markdown import markdown_document
@@ -105,6 +104,5 @@ def test_any_text_is_a_document_and_no_word_outside_headings_is_lost(text: str) 
 
 @pytest.mark.parametrize("piece", ["#", "# [", "```\n", "-", "a\n---\n", "# h\n", "[", "---\na: b\n", "\n", " .", "漢"])
 def test_long_texts_are_read_in_time(piece: str) -> None:
-    began = time.process_time()
-    list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))
-    assert time.process_time() - began < 3
+    with patience():
+        list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))

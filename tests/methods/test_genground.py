@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import DUKES, Run, Search
+from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
@@ -284,11 +283,10 @@ def test_a_citation_that_no_passage_shares_a_word_with_keeps_none() -> None:
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
-    began = time.process_time()
-    read_deduced(text)
-    read_cited(text)
-    read_cited(f'{{"answer": "{text}')
-    assert time.process_time() - began < 1.0
+    with patience():
+        read_deduced(text)
+        read_cited(text)
+        read_cited(f'{{"answer": "{text}')
 
 
 PARTS = ("Thought 1: ", "Answer: ", "Citation:", "FINISH[", "]", "\n", "Who?", '{"answer":', '"', "}", "**", " ")

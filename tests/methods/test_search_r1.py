@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
+from tests.patience import patience
 
 from hoptree.models.scripted import Rule
 from hoptree.runtime.budget import Budget
@@ -261,11 +261,10 @@ def test_actions(said: str, kind: str, text: str) -> None:
 
 
 def test_long_runs_are_read_in_no_time() -> None:
-    begun = time.perf_counter()
     for run_of in ("<", "< ", "<search>", "</", " ", "\n"):
-        read_action("<" + run_of * 50_000)
-        break_tags("<" + run_of * 50_000)
-    assert time.perf_counter() - begun < 5
+        with patience():
+            read_action("<" + run_of * 50_000)
+            break_tags("<" + run_of * 50_000)
 
 
 PIECES = ["<search>", "</search>", "<answer>", "</answer>", "<information>", "</think>", "\n", "a b", "<", " "]

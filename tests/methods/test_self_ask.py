@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import DUKES, Run, Search
 from tests.methods.stretch_asked import GRANDFATHER as DUKE
+from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
 from hoptree.models.scripted import Rule
@@ -188,9 +187,9 @@ def test_dialogues_are_read_in_every_form(text: str, said: Said) -> None:
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_a_reply_of_any_length_is_read_in_time(text: str) -> None:
-    began = time.process_time()
-    run = Run("self_ask", [Rule(f"{text} x", step="follow_up"), Rule("Armand")], max_follow_ups=1)
-    assert not run.result.error and time.process_time() - began < 1.0
+    with patience():
+        run = Run("self_ask", [Rule(f"{text} x", step="follow_up"), Rule("Armand")], max_follow_ups=1)
+    assert not run.result.error
 
 
 PARTS = ("Follow up: ", "follow-up 2:", "Intermediate answer: ", "So the final answer is: ", "\n", "Who?", "**", " ")

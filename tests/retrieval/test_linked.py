@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
 import pytest
+from tests.patience import patience
 from tests.retrieval.linked_films import QUESTION, films
 from tests.small_indexes import names
 
@@ -131,9 +131,8 @@ def test_k_may_be_larger_than_the_corpus(index: Index, kind: str, k: int) -> Non
 def test_a_query_of_ten_thousand_words_is_answered_in_time(index: Index, kind: str) -> None:
     retriever = open_retriever(index.folder, kind)
     query = " ".join(f"Eva Lund{n % 40} film word{n}" for n in range(2500))
-    began = time.process_time()
-    assert len(asyncio.run(retriever.search(query, k=5))) == 5
-    assert time.process_time() - began < 5
+    with patience():
+        assert len(asyncio.run(retriever.search(query, k=5))) == 5
 
 
 def test_a_word_that_every_passage_holds_is_no_division_by_nothing(

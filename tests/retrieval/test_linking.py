@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.patience import patience
 from tests.small_indexes import graph, put_in_place, rows, write_rows
 
 import hoptree.indexing.run as run
@@ -128,11 +128,10 @@ def test_names_are_found_as_a_plain_search_finds_them(names: list[str], text: st
     ["The x. " * 100_000, "A " * 200_000, "A." * 200_000, "a" + " " * 300_000 + "B", "(" * 300_000, "A of " * 99_999],
 )
 def test_long_texts_take_no_long_time(text: str) -> None:
-    began = time.process_time()
-    capitalised(text)
-    names_of(text, (text[::-1], f"x{' ' * 100_000}y ({text})"))
-    list(NameFinder(["The x", "A A"])(text))
-    assert time.process_time() - began < 5
+    with patience(30):
+        capitalised(text)
+        names_of(text, (text[::-1], f"x{' ' * 100_000}y ({text})"))
+        list(NameFinder(["The x", "A A"])(text))
 
 
 # The graph

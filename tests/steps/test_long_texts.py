@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 from tests.steps.broken_texts import LONG, READERS
 
 from hoptree.corpus.read import read_passages
@@ -19,9 +19,6 @@ from hoptree.steps.planning.demonstrations import nearest
 from hoptree.tree import make_plan
 from hoptree.values import Passage
 
-SECONDS = 2.0
-"""A reader that grows with the square of a text takes far longer; one that does not took 0.56 with Python 3.11.2."""
-
 
 def leak_of(text: str) -> object:
     raw = {"query1": {"question": "Who?", "children": {"query2": text, "query3": "x " + text}}}
@@ -33,7 +30,7 @@ def shown(text: str) -> str:
     return show_passages(ctx, [Passage("p", text, text)], titles=True)
 
 
-TIMED: dict[str, Callable[[str], object]] = {
+ALL: dict[str, Callable[[str], object]] = {
     **READERS,
     "make_plan of a long question": leak_of,
     "show_passages": shown,
@@ -41,21 +38,19 @@ TIMED: dict[str, Callable[[str], object]] = {
 }
 
 
-def assert_quick(read: Callable[[str], object]) -> None:
-    """CPU time counts, since the machine may be busy with other things."""
+def assert_ends(read: Callable[[str], object]) -> None:
     for name, text in LONG.items():
-        began = time.process_time()
         try:
-            read(text)
+            with patience():
+                read(text)
         except BaseException as error:
             error.add_note(f"reading {name!r}")
             raise
-        assert time.process_time() - began < SECONDS, name
 
 
-@pytest.mark.parametrize("reader", TIMED)
+@pytest.mark.parametrize("reader", ALL)
 def test_long_replies_are_read_in_time(reader: str) -> None:
-    assert_quick(TIMED[reader])
+    assert_ends(ALL[reader])
 
 
 def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
@@ -63,4 +58,4 @@ def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
         (tmp_path / "long.md").write_text(text, encoding="utf-8")
         list(read_passages(tmp_path / "long.md"))
 
-    assert_quick(read)
+    assert_ends(read)

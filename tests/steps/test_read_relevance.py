@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.steps.reading.parse import read_numbers, read_relevance
 
@@ -293,7 +292,6 @@ def test_any_pieces_of_lists_and_ranges_can_be_read(text: str, count: int) -> No
 
 @pytest.mark.parametrize("piece", ["1-", "[1]-", "[1", "1, ", "1 to ", "relevant: 1,", "[1] to [2] ", " -", "*"])
 def test_a_long_reply_is_read_in_no_time(piece: str) -> None:
-    began = time.process_time()
-    read_numbers(piece * 20_000, 5)
-    read_relevance(piece * 20_000)
-    assert time.process_time() - began < 5
+    with patience():
+        read_numbers(piece * 20_000, 5)
+        read_relevance(piece * 20_000)

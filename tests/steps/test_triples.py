@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.steps.reading.triples import LONGEST_NAME, MAX_TRIPLES, Triple, read_triples
 
@@ -124,11 +124,10 @@ def test_a_reply_that_was_cut_off_loses_what_may_be_half_a_fact(reply: str, kept
 
 
 def test_a_model_that_repeats_itself_for_ever_is_read_up_to_a_point() -> None:
-    began = time.perf_counter()
     for endless in (LINES + "\n", "[" * 50_000, '{"a":' * 50_000, "(a, b, c) " * 20_000, "|" * 200_000, '"' * 200_000):
-        read = read_triples(endless * 50)
+        with patience():
+            read = read_triples(endless * 50)
         assert len(read.triples) <= MAX_TRIPLES
-    assert time.perf_counter() - began < 5
 
 
 # Properties

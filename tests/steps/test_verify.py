@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.graph.facts import Fact, Qualifier, Term
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -340,9 +340,8 @@ def test_the_names_in_a_query(text: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["-" * 200_000 + "x", "T1 " * 70_000, "No " * 70_000, "A " * 100_000])
 def test_endless_texts_are_read_in_no_time(text: str) -> None:
-    began = time.monotonic()
-    BOX.cited(read_references([text, [text]]))
-    read(json.dumps({"isTrue": False, "reason": text, "ref": text}))
-    read_clue(text)
-    names_in(text[:3_000])  # a question and a hypothesis are no longer
-    assert time.monotonic() - began < 2.0
+    with patience():
+        BOX.cited(read_references([text, [text]]))
+        read(json.dumps({"isTrue": False, "reason": text, "ref": text}))
+        read_clue(text)
+        names_in(text[:3_000])  # a question and a hypothesis are no longer

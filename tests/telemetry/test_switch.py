@@ -96,7 +96,7 @@ def test_a_backend_that_takes_no_spans_costs_no_answer_and_two_seconds(dead: str
     began = time.monotonic()
     run = asked(HOPTREE_OTEL="1", OTEL_EXPORTER_OTLP_ENDPOINT=dead)
     assert run.stdout.startswith("Ada\n") and run.returncode == 0
-    assert time.monotonic() - began < usual + 4.5  # two of them to wait, the others to load what sends
+    assert time.monotonic() - began < usual + 8  # two of them to wait, more to load what sends; without a bound eleven
     (line,) = run.stderr.splitlines()
     assert "spans were lost" in line and dead in line
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in line and "HOPTREE_OTEL" in line

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.patience import patience
 
 from hoptree.uncertainty import find_words, token_spans, word_spans
 
@@ -90,11 +89,10 @@ def test_what_a_word_is() -> None:
 
 
 def test_long_texts_that_do_not_fit_take_no_more_than_their_share() -> None:
-    began = time.process_time()
-    find_words("ab " * 5000, ["ba"] * 5000)
-    find_words("x" * 5_000, ["\ufffd"] * 5_000)
-    find_words("y" * 5_000, ["x"] * 5_000)
-    assert time.process_time() - began < 10
+    with patience(30):
+        find_words("ab " * 5000, ["ba"] * 5000)
+        find_words("x" * 5_000, ["\ufffd"] * 5_000)
+        find_words("y" * 5_000, ["x"] * 5_000)
 
 
 _PIECE = st.one_of(
