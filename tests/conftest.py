@@ -57,8 +57,9 @@ LONG = (
 )
 
 
-# The same examples every time, however slow the machine is.
-hypothesis.settings.register_profile("steady", deadline=None, derandomize=True)
+# The same examples every time, however slow the machine is; --hypothesis-profile=thorough looks for others.
+hypothesis.settings.register_profile("steady", deadline=None, derandomize=True, max_examples=50)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=2_000)
 hypothesis.settings.load_profile("steady")
 
 
@@ -67,6 +68,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
     if config.option.basetemp is None and has_room(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many again as there are cores: a third of the time is spent waiting for servers and processes."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores * 3 // 2
 
 
 def has_room(folder: Path) -> bool:

@@ -23,16 +23,16 @@ def test_trees_have_the_published_shape() -> None:
 
 
 def test_the_clock_counts_calls_one_after_another() -> None:
-    found = measure(world(), 0.3, 5, lambda: None)
+    found = measure(world(), 0.3, 2, lambda: None)
     serial, _, speculative = found.ways
     assert serial.seconds == pytest.approx(0.1 * serial.calls) and speculative.seconds == pytest.approx(0.6)
     assert serial.refutations == serial.unknown == found.different == 0
-    foreseen = measure(world(foreseen=1.0), 0.3, 5, lambda: None).ways[2]
+    foreseen = measure(world(foreseen=1.0), 0.3, 2, lambda: None).ways[2]
     assert foreseen.seconds == pytest.approx(0.5) and foreseen.calls == serial.calls
 
 
 def test_all_ways_end_with_the_same_trees_and_what_is_refuted_costs() -> None:
-    found = measure(world(0.5, 0.1, 0.5), 1.2, 8, lambda: None)
+    found = measure(world(0.5, 0.1, 0.5), 1.2, 4, lambda: None)
     assert found.different == 0 and found.ways[0].refutations > 0
     faster, dearer = found.times("speculative")
     assert faster > 1 and dearer > 1 and found.times("serial") == (1, 1)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
@@ -340,13 +340,11 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=100, derandomize=True, database=None, deadline=None)
 @given(raw=ANYTHING, root=QUESTIONS, mend=st.booleans())
 def test_any_value_makes_a_plan_that_can_be_carried_out(raw: Any, root: str, mend: bool) -> None:
     assert_can_be_carried_out(make_plan(raw, root, mend_leaks=mend))
 
 
-@settings(max_examples=100, derandomize=True, database=None, deadline=None)
 @given(raw=ANYTHING, root=QUESTIONS)
 def test_a_plan_written_down_and_read_again_is_the_same(raw: Any, root: str) -> None:
     plan = make_plan(raw, root)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
@@ -125,7 +125,6 @@ def texts(draw: st.DrawFn) -> str:
     return draw(GAPS) + "".join(word + draw(GAPS) for word in draw(WORDS))
 
 
-@settings(max_examples=300, deadline=None)
 @given(texts(), st.integers(1, 12), st.data())
 def test_words_are_all_there_with_size_and_overlap_as_asked(text: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
@@ -138,7 +137,6 @@ def test_words_are_all_there_with_size_and_overlap_as_asked(text: str, size: int
     assert joined == text.split()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=200), st.integers(1, 9), st.data())
 def test_any_text_is_cut_by_tokens_without_loss(text: str, size: int, data: st.DataObject) -> None:
     overlap = data.draw(st.integers(0, size - 1))
@@ -148,7 +146,6 @@ def test_any_text_is_cut_by_tokens_without_loss(text: str, size: int, data: st.D
     assert all(len(Pieces().spans(p.text)) <= size for p in passages)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.sampled_from(["auto", "words:5:2", "sections:7"]))
 def test_any_text_is_cut_by_words_without_loss(text: str, said: str) -> None:
     passages = cut(text, Chunking.parse(said))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
@@ -111,7 +111,6 @@ PIECES = [
 MORE = ["&amp;", "&#x", "'", '"', "=", "a", " ", "\n", "<a b='", "<script>", "</script>", "<td>", "<?", "<!"]
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(st.sampled_from(PIECES + MORE)).map("".join) | st.text())
 def test_any_text_is_a_page(text: str) -> None:
     document = html_document(text, "a.html")
@@ -120,7 +119,6 @@ def test_any_text_is_a_page(text: str) -> None:
         assert passage.text == document.text[passage.start : passage.end]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["alpha", "beta", "<b>", "</b>", "<p>", "</div>", "<td>"])))
 def test_every_word_outside_of_tags_is_kept(pieces: list[str]) -> None:
     words = [piece for piece in pieces if not piece.startswith("<")]

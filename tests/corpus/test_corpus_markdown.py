@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
@@ -85,7 +85,6 @@ def test_line_ends_within_the_text_are_as_python_reads_them() -> None:
         assert passage.text == text[passage.start : passage.end]
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.lists(st.sampled_from(["# ", "#", "\n", "---\n", "===", "```", "~~~", "a", "a: b", "- ", " ", "[x](y)"])).map(
         "".join

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.corpus.chunk import Chunking
@@ -280,7 +280,6 @@ def test_rows_are_cut_only_when_that_is_asked_for(tmp_path: Path) -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=400), st.sampled_from([".txt", ".md", ".html", ".jsonl", ".json", ".tsv", ".jsonl.gz"]))
 def test_any_bytes_are_read_without_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes, kind: str) -> None:
     path = tmp_path_factory.getbasetemp() / f"any{kind}"
@@ -301,7 +300,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.dictionaries(FIELDS, JSON, max_size=6), max_size=4))
 def test_any_rows_are_read_alike_as_lines_and_as_an_array(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, object]]

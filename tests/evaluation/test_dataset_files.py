@@ -148,7 +148,7 @@ def _spoil(value: Any, data: st.DataObject) -> None:
 
 
 @given(content=st.binary(max_size=200) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "any.json").write_bytes(content)
     found = read_or_refused(tmp_path / "any.json")

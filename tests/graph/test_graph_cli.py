@@ -71,7 +71,7 @@ def test_one_fact_is_one_fact(home: Path) -> None:
 
 def test_a_load_without_a_terminal_says_how_far_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "LINE_EVERY", 0.0)
-    jsonl(home / "many.jsonl", [{"s": f"Person {n}", "p": "knows", "o": f"Person {n + 1}"} for n in range(30_000)])
+    jsonl(home / "many.jsonl", [{"s": f"Person {n}", "p": "knows", "o": f"Person {n + 1}"} for n in range(5_001)])
     command = ["graph", "load", str(home / "many.jsonl"), "--out", str(home / "many")]
     assert CliRunner().invoke(app, command).exit_code == 0
     said = CliRunner().invoke(app, command).stderr.splitlines()

@@ -49,7 +49,7 @@ def no_thread_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[LocalModel]:
-    opened = LocalModel("local/smollm", n_ctx=512, slots=2)
+    opened = LocalModel("local/smollm", n_ctx=512, slots=2, threads=1)
     yield opened
     asyncio.run(opened.aclose())
 
@@ -74,7 +74,7 @@ def test_greedy_text_is_the_same_alone_and_four_at_once(model: LocalModel) -> No
 
 
 def test_exact_replies_do_not_depend_on_what_else_is_asked() -> None:
-    exact = LocalModel("smollm", n_ctx=512, exact=True)
+    exact = LocalModel("smollm", n_ctx=512, exact=True, threads=1)
     requests = [asking(text, top_logprobs=1, max_tokens=4) for text in QUESTIONS[1:]]
 
     async def together(asked: list[Request]) -> list[Reply]:
@@ -178,7 +178,7 @@ def test_identity_names_weights_and_not_speed(model: LocalModel) -> None:
 
 
 def test_closing_twice_and_calling_after(model: LocalModel) -> None:
-    second = LocalModel("smollm", n_ctx=512, slots=2)
+    second = LocalModel("smollm", n_ctx=512, slots=2, threads=1)
     asyncio.run(second.aclose())
     asyncio.run(second.aclose())
     with pytest.raises(EndpointError, match="closed"):

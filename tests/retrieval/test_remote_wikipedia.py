@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.wiki_server import Answer, Wiki, serving
 
@@ -345,7 +345,6 @@ JUNK = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(JUNK)
 def test_no_reply_breaks_the_reading(data: object) -> None:
     for read in (
@@ -357,7 +356,6 @@ def test_no_reply_breaks_the_reading(data: object) -> None:
             read()
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="= \nab\t.", max_size=200))
 def test_passages_are_slices_of_the_page_each_with_its_own_name(text: str) -> None:
     passages = list(passages_of(Page("T", text, 1)))

@@ -130,7 +130,7 @@ def test_a_failing_model_is_told_with_what_there_was(tmp_path: Path) -> None:
 
 
 _SAID = "Incorrect key sk-proj-SECRETsecret1234 at host 10.9.8.7:8000, inner.example:8443, file:/srv/a/b, org-ACMEACME"
-_SECRETS = ("SECRET", "10.9.8.7", "8000", "inner.example", "8443", "srv", "ACME", "127.0.0.1")
+_SECRETS = ("SECRET", "10.9.8.7", ":8000", "inner.example", ":8443", "srv", "ACME", "127.0.0.1")
 
 
 class _Endpoint(BaseHTTPRequestHandler):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.steps.hypotheses.conditions import may_list, read_conditions
@@ -166,7 +166,6 @@ def test_a_name_of_which_the_question_says_nothing_is_connected_with_what_is_ask
     assert found == ("films", ("connected with Ada Moor", "connected with Ben Hale"))
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(), st.text(), st.lists(st.text(), max_size=4))
 def test_nothing_raises(question: str, asked: str, conditions: list[str]) -> None:
     may_list(question)

@@ -214,7 +214,6 @@ def test_a_rebuilt_tree_is_cut_and_stale_children_do_not_come_back() -> None:
     assert bare == Claim("a?", "b")
 
 
-@settings(max_examples=300, deadline=None)
 @given(value=anything)
 def test_nothing_makes_the_readers_fail_and_the_caps_hold(value: Any) -> None:
     tree = read_tree(value, QUESTION)
@@ -225,7 +224,6 @@ def test_nothing_makes_the_readers_fail_and_the_caps_hold(value: Any) -> None:
     assert found is None or (found.question and found.hypothesis and found.levels <= 2 and found.size <= MAX_NODES)
 
 
-@settings(max_examples=300, deadline=None)
 @given(start=st.integers(0, 400), end=st.integers(0, 400), put=st.text(max_size=6))
 def test_no_damage_to_a_reply_makes_the_readers_fail(start: int, end: int, put: str) -> None:
     text = json.dumps(WHOLE)

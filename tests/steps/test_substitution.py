@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.steps.hypotheses.agreement import agree, same
@@ -87,7 +87,6 @@ def test_what_does_not_name_the_wrong_answer_cannot_carry_the_right_one() -> Non
     assert carried(Claim("Who?", "Ada Moor", (Claim("Where is Ada Moor?", "Ghent"),)), "nobody knows who") is None
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.text(), st.text(), st.text())
 def test_nothing_raises(text: str, wrong: str, right: str) -> None:
     substituted(text, wrong, right)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.patience import patience
 
@@ -182,7 +182,6 @@ def test_no_json_is_an_exception(value: Any) -> None:
 
 
 @given(TRIPLES, st.sampled_from(WRITERS), st.data())
-@settings(max_examples=200)
 def test_a_broken_reply_gives_only_whole_triples(triples: list[Triple], write: Callable[[Any], str], data: Any) -> None:
     """Cut anywhere, and with a character put anywhere, it is read without an exception."""
     whole = write(triples)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
@@ -170,7 +170,6 @@ def test_a_day_that_nothing_tells_is_not_supported_by_its_year(hypothesis: str, 
 NOT_TRUE = st.none() | st.text() | st.integers() | st.floats() | st.lists(st.booleans()) | st.just(False)
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     is_true=NOT_TRUE,
     sufficient=st.booleans() | st.text(max_size=5),
@@ -183,7 +182,6 @@ def test_nothing_but_a_boolean_true_is_supported(is_true: Any, sufficient: Any, 
     assert (said.label == "refuted") == (is_true is False and str(sufficient).strip().casefold() != "false")
 
 
-@settings(max_examples=500, deadline=None)
 @given(text=st.text(max_size=60) | st.text(alphabet='{}[]":,truefalsknwi T1', max_size=60))
 def test_no_reply_makes_the_readers_fail(text: str) -> None:
     assert read(text).label in ("supported", "refuted", "unknown")
@@ -194,7 +192,6 @@ def test_no_reply_makes_the_readers_fail(text: str) -> None:
 GOOD = '{"isTrue": true, "fact_sufficient": true, "reason": "None", "ref": {"wikipedia": ["T1"], "Wikidata": ["F2"]}}'
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     start=st.integers(0, 120), end=st.integers(0, 120), put=st.sampled_from(["", "{", "}", '"', "unknown", "\n", ","])
 )
