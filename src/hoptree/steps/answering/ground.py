@@ -121,8 +121,5 @@ def _folded(text: str) -> str:
 
 
 def _fold(word: str) -> str:
-    small = word.casefold()
-    if small.isascii():  # nothing to take apart, as in nearly every word
-        return small
-    plain = unicodedata.normalize("NFKD", small.translate(_LETTERS))
+    plain = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS))
     return "".join(char for char in plain if not unicodedata.combining(char))
