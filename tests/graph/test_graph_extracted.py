@@ -18,6 +18,7 @@ PART = st.text(min_size=1, max_size=40)
 @given(PART, PART, PART, st.text(max_size=20))
 @example("Q5", "P31", "Q42", "p1")
 @example("<http://www.wikidata.org/entity/Q5>", "<a:b>", "<a:b>", "p1")
+@example("Neva", "mouth", "Gulf", "\r")
 @example("L1-F1", "wdt:P31", "name:Q5", "")
 @example("a\ud800b", "\x7f", "\u202eb", "p\ud800")
 def test_every_fact_that_is_read_can_be_loaded(subject: str, relation: str, said: str, passage: str) -> None:

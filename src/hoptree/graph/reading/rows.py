@@ -182,8 +182,8 @@ def _property(said: Any, identifier: Any) -> tuple[str, list[tuple[Node, str, st
 
 
 def _sources(said: Any) -> tuple[str, ...]:
-    several = said if isinstance(said, list) else [said] if said not in (None, "") else []
-    return tuple(sorted({_text(one) for one in several if one not in (None, "")}))
+    several = said if isinstance(said, list) else [said]
+    return tuple(sorted({text for one in several if one is not None and (text := _text(one))}))
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
