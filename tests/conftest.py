@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -70,8 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers() -> int | None:
     """Half as many again as there are cores: a third of the time is spent waiting for servers and processes."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None  # xdist takes that one
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores * 3 // 2
 
@@ -114,24 +115,6 @@ def versions_read_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if runs := sys.modules.get("hoptree.evaluation.experiment"):  # tests of runs have loaded it
             patch.setattr(runs, "version", cache(importlib.metadata.version))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def schemas_made_once() -> Iterator[None]:
-    """FastAPI makes some 220 schemas for a server, a fifth of them different; those of the next server are the same."""
-    made: dict[tuple[object, str, str], object] = {}
-    with pytest.MonkeyPatch.context() as patch:
-        fields: Any = sys.modules.get("fastapi._compat.v2")  # tests that start servers in this process have loaded it
-        if make := getattr(fields, "TypeAdapter", None):
-
-            def once(annotated: Any, *, config: Any = None) -> object:
-                looks = (annotated.__origin__, repr(annotated.__metadata__), repr(config))
-                if looks not in made:
-                    made[looks] = make(annotated, config=config)
-                return made[looks]
-
-            patch.setattr(fields, "TypeAdapter", once)
         yield
 
 

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import time
 
 import pytest
 from tests.patience import patience
 
+GIVEN_UP = pytest.raises(pytest.fail.Exception, match=r"after 0\.05 seconds")
 
-def test_a_pattern_that_tries_everything_is_given_up() -> None:
-    with pytest.raises(pytest.fail.Exception, match=r"after 0\.05 seconds"), patience(0.05):
-        re.match(r"(a+)+$", "a" * 60 + "b")
+
+def work(seconds: float) -> None:
+    ends = time.process_time() + seconds
+    while time.process_time() < ends:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"), [(r"(a+)+$", "a" * 60 + "b"), (r"-+x", "-" * 40_000), (r"<a[^>]*>", "<a" * 20_000)]
+)
+def test_a_pattern_that_tries_everything_or_grows_with_the_square_is_given_up(pattern: str, text: str) -> None:
+    with GIVEN_UP, patience(0.05):
+        re.search(pattern, text)
+
+
+def test_who_catches_everything_fails_all_the_same() -> None:
+    with GIVEN_UP, patience(0.05), contextlib.suppress(BaseException):
+        work(0.2)
+
+
+def test_so_does_what_an_event_loop_would_only_log() -> None:
+    async def wait() -> None:
+        asyncio.get_running_loop().call_soon(work, 0.2)
+        await asyncio.sleep(0.01)
+
+    with GIVEN_UP, patience(0.05):
+        asyncio.run(wait())
 
 
 def test_what_comes_to_its_end_is_left_alone_from_then_on() -> None:
     with patience(0.05):
         pass
-    ends = time.process_time() + 0.1
-    while time.process_time() < ends:
-        pass
+    work(0.1)

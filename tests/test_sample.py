@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hoptree.errors import CorpusError
 from hoptree.evaluation.datasets import read_examples
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
@@ -51,6 +52,15 @@ def test_those_who_need_its_index_while_another_builds_it_wait(tmp_path: Path, m
     with ThreadPoolExecutor(4) as people:
         found = set(people.map(lambda _: sample_index(), range(4)))
     assert len(found) == 1 and Index(found.pop()).manifest.passages >= 80
+
+
+def test_a_cache_that_cannot_be_written_tells_where_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(CorpusError, match=r"cannot be written.* Set XDG_CACHE_HOME to a folder"):
+        sample_index()
 
 
 def test_the_questions_are_multi_hop_for_bm25_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,5 +103,5 @@ def test_any_text_is_a_document_and_no_word_outside_headings_is_lost(text: str) 
 
 @pytest.mark.parametrize("piece", ["#", "# [", "```\n", "-", "a\n---\n", "# h\n", "[", "---\na: b\n", "\n", " .", "漢"])
 def test_long_texts_are_read_in_time(piece: str) -> None:
-    with patience():
+    with patience(5):
         list(chunk(markdown_document(piece * (100_000 // len(piece)), "a.md"), Chunking()))

@@ -169,7 +169,7 @@ def test_a_list_of_the_wanted_names_is_right_in_any_order(names: list[str]) -> N
     ],
 )
 def test_a_hostile_answer_is_read_in_time(text: str) -> None:
-    with patience():
+    with patience(5):
         said_names(text, RAT_PACK)
 
 

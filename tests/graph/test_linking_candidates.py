@@ -123,7 +123,7 @@ def test_a_long_question_of_many_known_words_ends_in_time(tmp_path: Path) -> Non
         {"id": f"Q{n}", "label": f"river number{n % 50} of stone"} for n in range(1, 3000)
     ]
     candidates = open_candidates(loaded(tmp_path / "kg", *rows))
-    with patience():
+    with patience(5):
         assert of_text(candidates, "which river number7 of stone " * 2000)
     assert isinstance(candidates, IndexedCandidates)
     hurried = IndexedCandidates(candidates._graph, candidates._index, seconds=0)

@@ -131,7 +131,7 @@ def test_k_may_be_larger_than_the_corpus(index: Index, kind: str, k: int) -> Non
 def test_a_query_of_ten_thousand_words_is_answered_in_time(index: Index, kind: str) -> None:
     retriever = open_retriever(index.folder, kind)
     query = " ".join(f"Eva Lund{n % 40} film word{n}" for n in range(2500))
-    with patience():
+    with patience(5):
         assert len(asyncio.run(retriever.search(query, k=5))) == 5
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from tests.patience import patience
 
 from hoptree.models.model import Token
 from hoptree.models.reasoning import read_choice
@@ -21,7 +23,7 @@ from hoptree.steps.reading.parse import (
 )
 from hoptree.tree import make_plan, references, resolve
 
-__all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of"]
+__all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of", "read_all"]
 
 
 def plan_of(text: str) -> None:
@@ -118,3 +120,14 @@ LONG = {
     "sure": "sure. " * 4_000,
 }
 """Long enough that a reader whose time grows with the square of the length takes more than half a second."""
+
+
+def read_all(read: Callable[[str], object], texts: Mapping[str, str] = LONG) -> None:
+    """Each in a time that grows with it; a failure tells which."""
+    for name, text in texts.items():
+        try:
+            with patience():
+                read(text)
+        except BaseException as error:
+            error.add_note(f"reading {name!r}")
+            raise

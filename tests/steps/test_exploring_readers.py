@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.patience import patience
-from tests.steps.broken_texts import LONG
+from tests.steps.broken_texts import LONG, read_all
 
 from hoptree.steps.answering.enough import read_enough
 from hoptree.steps.linking.scoring import read_scores
@@ -30,6 +29,4 @@ FURTHER = {
 
 @pytest.mark.parametrize("reader", READERS)
 def test_long_replies_are_read_in_time(reader: str) -> None:
-    for text in (LONG | FURTHER).values():
-        with patience():
-            READERS[reader](text)
+    read_all(READERS[reader], LONG | FURTHER)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.patience import patience
-from tests.steps.broken_texts import LONG, READERS
+from tests.steps.broken_texts import READERS, read_all
 
 from hoptree.corpus.read import read_passages
 from hoptree.models.scripted import ScriptedModel
@@ -38,19 +37,9 @@ ALL: dict[str, Callable[[str], object]] = {
 }
 
 
-def assert_ends(read: Callable[[str], object]) -> None:
-    for name, text in LONG.items():
-        try:
-            with patience():
-                read(text)
-        except BaseException as error:
-            error.add_note(f"reading {name!r}")
-            raise
-
-
 @pytest.mark.parametrize("reader", ALL)
 def test_long_replies_are_read_in_time(reader: str) -> None:
-    assert_ends(ALL[reader])
+    read_all(ALL[reader])
 
 
 def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
@@ -58,4 +47,4 @@ def test_long_documents_are_read_in_time(tmp_path: Path) -> None:
         (tmp_path / "long.md").write_text(text, encoding="utf-8")
         list(read_passages(tmp_path / "long.md"))
 
-    assert_ends(read)
+    read_all(read)

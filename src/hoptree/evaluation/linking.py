@@ -22,6 +22,7 @@ from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.extras import library
 from hoptree.runtime.calls import Calls
 from hoptree.runtime.context import Context
+from hoptree.runtime.schedule import together
 from hoptree.runtime.trace import Trace
 from hoptree.steps.linking.mentions import Found, find_entities, keep_entities
 from hoptree.steps.linking.relations import RelationRanking
@@ -165,12 +166,8 @@ async def evaluate_linking(
         on_done()
         return linked
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(question)) for question in asked.questions]
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    return LinkingRun(asked, tuple(task.result() for task in tasks), entity_ks, relation_ks)
+    linked = await together(one(question) for question in asked.questions)
+    return LinkingRun(asked, tuple(linked), entity_ks, relation_ks)
 
 
 class _Looked:

@@ -10,7 +10,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError, IndexUnavailable
+from hoptree.errors import CorpusError
 from hoptree.folders import cache_folder
 from hoptree.indexing import build_index
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
@@ -31,14 +31,13 @@ def sample_index() -> Path:
         while not (folder / MANIFEST).exists():
             try:
                 build_index(path, folder)
-            except IndexUnavailable as error:
-                locked = isinstance(error.__cause__, BlockingIOError)  # another process builds it, in a second or two
-                if not locked or time.monotonic() > ends:
-                    raise
-                time.sleep(_POLL)
-            except CorpusError:
-                if not (folder / MANIFEST).exists():  # else another process was quicker
-                    raise
+            except CorpusError as error:
+                if isinstance(error.__cause__, BlockingIOError):  # another process builds it, in a second or two
+                    if time.monotonic() > ends:
+                        raise
+                    time.sleep(_POLL)
+                elif not (folder / MANIFEST).exists():  # else another process was quicker
+                    raise type(error)(error.cause, "Set XDG_CACHE_HOME to a folder that can be written.") from error
     return folder
 
 

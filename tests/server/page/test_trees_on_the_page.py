@@ -23,12 +23,10 @@ UPDATED = """(snapshot) => {
     for (const { target } of records) changed.add(target.closest('.row, ul')?.dataset.node ?? 'list');
   });
   watch.observe(window.tree.list, { childList: true, characterData: true, subtree: true });
-  const began = performance.now();
   window.tree.update('The question', snapshot);
-  const took = performance.now() - began;
   for (const { target } of watch.takeRecords()) changed.add(target.closest('.row, ul')?.dataset.node ?? 'list');
   watch.disconnect();
-  return { changed: [...changed], took };
+  return [...changed];
 }"""
 
 
@@ -65,13 +63,11 @@ def test_large_trees_are_folded_and_only_changed_rows_are_drawn(watched: Watched
     assert page.locator(".row:visible").count() == 1 + 4 + 4 * 6  # the rest is folded
     assert page.locator(".tools .size").inner_text() == f"{count} sub-questions"
 
-    assert page.evaluate(UPDATED, large())["changed"] == []
+    assert page.evaluate(UPDATED, large()) == []
     one = large()
     one[0]["children"][0]["children"][0] |= {"answer": "An answer", "source": "external", "state": "answered"}
     number = one[0]["children"][0]["children"][0]["id"]
-    told = page.evaluate(UPDATED, one)
-    assert told["changed"] == [str(number)]
-    assert told["took"] < 250  # a loaded machine; it is about 3 ms on an idle one
+    assert page.evaluate(UPDATED, one) == [str(number)]
 
     page.get_by_role("button", name="Unfold all").click()
     assert page.locator(".row:visible").count() == count + 1
