@@ -1,9 +1,10 @@
 """Whether the server keeps up: 200 clients at once for a minute, then the same with a tenth of them breaking off.
 
-The model is scripted and takes 100 ms a call, so that everything beyond that is ours. Passages are searched as
-the server does by default; `--retriever bm25` tells what of it is search. Goals, for both parts: no error;
-95 % of the questions take at most 1.3 times the critical path, which is what one question takes whose calls do
-nothing but wait; memory does not grow. After the second part nothing of what was broken off is still being answered.
+It is `hoptree serve` with two workers and a scripted model that takes 100 ms a call, so that everything beyond that is
+ours. Passages are searched as the server does by default; `--retriever bm25` tells what of it is search, `--workers 0`
+what one process does alone. Goals, for both parts: no error; 95 % of the questions take at most 1.3 times the critical
+path, which is what one question takes whose calls do nothing but wait; memory does not grow. After the second part
+nothing of what was broken off is still being answered.
 
     python benchmarks/server.py            both parts, a minute each
     python benchmarks/server.py --quick    ten seconds each
@@ -23,12 +24,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hoptree.indexing.commands import index_passages
-from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.values import Passage
 
@@ -36,51 +38,28 @@ LATENCY = 0.1
 CHAIN = 9
 """Calls one after another: a plan, three times what the model knows and what passages say, a summary, an answer."""
 MOST_SLOWER, MOST_GROWTH, MOST_AFTER = 1.3, 1.05, 5.0
+FILM = r"film (\d+-\d+)"
 PLAN = {
-    "query1": {"question": "Who directed film FILM?"},
+    "query1": {"question": "Who directed film $1?"},
     "query2": {"question": "Where was #query1 born?"},
     "query3": {"question": "When was #query2 founded?"},
 }
-
-SAID = {
-    "taikc/decompose": json.dumps(PLAN),
-    "taikc/confident": "RAG_REQUIRED",
-    "taikc/summarise": "The film was directed by Bille August, born in Brede, founded in 1948.",
+SCRIPT = {
+    "latency": LATENCY,
+    "replies": [
+        {"step": "taikc/decompose", "regex": FILM, "reply": json.dumps(PLAN)},
+        {"step": "taikc/confident", "reply": "RAG_REQUIRED"},
+        {
+            "step": "taikc/summarise",
+            "reply": "The film was directed by Bille August, born in Brede, founded in 1948.",
+        },
+        {"contains": "Question: Who directed", "regex": FILM, "reply": "Bille August of film $1"},
+        {"contains": "Question: Where was", "regex": FILM, "reply": "Brede of film $1"},
+        {"reply": "1948"},
+    ],
 }
-READ = {
-    "Question: Who directed": "Bille August of film FILM",
-    "Question: Where was": "Brede of film FILM",
-    "": "1948",
-}
-"""What passages say about the part that is asked; the first that fits."""
-_FILM = re.compile(r"film (\d+-\d+)")
-
-
-class Scripted:
-    """A model that says what belongs to a step after so many seconds, and takes next to no processor time for it.
-
-    The project's own scripted model matches rules and counts words, which took a twelfth of the server's time: none of
-    that is there when a model runs elsewhere. What is said names the film of the question, so that no two questions
-    share a call: those that do wait for one reply and go on at the same moment, all of them.
-    """
-
-    name = identity = endpoint = "scripted/films"
-    slots = 1_024
-    capabilities: frozenset[Capability] = frozenset()
-
-    def __init__(self, latency: float) -> None:
-        self._latency = latency
-
-    async def generate(self, request: Request, *, step: str) -> Reply:
-        await asyncio.sleep(self._latency)
-        asked = request.messages[-1].content
-        said = SAID.get(step) or next(text for part, text in READ.items() if part in asked)
-        if "FILM" in said:
-            said = said.replace("FILM", _FILM.findall(asked)[-1])
-        return Reply((Choice(said),), TokenUsage(len(asked) // 4, completion=len(said) // 4))
-
-    async def aclose(self) -> None:
-        return None
+"""What is said names the film of the question, so that no two questions share a call: those that do wait for one
+reply and go on at the same moment, all of them."""
 
 
 def asked_about(film: str) -> str:
@@ -98,25 +77,29 @@ def make_index(folder: Path) -> None:
     index_passages(passages, folder)
 
 
-def serve(folder: Path, retriever: str) -> None:
-    """The server under test, in a process of its own; the first line it prints is its port."""
-    from hoptree.http.listening import listen
-    from hoptree.server.app import create_app
-    from hoptree.server.limits import Limits
-    from hoptree.server.serving import Server
-    from hoptree.server.settings import Settings
+@contextmanager
+def serving(folder: Path, retriever: str, workers: int) -> Iterator[tuple[int, int]]:
+    """The server under test, as its port and its process."""
+    make_index(folder / "index")
+    (folder / "films.json").write_text(json.dumps(SCRIPT))
+    command = [sys.executable, "-m", "hoptree", "serve", "--model", f"scripted/{folder}/films.json", "--no-cache"]
+    command += ["--corpus", f"films={folder}/index", "--method", "taikc", "--retriever", retriever, "--port", "0"]
+    command += ["--workers", str(workers), "--limits", "asking=1000,connections=4000"]
+    log = folder / "log"
+    with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            yield listening(process, log), process.pid
+        finally:
+            process.terminate()
 
-    settings = Settings(
-        models={"scripted": Scripted(LATENCY)},
-        corpora={"films": str(folder / "index")},
-        method="taikc",
-        retriever=retriever,
-        cache=None,
-        limits=Limits(asking=1_000, connections=4_000),
-    )
-    listening = listen("127.0.0.1", 0)
-    print(listening.getsockname()[1], flush=True)
-    Server(create_app(settings)).run(sockets=[listening])
+
+def listening(process: subprocess.Popen[bytes], log: Path) -> int:
+    """The port, once the server has told it."""
+    while process.poll() is None:
+        if found := re.search(r"serving http://127\.0\.0\.1:(\d+)/", log.read_text()):
+            return int(found[1])
+        time.sleep(0.05)
+    raise SystemExit(f"the server did not start:\n{log.read_text()}")
 
 
 @dataclass(slots=True)
@@ -212,18 +195,22 @@ async def measure(port: int, pid: int, clients: int, seconds: float, *, breaking
     return part
 
 
+def family(pid: int) -> list[int]:
+    """A process and those that it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *map(int, children)]
+
+
 def resident(pid: int) -> float:
-    """Megabytes of memory a process has."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise ValueError("the process is gone")
+    """Megabytes of memory that a process and its workers have; what they share counts once."""
+    said = (Path(f"/proc/{one}/smaps_rollup").read_text() for one in family(pid))
+    return sum(int(line.split()[1]) / 1024 for text in said for line in text.splitlines() if line.startswith("Pss:"))
 
 
 def processor(pid: int) -> float:
-    """Seconds of a processor that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Seconds of a processor that a process and its workers have used."""
+    stats = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in family(pid)]
+    return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
 
 async def alone(port: int) -> float:
@@ -294,21 +281,14 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each part")
     parser.add_argument("--retriever", default=DEFAULT_RETRIEVER)
-    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, default=2)
     chosen = parser.parse_args()
-    if chosen.serve:
-        serve(chosen.serve, chosen.retriever)
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        make_index(Path(folder) / "index")
-        command = [sys.executable, __file__, "--serve", folder, "--retriever", chosen.retriever]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-            try:
-                assert process.stdout is not None
-                port = int(process.stdout.readline())
-                missed = asyncio.run(run(port, process.pid, chosen.clients, 10.0 if chosen.quick else chosen.seconds))
-            finally:
-                process.terminate()
+    seconds = 10.0 if chosen.quick else chosen.seconds
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder), chosen.retriever, chosen.workers) as (port, pid),
+    ):
+        missed = asyncio.run(run(port, pid, chosen.clients, seconds))
     for goal in missed:
         print(f"missed: {goal}")
     sys.exit(1 if missed else 0)

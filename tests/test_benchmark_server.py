@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
-from benchmarks.server import Scripted, asked_about, make_index
+from benchmarks.server import SCRIPT, asked_about, make_index
 
 from hoptree.engine import Engine
 
 
 def test_questions_that_are_asked_at_once_share_no_call(tmp_path: Path) -> None:
     make_index(tmp_path / "index")
+    script = tmp_path / "films.json"
+    script.write_text(json.dumps(SCRIPT | {"latency": 0.01}))
 
     async def both() -> None:
-        async with Engine(method="taikc", model=Scripted(0.01), corpus=tmp_path / "index", cache=None) as engine:
+        async with Engine(method="taikc", model=f"scripted/{script}", corpus=tmp_path / "index", cache=None) as engine:
             found = await asyncio.gather(*(engine.ask(asked_about(film)) for film in ("1-1", "2-1")))
         for result in found:
             assert result.answer == "1948"

@@ -91,6 +91,12 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Where questions go that a stop cuts off.", show_default=False),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=0, max=64, help="Processes that answer, for models elsewhere; 0: the server's own does, on one core."
+        ),
+    ] = 0,
     prices: PricesText = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
@@ -167,6 +173,7 @@ def serve(
         hosts=tuple(hosts),
         origins=tuple(origin.rstrip("/") for origin in origins),
         journal=journal or cache_folder() / f"server-unfinished-{port}.jsonl",
+        workers=workers,
     )
     wanted.check()
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)

@@ -30,10 +30,11 @@ _FAULTS: dict[str, ModelError] = {
 class Rule:
     """Says `reply` (each of several in turn, the last one from then on) to a request that fits.
 
-    `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it. `fault` is a
-    failure instead of a reply, for the first `times` requests. `logprob` is that of every token, or of each in turn
-    (the last one from then on); so are `entropy` and `attention`. `attended` is what words get of the attention of a
-    span that was asked for, `hidden` the state of the last token.
+    `step` is METHOD/STEP or STEP; `contains` must occur in the last message, `regex` must match it: `$1` in a reply
+    is then what its first group matched, and so on. `fault` is a failure instead of a reply, for the first `times`
+    requests. `logprob` is that of every token, or of each in turn (the last one from then on); so are `entropy` and
+    `attention`. `attended` is what words get of the attention of a span that was asked for, `hidden` the state of the
+    last token.
     """
 
     reply: str | list[str] = ""
@@ -58,9 +59,20 @@ class Rule:
             return False
         return self.contains in text and (not self.regex or re.search(self.regex, text) is not None)
 
+    def said(self, turn: int, text: str) -> str:
+        """The reply to a text that fits, when so many were given before."""
+        reply = self.reply if isinstance(self.reply, str) else self.reply[min(turn, len(self.reply) - 1)]
+        found = re.search(self.regex, text) if self.regex else None
+        for number, group in enumerate(found.groups("") if found else (), 1):
+            reply = reply.replace(f"${number}", group)
+        return reply
+
 
 class ScriptedModel:
-    """Replies by step and pattern, first rule that fits; tokens are words with the spaces before them."""
+    """Replies by step and pattern, first rule that fits; tokens are words with the spaces before them.
+
+    One that is made of rules keeps the `requests` it got, for tests to look at; one of a file may serve for days.
+    """
 
     def __init__(
         self, path: str = "", *, rules: list[Rule] | None = None, latency: float = 0.0, slots: int = 1024
@@ -69,6 +81,7 @@ class ScriptedModel:
         self.endpoint = self.name
         self.slots = slots
         self.requests: list[tuple[str, str]] = []
+        self._keeps_requests = rules is not None
         self._latency = latency
         if rules is None:
             text = _read_file(Path(path))
@@ -91,7 +104,8 @@ class ScriptedModel:
 
     async def generate(self, request: Request, *, step: str) -> Reply:
         text = request.messages[-1].content
-        self.requests.append((step, text))
+        if self._keeps_requests:
+            self.requests.append((step, text))
         rule = next((rule for rule in self.rules if rule.fits(step, text)), None)
         if rule is None:
             raise ConfigError(
@@ -103,7 +117,7 @@ class ScriptedModel:
         await asyncio.sleep(self._latency if rule.latency is None else rule.latency)
         if rule.fault:
             raise _FAULTS[rule.fault]
-        said = rule.reply if isinstance(rule.reply, str) else rule.reply[min(turn, len(rule.reply) - 1)]
+        said = rule.said(turn, text)
         prompt = sum(message.content.count(" ") + 1 for message in request.messages)
         if not request.max_tokens:
             return Reply((_looked_at(rule, request),), TokenUsage(prompt + len(request.prefix.split())))

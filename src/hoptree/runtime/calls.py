@@ -53,17 +53,24 @@ class Calls:
     """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
 
     `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency`
-    caps every endpoint's own limit.
+    caps every endpoint's own limit. `shared_by` processes have a part of each limit.
     """
 
     def __init__(
-        self, cache: Store | None, *, attempts: int = 4, patience: float = 180.0, concurrency: int | None = None
+        self,
+        cache: Store | None,
+        *,
+        attempts: int = 4,
+        patience: float = 180.0,
+        concurrency: int | None = None,
+        shared_by: int = 1,
     ) -> None:
         self.cache = self._given = cache
         self.cache_failure: CacheError | None = None
         self._attempts = attempts
         self._patience = patience
         self._concurrency = concurrency
+        self._shared_by = shared_by
         self._flights: dict[tuple[str, ...], asyncio.Future[Call[Any]]] = {}
         self._limits: dict[str, AdaptiveLimit] = {}
         self._thinkers: set[str] = set()
@@ -227,7 +234,7 @@ class Calls:
         limit = self._limits.get(endpoint)
         if limit is None:
             ceiling = min(slots, self._concurrency) if self._concurrency else slots
-            limit = self._limits[endpoint] = AdaptiveLimit(ceiling)
+            limit = self._limits[endpoint] = AdaptiveLimit(math.ceil(ceiling / self._shared_by))
         return limit
 
 
@@ -238,19 +245,22 @@ async def _ask(model: Model, request: Request, step: str) -> Reply:
     return reply
 
 
-def open_calls(cache: str | Path | Store | None = "default", *, concurrency: int | None = None) -> Calls:
+def open_calls(
+    cache: str | Path | Store | None = "default", *, concurrency: int | None = None, shared_by: int = 1
+) -> Calls:
     """The way to models and searches, with the cache at its "default" place, in a file, or none.
 
     A cache that cannot be used is done without; `cache_failure` tells why.
     """
-    if cache is None or not isinstance(cache, str | Path):
-        return Calls(cache, concurrency=concurrency)
-    try:
-        return Calls(Cache(default_cache_path() if cache == "default" else Path(cache)), concurrency=concurrency)
-    except CacheError as error:
-        calls = Calls(None, concurrency=concurrency)
-        calls.cache_failure = error
-        return calls
+    failure = None
+    if isinstance(cache, str | Path):
+        try:
+            cache = Cache(default_cache_path() if cache == "default" else Path(cache))
+        except CacheError as error:
+            cache, failure = None, error
+    calls = Calls(cache, concurrency=concurrency, shared_by=shared_by)
+    calls.cache_failure = failure
+    return calls
 
 
 def call_key(model: Model, request: Request) -> tuple[str, ...]:

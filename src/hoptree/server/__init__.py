@@ -5,12 +5,12 @@ uploads needs none of it.
 
     at the door         guard  keys  allowance  limits  settings  schemas  unreadable  names
     a question          routes/asks  routes/chats  asking  live  journal  streaming  chat  models  sources
-                        unopened
+                        unopened  workers  answering_worker  crossing
     what is told        telling  words  option_words  replying  refusals  mistakes (the log)  metrics
     the document        document  reply_schemas/
     corpora             routes/corpora  corpora  changing  unpacking  file_names  pending  placing  to_the_end
                         jobs  outcomes  indexing  indexing_worker  reindexing  replacements
     runs                routes/runs  runs
-    the process         house (all that is open)  serving  open_files
+    the process         house (all that is open)  serving  open_files  collecting
     the page            routes/page  page/
 """

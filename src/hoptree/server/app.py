@@ -49,6 +49,8 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         house.changing.take_up()
+        if house.asking.workers is not None:
+            await house.asking.workers.start()
         try:
             yield
         finally:

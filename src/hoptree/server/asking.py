@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
@@ -31,6 +31,7 @@ from hoptree.server.refusals import Refusal
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Retrievers
 from hoptree.server.telling import is_free_text
+from hoptree.server.workers import Workers
 
 __all__ = ["Asking", "Prepared", "Wanted"]
 
@@ -68,6 +69,7 @@ class Prepared:
     method: Method
     model_name: str
     corpus: str | None
+    budget: Budget
     engine: Engine
 
     @property
@@ -87,6 +89,13 @@ class Prepared:
             "key": self.key.name,
         }
 
+    @property
+    def told_to_workers(self) -> dict[str, Any]:
+        """The same with what it may spend at most; whose it is does not matter there."""
+        told = self.told | {"budget": asdict(self.budget)}
+        del told["key"]
+        return told
+
 
 @dataclass(frozen=True, slots=True)
 class Asking:
@@ -101,6 +110,16 @@ class Asking:
     live: Live
     allowances: Allowances
     metrics: Metrics
+    workers: Workers | None
+
+    async def aclose(self) -> None:
+        """Close what was opened for it; those who use the rest end first."""
+        if self.workers is not None:
+            await self.workers.aclose()
+        await self.retrievers.aclose()
+        await self.graphs.aclose()
+        await self.models.aclose()
+        self.calls.close()
 
     async def prepare(self, wanted: Wanted, key: Key) -> Prepared:
         """Look up all that the question names, or refuse it."""
@@ -126,7 +145,7 @@ class Asking:
                 log_failure(error, what=f"opening what {method.name} reads")
             raise
         engine = self._engine(method, model, options, budget, retriever, graph)
-        return Prepared(wanted, key, method, name, corpus, engine)
+        return Prepared(wanted, key, method, name, corpus, budget, engine)
 
     async def ask(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Result:
         """Answer a question; a failure is a result too."""
@@ -141,9 +160,8 @@ class Asking:
                 longest = max(longest, event["prompt_tokens"])
 
         with self.metrics.question(prepared.method.name) as outcome:
-            work = prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
             try:
-                result = await self.live.run(work, prepared.told, _is_answered)
+                result = await self.live.run(self._answer(prepared, charge, listeners), prepared.told, _is_answered)
             except asyncio.CancelledError:
                 self.allowances.charge_unheard(prepared.key, longest)
                 raise
@@ -151,6 +169,13 @@ class Asking:
         if result.failure:
             log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")
         return result
+
+    def _answer(
+        self, prepared: Prepared, charge: Listener, listeners: Sequence[Listener]
+    ) -> Coroutine[Any, Any, Result]:
+        if self.workers is not None:
+            return self.workers.ask(prepared.told_to_workers, (charge, *listeners), live=bool(listeners))
+        return prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
 
     def _budget(self, wanted: Budget, left: Budget) -> Budget:
         """The least of what is wanted, what the key has left, and what any question may spend."""

@@ -23,8 +23,9 @@ from hoptree.server.models import Models
 from hoptree.server.runs import Runs
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Retrievers
+from hoptree.server.workers import Workers
 
-__all__ = ["House", "open_house"]
+__all__ = ["House", "open_asking", "open_house"]
 
 _AFTER_QUESTION = 60.0
 
@@ -50,10 +51,7 @@ class House:
     async def aclose(self) -> None:
         """Jobs first: they write what the others have open."""
         await self.jobs.aclose()
-        await self.retrievers.aclose()
-        await self.graphs.aclose()
-        await self.models.aclose()
-        self.asking.calls.close()
+        await self.asking.aclose()
         if self.lock is not None:
             self.lock.give_back()
 
@@ -67,33 +65,44 @@ def open_house(settings: Settings) -> House:
     if settings.retriever not in KINDS:
         raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
     _check_folders(settings)
-    limits = settings.limits
-    corpora = Corpora(settings.corpora, settings.corpora_folder)
-    models = Models(settings)
-    metrics, allowances = Metrics(), Allowances(limits.rate)
-    cached = settings.cache is not None
-    live = Live(limits.asking, Journal(settings.journal), remembers=cached)
-    retrievers = Retrievers(corpora.place, settings.rerankers, cached=cached, keep=limits.seconds + _AFTER_QUESTION)
-    graphs = Graphs(settings.graphs)
-    calls = open_calls(settings.cache, concurrency=settings.concurrency)
-    asking = Asking(settings, models, corpora, retrievers, graphs, calls, live, allowances, metrics)
+    asking = open_asking(settings)
     jobs = Jobs()
-    metrics.watch_jobs(jobs.running)
-    changing = Changing(corpora, retrievers, jobs, limits)
+    asking.metrics.watch_jobs(jobs.running)
+    if asking.workers is not None:
+        asking.metrics.watch_workers(asking.workers.__len__)
     return House(
         settings=settings,
         asking=asking,
-        live=live,
-        metrics=metrics,
-        allowances=allowances,
-        models=models,
-        corpora=corpora,
-        retrievers=retrievers,
-        graphs=graphs,
+        live=asking.live,
+        metrics=asking.metrics,
+        allowances=asking.allowances,
+        models=asking.models,
+        corpora=asking.corpora,
+        retrievers=asking.retrievers,
+        graphs=asking.graphs,
         jobs=jobs,
-        changing=changing,
+        changing=Changing(asking.corpora, asking.retrievers, jobs, settings.limits),
         runs=Runs(settings.runs),
         lock=_locked(settings.corpora_folder),
+    )
+
+
+def open_asking(settings: Settings, *, shared_by: int = 1) -> Asking:
+    """Open what answering takes, in one of the processes that share models and endpoints."""
+    limits, cached = settings.limits, settings.cache is not None
+    corpora = Corpora(settings.corpora, settings.corpora_folder)
+    keep = limits.seconds + _AFTER_QUESTION
+    return Asking(
+        settings=settings,
+        models=Models(settings),
+        corpora=corpora,
+        retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep=keep),
+        graphs=Graphs(settings.graphs),
+        calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=shared_by),
+        live=Live(limits.asking, Journal(settings.journal), remembers=cached),
+        allowances=Allowances(limits.rate),
+        metrics=Metrics(),
+        workers=Workers(settings) if settings.workers else None,
     )
 
 

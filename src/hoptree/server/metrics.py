@@ -74,6 +74,10 @@ class Metrics:
     def watch_jobs(self, count: Callable[[], int]) -> None:
         self._jobs.set_function(count)
 
+    def watch_workers(self, count: Callable[[], int]) -> None:
+        gauge = Gauge("hoptree_workers", "Processes that answer beside the server's own.", registry=self._registry)
+        gauge.set_function(count)
+
     @contextmanager
     def question(self, method: str) -> Iterator[Outcome]:
         """Count a question, whatever becomes of it."""

@@ -42,4 +42,4 @@ def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:
 
 def _cause(failure: HoptreeError) -> str:
     # The cause of a mistake of our own may hold text of a question.
-    return "see below" if isinstance(failure, InternalError) else failure.cause
+    return "its traceback is in this log" if isinstance(failure, InternalError) else failure.cause

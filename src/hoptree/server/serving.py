@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from fastapi import FastAPI
 from hoptree.http.patience import patient
 from hoptree.http.stopping import stopped_by_signals
 from hoptree.server.app import house_of
+from hoptree.server.collecting import collect_rarely
 
 __all__ = ["Server"]
 
@@ -25,9 +25,6 @@ _ADDRESSES = 4
 """Addresses that it takes to have all connections: one alone cannot keep others out."""
 _TELLING = 2.0
 """Seconds to tell clients that their questions were broken off."""
-_BETWEEN_COLLECTIONS = 50_000
-"""Objects that there are more than at the last look: 200 questions under way have fewer. By default it is 700, and a
-busy server would spend a sixth of its time looking for cycles among questions under way."""
 
 
 class Server(uvicorn.Server):
@@ -55,13 +52,8 @@ class Server(uvicorn.Server):
         self._stopping: list[asyncio.Task[None]] = []
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve in a process that does nothing else.
-
-        Garbage is looked for rarely, and not among what is there for good: questions leave no cycles behind.
-        """
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(_BETWEEN_COLLECTIONS, *gc.get_threshold()[1:])
+        """Serve in a process that does nothing else."""
+        collect_rarely()
         super().run(sockets)
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,9 +19,12 @@ from hoptree.runtime.context import Prices
 from hoptree.server.keys import Key
 from hoptree.server.limits import Limits
 
-__all__ = ["Settings", "model_name"]
+__all__ = ["Settings", "model_name", "read_settings"]
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
+_ELSEWHERE = ("openai/", "scripted/")
+"""Models that take no room in the process that asks them."""
+_FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "method", "retriever")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Settings:
     first corpus. `base_urls` are of `openai/…` models, by those names. `corpora_folder` holds the corpora that clients
     make. `options` are set for all questions of a method, and clients cannot change them. `hosts` are further names
     under which the server is reached, `origins` the web pages elsewhere that may ask it. `journal` is the file for
-    questions that a stop cut off.
+    questions that a stop cut off. `workers` are processes that answer; with none the server's own does.
     """
 
     models: Mapping[str, str | Model]
@@ -54,6 +57,7 @@ class Settings:
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     journal: Path | None = None
+    workers: int = 0
 
     def check(self) -> None:
         """Refuse what would be open to everybody."""
@@ -72,6 +76,45 @@ class Settings:
             raise ConfigError("A key has a budget of money, which needs prices.", "Give them: --prices IN/OUT")
         if not self.models:
             raise ConfigError("The server has no model.", "Name one or more: --model openai/NAME")
+        if self.workers:
+            self._check_workers()
+
+    def _check_workers(self) -> None:
+        """Refuse what processes cannot share."""
+        for name, given in self.models.items():
+            if not isinstance(given, str):
+                raise ConfigError(f"The model {name} is open, and workers cannot share it.", "Give its spec, a text.")
+            if not given.startswith(_ELSEWHERE):
+                raise ConfigError(
+                    f"The model {name} runs inside the server, and each worker would load it again.",
+                    "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL",
+                )
+        if not isinstance(self.cache, str | Path | None):
+            raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
+
+    def for_workers(self) -> dict[str, Any]:
+        """What it takes to answer, as JSON: no keys, nothing of the server itself. `read_settings` reads it."""
+        return {
+            **{name: getattr(self, name) for name in _FOR_WORKERS},
+            "corpora_folder": None if self.corpora_folder is None else str(self.corpora_folder),
+            "limits": asdict(self.limits),
+            "prices": None if self.prices is None else asdict(self.prices),
+            "cache": None if self.cache is None else str(self.cache),
+            "concurrency": self.concurrency,
+        }
+
+
+def read_settings(data: Mapping[str, Any]) -> Settings:
+    """The settings of a worker."""
+    folder, prices = data["corpora_folder"], data["prices"]
+    return Settings(
+        **{name: data[name] for name in _FOR_WORKERS},
+        corpora_folder=None if folder is None else Path(folder),
+        limits=Limits(**data["limits"]),
+        prices=None if prices is None else Prices(**prices),
+        cache=data["cache"],
+        concurrency=data["concurrency"],
+    )
 
 
 def _host(origin: str) -> str:

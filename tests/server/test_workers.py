@@ -1,0 +1,391 @@
+"""A server whose questions are answered by processes of their own: the same answers, limits and ends as without."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+pytest.importorskip("fastapi")
+
+from tests.e2e.endpoint import (
+    FILM_STEPS,
+    Endpoint,
+    endless,
+    film_question,
+    films,
+    index_of,
+    refused,
+    said,
+    script_films,
+)
+from tests.server.corpora_made import create
+from tests.server.running import Running, events_of, eventually, limits, running
+
+from hoptree import errors
+from hoptree.errors import ConfigError, EndpointError, HoptreeError, InternalError
+from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.runtime.budget import Budget
+from hoptree.runtime.calls import Calls
+from hoptree.server.asking import Asking, Wanted
+from hoptree.server.crossing import as_data, from_data
+from hoptree.server.keys import Key
+from hoptree.server.refusals import Refusal, refusal_of
+from hoptree.server.settings import Settings, read_settings
+from hoptree.server.workers import Workers
+
+_FILMS = 20
+_PATIENCE = 60.0
+_TIMES = ("seconds", "critical_path_seconds")
+_SLOW = "Is it endless?"
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as found:
+        script_films(found)
+        found.on("", endless(), contains=_SLOW)
+        found.on("", refused(401, "who are you, sk-secret?"), contains="Who may ask?")
+        yield found
+
+
+def films_settings(folder: Path, endpoint: Endpoint, **changes: Any) -> Settings:
+    folder.mkdir(parents=True, exist_ok=True)
+    usual: dict[str, Any] = {
+        "models": {"films": "openai/films"},
+        "base_urls": {"films": endpoint.url},
+        "corpora": {"films": str(index_of(folder, *films(_FILMS)))},
+        "corpora_folder": folder / "corpora",
+        "cache": None,
+        "method": "taikc",
+        "workers": 2,
+    }
+    return Settings(**usual | changes)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Running]:
+    with running(films_settings(tmp_path_factory.mktemp("workers"), endpoint)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Iterator[Running]:
+    """The same server without workers."""
+    with running(films_settings(tmp_path_factory.mktemp("alone"), endpoint, workers=0)) as found:
+        yield found
+
+
+def workers_of(server: Running) -> Workers:
+    assert server.house.asking.workers is not None
+    return server.house.asking.workers
+
+
+def pids(server: Running) -> list[int]:
+    return [worker._process.get_pid() for worker in workers_of(server)._there]
+
+
+def without_times(reply: dict[str, Any]) -> dict[str, Any]:
+    return reply | {"usage": {name: value for name, value in reply["usage"].items() if name not in _TIMES}}
+
+
+def test_answers_are_the_same_as_without_them(server: Running, alone: Running) -> None:
+    ours, theirs = (one.ask(film_question(3)) for one in (server, alone))
+    assert (ours.status_code, ours.json()["answer"]) == (200, "1903")
+    assert without_times(ours.json()) == without_times(theirs.json())
+
+
+def test_many_at_once_get_the_answers_of_their_own_from_all_of_them(server: Running) -> None:
+    asked = [film_question(number) for number in range(_FILMS)]
+    with ThreadPoolExecutor(_FILMS) as pool:
+        answers = list(pool.map(lambda question: server.ask(question).json()["answer"], asked))
+    assert answers == [str(1900 + number) for number in range(_FILMS)]
+
+
+def test_steps_come_while_they_happen_and_are_the_same(server: Running, alone: Running) -> None:
+    told = []
+    for one in (server, alone):
+        reply = one.ask(film_question(4), stream=True, events=True)
+        events = events_of(reply)
+        steps = [data["text"] for kind, data in events if kind == "step"]
+        traces = [data["event"] for kind, data in events if kind == "trace"]
+        told.append((steps, traces, events[-1][0], events[-1][1]["answer"]))
+    assert told[0] == told[1]
+    assert told[0][2:] == ("result", "1904")
+
+
+def test_the_tree_grows_before_the_answer_is_there(server: Running, endpoint: Endpoint) -> None:
+    held = threading.Event()
+
+    def wait(seen: Any) -> Any:
+        assert held.wait(_PATIENCE)
+        return said("1905")
+
+    endpoint.on("taikc/final", wait, contains="N5 ", times=1)
+    with server.client.stream("POST", "/v1/ask", json={"question": film_question(5), "stream": True}) as reply:
+        lines = reply.iter_lines()
+        tree = next(line for line in lines if line.startswith("event: tree"))
+        held.set()
+        assert tree and any(line.startswith("event: result") for line in lines)
+
+
+def test_openais_clients_are_answered_too(server: Running) -> None:
+    asked = {"model": "taikc", "messages": [{"role": "user", "content": film_question(6)}]}
+    reply = server.client.post("/v1/chat/completions", json=asked).json()
+    assert reply["choices"][0]["message"]["content"] == "1906"
+    assert "Searched for" in reply["choices"][0]["message"]["reasoning_content"]
+
+
+def test_failures_are_told_as_without_them(server: Running, alone: Running) -> None:
+    ours, theirs = (one.ask("Who may ask?", method="direct") for one in (server, alone))
+    assert ours.status_code == theirs.status_code == 502
+    assert ours.json()["error"] == theirs.json()["error"]
+    assert ours.headers.get("x-should-retry") == theirs.headers.get("x-should-retry")
+    assert "sk-secret" not in ours.text
+
+
+def test_budgets_hold_of_the_question_and_of_the_key(tmp_path: Path, endpoint: Endpoint) -> None:
+    key = Key("team", budget=Budget(calls=3))
+    with running(films_settings(tmp_path, endpoint, workers=1, limits=limits(calls=5))) as server:
+        assert server.ask(film_question(1)).json()["stopped_by"] == "calls"
+        assert server.ask(film_question(1), budget={"calls": 2}).json()["usage"]["llm_calls"] == 2
+        asking = server.house.asking
+
+        async def ask() -> int:
+            found = await asking.ask(await asking.prepare(Wanted(film_question(2)), key))
+            return found.usage.llm_calls
+
+        first = asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
+        assert first == 3
+        with pytest.raises(Refusal, match="spent its 3 calls"):
+            asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
+
+
+def test_a_question_ends_in_the_worker_when_its_client_goes_away(server: Running, endpoint: Endpoint) -> None:
+    before = len(endpoint.requests)
+    asked = {"question": _SLOW, "method": "direct", "stream": True}
+    with httpx.stream("POST", f"{server.url}/v1/ask", json=asked, trust_env=False) as reply:
+        next(reply.iter_lines())
+        eventually(lambda: len(endpoint.requests) > before, seconds=_PATIENCE)
+    eventually(lambda: endpoint.requests[before].hung_up, seconds=_PATIENCE)
+    eventually(lambda: len(server.house.live) == 0, seconds=_PATIENCE)
+
+
+def test_what_a_question_has_cost_until_its_client_left_is_charged(
+    server: Running, alone: Running, endpoint: Endpoint
+) -> None:
+    spent = []
+    for one in (server, alone):
+        endpoint.on("taikc/final", endless(), contains="N10 ", times=1)
+        asking, key, before = one.house.asking, Key("leaving"), len(endpoint.texts("taikc/final"))
+
+        async def ask(asking: Asking = asking, key: Key = key) -> None:
+            await asking.ask(await asking.prepare(Wanted(film_question(10)), key))
+
+        task = asyncio.run_coroutine_threadsafe(ask(), one.loop)
+        eventually(lambda before=before: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)  # type: ignore[misc]
+        task.cancel()
+        eventually(lambda asking=asking: len(asking.live) == 0, seconds=_PATIENCE)  # type: ignore[misc]
+        account = asking.allowances._accounts["leaving"]
+        spent.append((account.calls, account.tokens))
+    assert spent[0] == spent[1]
+    assert spent[0][0] == len(FILM_STEPS)
+
+
+def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: Endpoint) -> None:
+    together = threading.Barrier(2)
+    endpoint.on("taikc/decompose", lambda seen: _late(seen, together), contains="N7 ", times=1)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(server.ask, film_question(7))
+        eventually(lambda: len(server.house.live) == 1, seconds=_PATIENCE)
+        second = pool.submit(server.ask, film_question(7))
+        eventually(lambda: len(server.house.live) == 2, seconds=_PATIENCE)
+        together.wait(_PATIENCE)
+        usages = [one.result(_PATIENCE).json()["usage"] for one in (first, second)]
+    assert sum(usage["cached_calls"] for usage in usages) >= 1
+
+
+def _late(seen: Any, together: threading.Barrier) -> Any:
+    together.wait(_PATIENCE)
+    second = '"query2": {"question": "In which year was #query1 born?"}'
+    return said(f'{{"query1": {{"question": "Who directed Film N7?", "children": {{{second}}}}}}}')
+
+
+def test_a_worker_that_is_killed_takes_its_questions_with_it_and_another_comes(
+    tmp_path: Path, endpoint: Endpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(films_settings(tmp_path, endpoint, workers=1)) as server, ThreadPoolExecutor(1) as pool:
+        assert server.ask(film_question(1)).json()["answer"] == "1901"
+        before = len(endpoint.requests)
+        asking = pool.submit(server.ask, _SLOW, method="direct")
+        eventually(lambda: len(endpoint.requests) > before, seconds=_PATIENCE)
+        (old,) = pids(server)
+        os.kill(old, signal.SIGKILL)
+        reply = asking.result(_PATIENCE)
+        assert (reply.status_code, reply.json()["error"]["class"]) == (503, "WorkerEnded")
+        assert reply.headers["retry-after"]
+        eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
+        assert pids(server) != [old]
+        assert server.ask(film_question(2)).json()["answer"] == "1902"
+        assert "ended with signal 9, and 1 questions with it" in caplog.text
+        assert "hoptree_workers 1.0" in server.client.get("/metrics").text
+
+
+def test_while_none_is_there_questions_are_refused(tmp_path: Path, endpoint: Endpoint) -> None:
+    with running(films_settings(tmp_path, endpoint, workers=1)) as server:
+        workers = workers_of(server)
+        workers._failed_in_a_row = 5
+        os.kill(pids(server)[0], signal.SIGKILL)  # it has not said anything yet
+        eventually(lambda: len(workers) == 0, seconds=_PATIENCE)
+        reply = server.ask(film_question(1))
+        assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
+        assert server.client.get("/health").status_code == 200
+
+
+def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None:
+    job = create(server, {"a.txt": b"Film N8 was directed by Director N8, born in 1908."}, "fresh")
+    assert job["state"] == "done"
+    found = server.ask(film_question(8), corpus="fresh").json()
+    assert (found["answer"], [one["text"] for one in found["evidence"]]) == (
+        "1908",
+        ["Film N8 was directed by Director N8, born in 1908."],
+    )
+
+
+def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endpoint) -> None:
+    held = threading.Event()
+    endpoint.on("taikc/final", lambda seen: said("1909") if held.wait(_PATIENCE) else said(""), contains="N9 ", times=1)
+    with running(films_settings(tmp_path, endpoint)) as server, ThreadPoolExecutor(1) as pool:
+        left, before = pids(server), len(endpoint.texts("taikc/final"))
+        asking = pool.submit(server.ask, film_question(9))
+        eventually(lambda: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)
+        server.begin_stop()
+        eventually(lambda: server.client.get("/health").status_code == 503)
+        held.set()
+        assert asking.result(_PATIENCE).json()["answer"] == "1909"
+    assert not any(_is_there(pid) for pid in left)
+
+
+def test_what_a_stop_cuts_off_is_told(tmp_path: Path, endpoint: Endpoint) -> None:
+    journal = tmp_path / "journal.jsonl"
+    wanted = films_settings(tmp_path, endpoint, journal=journal, limits=limits(stop_seconds=0.1))
+    with running(wanted) as server, ThreadPoolExecutor(1) as pool:
+        before = len(endpoint.requests)
+        asking = pool.submit(server.ask, _SLOW, method="direct")
+        eventually(lambda: len(endpoint.requests) > before, seconds=_PATIENCE)
+        server.begin_stop()
+        reply = asking.result(_PATIENCE)
+    assert (reply.status_code, reply.json()["error"]["class"]) == (503, "Stopped")
+    assert _SLOW in journal.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_they_heed_no_ctrl_c_and_end_with_their_server(
+    tmp_path: Path, endpoint: Endpoint, number: signal.Signals
+) -> None:
+    index = index_of(tmp_path, *films(2))
+    held = threading.Event()
+    endpoint.on("taikc/final", lambda seen: said("1901") if held.wait(_PATIENCE) else said(""), contains="N1 ", times=1)
+    command = ["serve", "-m", "openai/films", "--base-url", endpoint.url, "--corpus", f"films={index}"]
+    command += ["--method", "taikc", "--port", "0", "--no-cache", "--workers", "2"]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "-m", "hoptree", *command], stderr=log, start_new_session=True)
+    try:
+        eventually(lambda: "startup complete" in (tmp_path / "log").read_text(), seconds=_PATIENCE)
+        url = re.findall(r"http://127\.0\.0\.1:\d+", (tmp_path / "log").read_text())[0]
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        before = len(endpoint.texts("taikc/final"))
+        with ThreadPoolExecutor(1) as pool:
+            asked = {"question": film_question(1)}
+            asking = pool.submit(httpx.post, f"{url}/v1/ask", json=asked, timeout=_PATIENCE, trust_env=False)
+            eventually(lambda: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)  # as a terminal does
+            else:
+                process.send_signal(number)
+            held.set()
+            if number == signal.SIGINT:
+                assert asking.result(_PATIENCE).json()["answer"] == "1901"
+            else:
+                with pytest.raises(httpx.TransportError):
+                    asking.result(_PATIENCE)
+        assert process.wait(_PATIENCE) == (0 if number == signal.SIGINT else -number)
+        eventually(lambda: not any(_is_there(int(pid)) for pid in children), seconds=_PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert len(children) == 2
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ({"demo": "local/qwen"}, "each worker would load it again"),
+        ({"demo": "hf/some"}, "each worker would load it again"),
+        ({"demo": ScriptedModel(rules=[Rule("x")])}, "is open"),
+    ],
+)
+def test_models_that_processes_cannot_share_are_refused(models: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as refusal:
+        Settings(models=models, workers=2).check()
+    assert refusal.value.remedy
+
+
+def test_settings_cross_as_they_are_and_without_keys(tmp_path: Path, endpoint: Endpoint) -> None:
+    ours = films_settings(tmp_path, endpoint, keys=(Key("team", b"digest"),), limits=limits(calls=7))
+    theirs = read_settings(ours.for_workers())
+    assert (theirs.keys, theirs.workers) == ((), 0)
+    assert theirs.for_workers() == ours.for_workers()
+    assert theirs.limits == ours.limits
+
+
+@pytest.mark.parametrize("name", sorted({*errors.__all__} - {"InternalError", "MissingExtra", "BudgetSpent"}))
+def test_every_error_is_the_same_on_the_other_side(name: str) -> None:
+    error: HoptreeError = getattr(errors, name)("It is so.", "Do this.")
+    if isinstance(error, EndpointError):
+        error.status, error.retryable, error.retry_after = 429, True, 3.5
+    same = from_data(as_data(error))
+    assert (type(same), str(same), vars(same)) == (type(error), str(error), vars(error))
+    ours, theirs = refusal_of(same), refusal_of(error)
+    assert (ours.status, ours.headers, ours.cause) == (theirs.status, theirs.headers, theirs.cause)
+
+
+def test_refusals_and_mistakes_cross_as_well() -> None:
+    refusal = Refusal(409, "Removed", "It is gone.", "Choose another.", retry_after=2.0, param="corpus")
+    same = from_data(as_data(refusal))
+    assert isinstance(same, Refusal) and vars(same) == vars(refusal)
+    mistake = from_data(as_data(InternalError(ValueError("half"))))
+    assert isinstance(mistake, InternalError) and "ValueError" in mistake.cause
+
+
+def test_an_error_of_a_kind_of_its_own_crosses_as_what_it_is_a_kind_of() -> None:
+    class Odd(EndpointError):
+        """Known to one process only."""
+
+    assert type(from_data(as_data(Odd("It is odd.", status=500)))) is EndpointError
+
+
+def test_processes_that_share_an_endpoint_have_a_part_of_its_limit() -> None:
+    assert Calls(None, shared_by=3)._limit("here", 100).ceiling == 34
+    assert Calls(None, shared_by=4, concurrency=2)._limit("here", 100).ceiling == 1
