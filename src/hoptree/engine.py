@@ -28,7 +28,7 @@ from hoptree.runtime.cache import Store
 from hoptree.runtime.calls import Calls, open_calls
 from hoptree.runtime.context import Context, Prices
 from hoptree.runtime.result import Result, read_result
-from hoptree.runtime.trace import Listener, Trace, TraceFile
+from hoptree.runtime.trace import Event, Listener, Trace, TraceFile
 from hoptree.telemetry import spans_wanted
 from hoptree.values import Answer, Question
 
@@ -136,6 +136,12 @@ class Engine:
 
     async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
         """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
+        return read_result(*await self.trace(question, listeners=listeners))
+
+    async def trace(
+        self, question: str | Question, *, listeners: Sequence[Listener] = ()
+    ) -> tuple[Sequence[Event], HoptreeError | None]:
+        """Answer one question, for those who read the result off its events elsewhere; and what failed."""
         asked = _check(question)
         trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
         ctx = Context(
@@ -157,7 +163,7 @@ class Engine:
                 "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_told or _found_until_then(answer)}."
             )
         self._finish(trace, answer or Answer(""), stopped_by, failure)
-        return read_result(trace.events, failure)
+        return trace.events, failure
 
     def _begin(self, trace: Trace, asked: Question) -> None:
         trace.add(

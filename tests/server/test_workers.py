@@ -119,7 +119,7 @@ def test_steps_come_while_they_happen_and_are_the_same(server: Running, alone: R
     for one in (server, alone):
         reply = one.ask(film_question(4), stream=True, events=True)
         events = events_of(reply)
-        steps = [data["text"] for kind, data in events if kind == "step"]
+        steps = [re.sub(r" \(\d.*s\)", "", data["text"]) for kind, data in events if kind == "step"]
         traces = [data["event"] for kind, data in events if kind == "trace"]
         told.append((steps, traces, events[-1][0], events[-1][1]["answer"]))
     assert told[0] == told[1]
@@ -252,6 +252,19 @@ def test_while_none_is_there_questions_are_refused(tmp_path: Path, endpoint: End
         reply = server.ask(film_question(1))
         assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
         assert server.client.get("/health").status_code == 200
+
+
+def test_one_that_cannot_be_started_is_tried_again(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with running(films_settings(tmp_path, endpoint, workers=1)) as server:
+        assert server.ask(film_question(1)).json()["answer"] == "1901"
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(tmp_path / "nowhere"))
+            os.kill(pids(server)[0], signal.SIGKILL)
+            eventually(lambda: "cannot be started: No such file" in caplog.text, seconds=_PATIENCE)
+        eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
+        assert server.ask(film_question(2)).json()["answer"] == "1902"
 
 
 def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None:

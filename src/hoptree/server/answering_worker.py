@@ -76,7 +76,7 @@ async def _answer(asking: Asking, told: Mapping[str, Any], teller: _Teller) -> N
     wanted = Wanted(told["question"], **named, budget=Budget(**told["budget"]))
     try:
         prepared = await asking.prepare(wanted, ANYBODY)
-        result = await prepared.engine.ask(wanted.question, listeners=(teller.hear,))
+        _, failure = await prepared.engine.trace(wanted.question, listeners=(teller.hear,))
     except asyncio.CancelledError:
         teller.end()
         raise
@@ -86,9 +86,9 @@ async def _answer(asking: Asking, told: Mapping[str, Any], teller: _Teller) -> N
         log_mistake(error)
         teller.end(refused=as_data(InternalError(error)))
     else:
-        if isinstance(result.failure, InternalError) and result.failure.__cause__:
-            log_mistake(result.failure.__cause__)
-        teller.end(failure=as_data(result.failure) if result.failure else None)
+        if isinstance(failure, InternalError) and failure.__cause__:
+            log_mistake(failure.__cause__)
+        teller.end(failure=as_data(failure) if failure else None)
 
 
 class _Teller:

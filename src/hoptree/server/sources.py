@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from hoptree.errors import CorpusError
 from hoptree.graph.knowledge import KnowledgeGraph
@@ -28,7 +28,7 @@ def _state_of(where: str) -> tuple[int, ...]:
     if is_remote(where):
         return ()
     try:
-        found = (Path(where) / MANIFEST).stat()
+        found = os.stat(os.path.join(where, MANIFEST))  # noqa: PTH116, PTH118 - for every question
     except OSError:
         return ()  # opening it says what is wrong
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -38,7 +38,6 @@ _SOON = 2
 class _Asked:
     """A question that a worker has; `failed` comes to what failed, or None, and `over` when the worker is done."""
 
-    told: Mapping[str, Any]
     listeners: Sequence[Listener]
     failed: asyncio.Future[HoptreeError | None]
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -67,6 +66,7 @@ class Workers:
         self._settings = settings
         self._numbers = itertools.count()
         self._there: list[_Worker] = []
+        self._has: dict[str, _Worker] = {}
         self._failed_in_a_row = 0
         self._starting: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -83,9 +83,9 @@ class Workers:
 
         Listeners hear of events while they happen if it is `live`; else at the end, which costs both sides less.
         """
-        worker, number = self._choose(told), next(self._numbers)
-        asked = _Asked(told, listeners, asyncio.get_running_loop().create_future())
-        worker.asked[number] = asked
+        same, number = json.dumps(told), next(self._numbers)
+        worker = self._has[same] = self._choose(same)
+        asked = worker.asked[number] = _Asked(listeners, asyncio.get_running_loop().create_future())
         worker.say({"ask": number, "live": live, **told})
         try:
             failure = await asked.failed
@@ -94,6 +94,8 @@ class Workers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.over.wait(), _PARTING)  # then what it has cost until now was heard
             raise
+        finally:
+            self._has.pop(same, None)
         return read_result(asked.events, failure)
 
     async def aclose(self) -> None:
@@ -104,7 +106,7 @@ class Workers:
         await asyncio.gather(*self._starting, return_exceptions=True)
         await asyncio.gather(*(worker.end() for worker in self._there))
 
-    def _choose(self, told: Mapping[str, Any]) -> _Worker:
+    def _choose(self, same: str) -> _Worker:
         """The one that has the same question, whose calls it shares; else the one that has the fewest."""
         if not self._there:
             raise Refusal(
@@ -114,11 +116,10 @@ class Workers:
                 "Wait as long as Retry-After says.",
                 retry_after=_SOON,
             )
-        same = (one for one in self._there if any(asked.told == told for asked in one.asked.values()))
-        return next(same, None) or min(self._there, key=lambda one: len(one.asked))
+        known = self._has.get(same)
+        return known if known in self._there else min(self._there, key=lambda one: len(one.asked))
 
-    async def _start_one(self, pause: float = 0.0) -> None:
-        await asyncio.sleep(pause)
+    async def _start_one(self) -> None:
         _, worker = await asyncio.get_running_loop().subprocess_exec(
             lambda: _Worker(self._ended),
             sys.executable,
@@ -138,10 +139,19 @@ class Workers:
         status, left = worker.status, len(worker.asked)
         _LOG.error("a worker ended with %s, and %d questions with it; another one is started", status, left)
         self._failed_in_a_row = 0 if worker.spoke else self._failed_in_a_row + 1
-        pause = min(_LONGEST_PAUSE, 2.0**self._failed_in_a_row - 1)
-        task = asyncio.get_running_loop().create_task(self._start_one(pause))
+        task = asyncio.get_running_loop().create_task(self._replace())
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
+
+    async def _replace(self) -> None:
+        while True:
+            await asyncio.sleep(min(_LONGEST_PAUSE, 2.0**self._failed_in_a_row - 1))
+            try:
+                await self._start_one()
+                return
+            except OSError as error:
+                _LOG.error("a worker cannot be started: %s", error.strerror)
+                self._failed_in_a_row += 1
 
 
 class _Worker(asyncio.SubprocessProtocol):

@@ -1,0 +1,41 @@
+"""Scripts: what a rule says, and what a model that serves for days keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from hoptree.models.model import Message, Request
+from hoptree.models.scripted import Rule, ScriptedModel
+
+
+def ask(model: ScriptedModel, text: str) -> str:
+    reply = asyncio.run(model.generate(Request((Message("user", text),)), step="direct/answer"))
+    return reply.choices[0].text
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (Rule("It is $1.", regex=r"film (\w+)"), "It is Solaris."),
+        (Rule("$2, $1", regex=r"(\w+) film (\w+)"), "Solaris, old"),
+        (Rule("$1 costs $5", regex=r"film (\w+)"), "Solaris costs $5"),
+        (Rule("[$1]", regex=r"film Solaris( twice)?"), "[]"),
+        (Rule("$1", regex="film"), "$1"),
+        (Rule("$1"), "$1"),
+    ],
+)
+def test_a_reply_quotes_what_its_pattern_matched(rule: Rule, said: str) -> None:
+    assert ask(ScriptedModel(rules=[rule]), "the old film Solaris?") == said
+
+
+def test_a_script_of_a_file_keeps_no_requests(tmp_path: Path) -> None:
+    rules = {"replies": [{"reply": "yes"}]}
+    (tmp_path / "script.json").write_text(json.dumps(rules))
+    served, tested = ScriptedModel(str(tmp_path / "script.json")), ScriptedModel(rules=[Rule("yes")])
+    for model in (served, tested):
+        assert ask(model, "is it?") == "yes"
+    assert (len(served.requests), len(tested.requests)) == (0, 1)
