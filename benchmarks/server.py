@@ -37,6 +37,8 @@ from hoptree.values import Passage
 LATENCY = 0.1
 CHAIN = 9
 """Calls one after another: a plan, three times what the model knows and what passages say, a summary, an answer."""
+_STOLEN = 7
+"""The place of what a host keeps from a virtual machine among the kinds of time."""
 MOST_SLOWER, MOST_GROWTH, MOST_AFTER = 1.3, 1.05, 5.0
 FILM = r"film (\d+-\d+)"
 PLAN = {
@@ -111,6 +113,7 @@ class Part:
     broken_off: int = 0
     memory: list[float] = field(default_factory=list)
     processor: float = 0.0
+    withheld: float = 0.0
 
     @property
     def p95(self) -> float:
@@ -176,7 +179,7 @@ async def ask_on(client: Client, until: float, part: Part, *, breaks_off: random
 
 
 async def measure(port: int, pid: int, clients: int, seconds: float, *, breaking_off: int) -> Part:
-    part, until, spent = Part(), time.perf_counter() + seconds, processor(pid)
+    part, until, spent, before = Part(), time.perf_counter() + seconds, processor(pid), ticks()
 
     async def watch() -> None:
         while time.perf_counter() < until:
@@ -190,6 +193,8 @@ async def measure(port: int, pid: int, clients: int, seconds: float, *, breaking
     ]
     await asyncio.gather(watch(), *work)
     part.processor = processor(pid) - spent
+    gone = [now - then for now, then in zip(ticks(), before, strict=True)]
+    part.withheld = gone[_STOLEN] / sum(gone)
     for one in made:
         one.hang_up()
     return part
@@ -211,6 +216,11 @@ def processor(pid: int) -> float:
     """Seconds of a processor that a process and its workers have used."""
     stats = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in family(pid)]
     return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
+
+
+def ticks() -> list[int]:
+    """What the processors were used for since the machine was started, by kind."""
+    return [int(count) for count in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
 
 
 async def alone(port: int) -> float:
@@ -246,7 +256,8 @@ def told(name: str, part: Part, path: float) -> list[str]:
     print(
         f"{name}: {len(part.seconds):,} answers, {sum(part.errors.values())} errors, {part.broken_off:,} broken off; "
         f"median {statistics.median(part.seconds):.3f} s, p95 {part.p95:.3f} s = {slower:.2f} x critical path; "
-        f"{1000 * part.processor / len(part.seconds):.1f} ms of a processor an answer; "
+        f"{1000 * part.processor / len(part.seconds):.1f} ms of a processor an answer, "
+        f"{part.withheld:.0%} of all processors withheld by the host; "
         f"memory {part.memory[0]:.0f} -> {part.memory[-1]:.0f} MB, last fifth {part.growth:.3f} x second fifth"
     )
     missed = [f"{name}: {count} x {error}" for error, count in part.errors.most_common(5)]

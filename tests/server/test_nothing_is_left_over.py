@@ -12,12 +12,17 @@ from typing import Any
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from tests.server.running import QUESTION, script, settings
 
-from hoptree.server.app import create_app
+from hoptree.server.answering_worker import Teller, answer
+from hoptree.server.app import create_app, house_of
+from hoptree.server.asking import Asking
+from hoptree.server.house import open_asking
 from hoptree.server.serving import Server
 
 _CALLS = 0.05
+_SLOW = "When will it come?"
 
 
 @pytest.fixture
@@ -32,9 +37,9 @@ def collector() -> Iterator[None]:
     gc.enable()
 
 
-async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]]:
+async def _visit(app: Any, question: str = QUESTION, *, stream: bool, stays: float) -> list[dict[str, Any]]:
     """Ask, and go away after so many seconds; what the server sent until then."""
-    body = json.dumps({"question": QUESTION, "stream": stream}).encode()
+    body = json.dumps({"question": question, "stream": stream}).encode()
     headers = {b"host": b"127.0.0.1", b"content-type": b"application/json", b"content-length": b"%d" % len(body)}
     scope: dict[str, Any] = {
         "type": "http",
@@ -66,19 +71,87 @@ async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]
 @pytest.mark.usefixtures("collector")
 def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, calls: float) -> None:
     async def visits() -> Counter[str]:
-        app = create_app(settings(tmp_path, models={"demo": script(latency=_CALLS)}))
-        await _visit(app, stream=stream, stays=60)  # whatever is made once is there
-        gc.collect()
-        gc.freeze()
-        gc.disable()
-        gc.set_debug(gc.DEBUG_SAVEALL)
-        for _ in range(2):  # the last one may still be on its way out
-            sent = await _visit(app, stream=stream, stays=calls * _CALLS)
-            assert any(b"1948" in message.get("body", b"") for message in sent) == (calls == 100)
-        gc.collect()
-        return Counter(type(left).__qualname__ for left in gc.garbage if type(left).__module__.startswith("hoptree"))
+        return await _left(create_app(settings(tmp_path, models={"demo": script(latency=_CALLS)})), stream, calls)
 
     assert asyncio.run(visits()) == Counter()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("calls", [2.5, 100], ids=["broken-off", "to-the-end"])
+@pytest.mark.usefixtures("collector")
+def test_nor_does_anything_of_one_that_a_worker_answers(tmp_path: Path, stream: bool, calls: float) -> None:
+    script = tmp_path / "script.json"
+    plan = {"query1": {"question": "Who directed it?"}, "query2": {"question": "When was #query1 born?"}}
+    rules = [{"contains": _SLOW, "latency": 600}, {"step": "decompose", "reply": json.dumps(plan)}, {"reply": "1948"}]
+    script.write_text(json.dumps({"latency": _CALLS, "replies": rules}))
+
+    async def visits() -> Counter[str]:
+        app = create_app(settings(tmp_path, models={"demo": f"scripted/{script}"}, workers=1))
+        workers = house_of(app).asking.workers
+        assert workers is not None
+        await workers.start()
+        try:
+            return await _left(app, stream, calls, QUESTION if calls == 100 else _SLOW)
+        finally:
+            await workers.aclose()
+
+    assert asyncio.run(visits()) == Counter()
+
+
+@pytest.mark.parametrize("calls", [0.5, 2.5, 100], ids=["while-planning", "in-the-tree", "to-the-end"])
+@pytest.mark.usefixtures("collector")
+def test_nor_does_it_in_the_worker(tmp_path: Path, calls: float) -> None:
+    told: dict[str, Any] = {
+        "question": QUESTION,
+        "budget": {},
+        "options": {},
+        "method": "taikc",
+        "model": "demo",
+        "corpus": "films",
+    }
+    told |= dict.fromkeys(("graph", "retriever", "rerank"))
+    lines: list[bytes] = []
+
+    async def ask(asking: Asking, seconds: float) -> None:
+        task = asyncio.create_task(answer(asking, told, Teller(1, lines.append, live=False)))
+        await asyncio.wait({task}, timeout=seconds)
+        task.cancel()
+        await asyncio.wait({task})
+
+    async def both() -> Counter[str]:
+        asking = open_asking(settings(tmp_path, models={"demo": script(latency=_CALLS)}))
+        await ask(asking, 60)
+        _seek()
+        for _ in range(2):
+            await ask(asking, calls * _CALLS)
+        return _found()
+
+    assert asyncio.run(both()) == Counter()
+    assert [json.loads(line)["over"] for line in lines] == [True] * 3
+    assert (b"final" in lines[-1]) == (calls == 100)
+
+
+async def _left(app: FastAPI, stream: bool, calls: float, question: str = QUESTION) -> Counter[str]:
+    """What is left of two questions that are given up after so many calls."""
+    await _visit(app, stream=stream, stays=60)  # whatever is made once is there
+    _seek()
+    for _ in range(2):  # the last one may still be on its way out
+        sent = await _visit(app, question, stream=stream, stays=calls * _CALLS)
+        assert any(b"1948" in message.get("body", b"") for message in sent) == (calls == 100)
+    return _found()
+
+
+def _seek() -> None:
+    """From now on, whatever is garbage stays until it is found."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+
+
+def _found() -> Counter[str]:
+    gc.collect()
+    return Counter(type(left).__qualname__ for left in gc.garbage if type(left).__module__.startswith("hoptree"))
 
 
 @pytest.mark.usefixtures("collector")

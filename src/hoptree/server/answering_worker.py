@@ -13,7 +13,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hoptree.errors import HoptreeError, InternalError
@@ -28,7 +29,7 @@ from hoptree.server.keys import ANYBODY
 from hoptree.server.mistakes import log_mistake
 from hoptree.server.settings import read_settings
 
-__all__ = ["main"]
+__all__ = ["Teller", "answer", "main"]
 
 _LONGEST = 2**26
 
@@ -61,7 +62,7 @@ async def _work(out: int) -> None:
                 task.cancel()
             continue
         number = said.pop("ask")
-        task = loop.create_task(_answer(asking, said, _Teller(number, pipe, live=said.pop("live"))))
+        task = loop.create_task(answer(asking, said, Teller(number, pipe.write, live=said.pop("live"))))
         under_way[number] = task
         task.add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
     for task in under_way.values():
@@ -70,16 +71,17 @@ async def _work(out: int) -> None:
     await asking.aclose()
 
 
-async def _answer(asking: Asking, told: Mapping[str, Any], teller: _Teller) -> None:
+async def answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> None:
     """Answer one question; whatever comes of it is told."""
     named = {name: told[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
     wanted = Wanted(told["question"], **named, budget=Budget(**told["budget"]))
     try:
         prepared = await asking.prepare(wanted, ANYBODY)
         _, failure = await prepared.engine.trace(wanted.question, listeners=(teller.hear,))
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as error:
+        # The frames of what was broken off refer to each other, and garbage is seldom looked for.
+        traceback.clear_frames(error.__traceback__)
         teller.end()
-        raise
     except HoptreeError as error:
         teller.end(refused=as_data(error))
     except Exception as error:
@@ -91,12 +93,12 @@ async def _answer(asking: Asking, told: Mapping[str, Any], teller: _Teller) -> N
         teller.end(failure=as_data(failure) if failure else None)
 
 
-class _Teller:
+class Teller:
     """Tells what happens to one question: all that happens at one moment at once, or everything at the end."""
 
-    def __init__(self, number: int, pipe: asyncio.WriteTransport, *, live: bool) -> None:
+    def __init__(self, number: int, write: Callable[[bytes], None], *, live: bool) -> None:
         self._number = number
-        self._pipe = pipe
+        self._write = write
         self._live = live
         self._events: list[Event] = []
 
@@ -117,7 +119,7 @@ class _Teller:
             {"id": self._number, "events": self._events, **said}, separators=(",", ":"), check_circular=False
         )
         self._events = []
-        self._pipe.write(line.encode() + b"\n")
+        self._write(line.encode() + b"\n")
 
 
 if __name__ == "__main__":
