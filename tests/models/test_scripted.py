@@ -23,6 +23,7 @@ def ask(model: ScriptedModel, text: str) -> str:
         (Rule("It is $1.", regex=r"film (\w+)"), "It is Solaris."),
         (Rule("$2, $1", regex=r"(\w+) film (\w+)"), "Solaris, old"),
         (Rule("$1 costs $5", regex=r"film (\w+)"), "Solaris costs $5"),
+        (Rule("$1 costs $100, $10", regex=r"film (\w+)"), "Solaris costs $100, $10"),
         (Rule("[$1]", regex=r"film Solaris( twice)?"), "[]"),
         (Rule("$1", regex="film"), "$1"),
         (Rule("$1"), "$1"),

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 from tests.server.running import QUESTION, script, settings
 
-from hoptree.server.answering_worker import Teller, answer
+from hoptree.server.answering_worker import Teller, begin
 from hoptree.server.app import create_app, house_of
 from hoptree.server.asking import Asking
 from hoptree.server.house import open_asking
@@ -113,7 +113,7 @@ def test_nor_does_it_in_the_worker(tmp_path: Path, calls: float) -> None:
     lines: list[bytes] = []
 
     async def ask(asking: Asking, seconds: float) -> None:
-        task = asyncio.create_task(answer(asking, told, Teller(1, lines.append, live=False)))
+        task = begin(asking, told, Teller(1, lines.append, live=False))
         await asyncio.wait({task}, timeout=seconds)
         task.cancel()
         await asyncio.wait({task})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import signal
@@ -32,16 +33,20 @@ from tests.e2e.endpoint import (
     script_films,
 )
 from tests.server.corpora_made import create
-from tests.server.running import Running, events_of, eventually, limits, running
+from tests.server.running import QUESTION, Running, events_of, eventually, limits, running, settings
 
 from hoptree import errors
 from hoptree.errors import ConfigError, EndpointError, HoptreeError, InternalError
+from hoptree.graph.errors import GraphError
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.calls import Calls
+from hoptree.server import workers as pool
+from hoptree.server.answering_worker import Teller, begin
 from hoptree.server.asking import Asking, Wanted
 from hoptree.server.crossing import as_data, from_data
-from hoptree.server.keys import Key
+from hoptree.server.house import open_asking
+from hoptree.server.keys import ANYBODY, Key
 from hoptree.server.refusals import Refusal, refusal_of
 from hoptree.server.settings import Settings, read_settings
 from hoptree.server.workers import Workers
@@ -50,6 +55,7 @@ _FILMS = 20
 _PATIENCE = 60.0
 _TIMES = ("seconds", "critical_path_seconds")
 _SLOW = "Is it endless?"
+_NAMED = ("method", "model", "corpus", "graph", "retriever", "rerank")
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +100,7 @@ def workers_of(server: Running) -> Workers:
 
 
 def pids(server: Running) -> list[int]:
-    return [worker._process.get_pid() for worker in workers_of(server)._there]
+    return [worker.pid or 0 for worker in workers_of(server)._there]
 
 
 def without_times(reply: dict[str, Any]) -> dict[str, Any]:
@@ -204,6 +210,74 @@ def test_what_a_question_has_cost_until_its_client_left_is_charged(
     assert spent[0][0] == len(FILM_STEPS)
 
 
+def test_one_that_is_broken_off_before_it_has_begun_is_over_too(tmp_path: Path) -> None:
+    lines: list[bytes] = []
+
+    async def ask() -> None:
+        asking = open_asking(settings(tmp_path))
+        told: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, **dict.fromkeys(_NAMED)}
+        task = begin(asking, told, Teller(7, lines.append, live=True))
+        task.cancel()
+        await asyncio.wait({task})
+        await asyncio.sleep(0)
+
+    asyncio.run(ask())
+    assert [json.loads(line) for line in lines] == [{"id": 7, "events": [], "over": True}]
+
+
+def test_many_that_leave_at_once_are_not_remembered(server: Running) -> None:
+    workers = workers_of(server)
+
+    async def ask() -> None:
+        told = {"question": _SLOW, "budget": {"seconds": 60}, "options": {}, **dict.fromkeys(_NAMED)}
+        tasks = [asyncio.create_task(workers.ask(told, (), live=False)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+    asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
+    eventually(lambda: not any(one.asked for one in workers._there), seconds=_PATIENCE)
+    assert not workers._has and not workers._alike
+
+
+def test_what_json_cannot_hold_is_told_as_text() -> None:
+    lines: list[bytes] = []
+    teller = Teller(1, lines.append, live=False)
+    teller.hear({"event": "decision", "value": Path("a")})
+    teller.end(failure={"kinds": ["HoptreeError"], "said": {"cause": "It is so.", "remedy": "", "body": b"x"}})
+    assert json.loads(lines[0])["events"] == [{"event": "decision", "value": "a"}]
+
+
+def test_a_worker_that_hangs_is_killed_and_its_question_told(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pool, "_GRACE", 0.5)
+    with running(films_settings(tmp_path, endpoint, workers=1, limits=limits(seconds=0.5))) as server:
+        (hanging,) = pids(server)
+        os.kill(hanging, signal.SIGSTOP)
+        reply = server.ask(film_question(1))
+        assert (reply.status_code, reply.json()["error"]["class"]) == (503, "WorkerEnded")
+        eventually(lambda: len(workers_of(server)) == 1 and pids(server) != [hanging], seconds=_PATIENCE)
+        assert not _is_there(hanging)
+        assert "does not end a question" in caplog.text
+
+
+def test_the_budget_of_a_key_is_charged_while_a_question_is_answered(server: Running, endpoint: Endpoint) -> None:
+    asking, key = server.house.asking, Key("spender", budget=Budget(calls=100))
+    endpoint.on("taikc/final", endless(), contains="N12 ", times=1)
+    before = len(endpoint.texts("taikc/final"))
+
+    async def ask() -> None:
+        await asking.ask(await asking.prepare(Wanted(film_question(12)), key))
+
+    task = asyncio.run_coroutine_threadsafe(ask(), server.loop)
+    eventually(lambda: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)
+    eventually(lambda: asking.allowances._today(key).calls == len(FILM_STEPS) - 1, seconds=_PATIENCE)
+    task.cancel()
+    eventually(lambda: len(asking.live) == 0, seconds=_PATIENCE)
+
+
 def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: Endpoint) -> None:
     together = threading.Barrier(2)
     endpoint.on("taikc/decompose", lambda seen: _late(seen, together), contains="N7 ", times=1)
@@ -239,19 +313,22 @@ def test_a_worker_that_is_killed_takes_its_questions_with_it_and_another_comes(
         eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
         assert pids(server) != [old]
         assert server.ask(film_question(2)).json()["answer"] == "1902"
-        assert "ended with signal 9, and 1 questions with it" in caplog.text
+        assert "ended with signal 9, and 1 question with it" in caplog.text
+        assert 'outcome="failed"} 1.0' in server.client.get("/metrics").text
         assert "hoptree_workers 1.0" in server.client.get("/metrics").text
 
 
-def test_while_none_is_there_questions_are_refused(tmp_path: Path, endpoint: Endpoint) -> None:
+def test_while_none_is_there_questions_are_refused_and_cost_nothing(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with running(films_settings(tmp_path, endpoint, workers=1)) as server:
-        workers = workers_of(server)
-        workers._failed_in_a_row = 5
-        os.kill(pids(server)[0], signal.SIGKILL)  # it has not said anything yet
-        eventually(lambda: len(workers) == 0, seconds=_PATIENCE)
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
+        os.kill(pids(server)[0], signal.SIGKILL)
+        eventually(lambda: len(workers_of(server)) == 0, seconds=_PATIENCE)
         reply = server.ask(film_question(1))
         assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
         assert server.client.get("/health").status_code == 200
+        assert not server.house.allowances._today(ANYBODY).calls
 
 
 def test_one_that_cannot_be_started_is_tried_again(
@@ -268,6 +345,7 @@ def test_one_that_cannot_be_started_is_tried_again(
 
 
 def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None:
+    server.ask(film_question(8))
     job = create(server, {"a.txt": b"Film N8 was directed by Director N8, born in 1908."}, "fresh")
     assert job["state"] == "done"
     found = server.ask(film_question(8), corpus="fresh").json()
@@ -275,6 +353,19 @@ def test_a_corpus_that_was_just_made_can_be_asked_about(server: Running) -> None
         "1908",
         ["Film N8 was directed by Director N8, born in 1908."],
     )
+
+
+def test_a_corpus_that_was_removed_is_let_go_of(
+    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Any] = []
+    with running(films_settings(tmp_path, endpoint, workers=1)) as server:
+        create(server, {"a.txt": b"Film N8 was directed by Director N8, born in 1908."}, "fresh")
+        assert server.ask(film_question(8), corpus="fresh").json()["answer"] == "1908"
+        (worker,) = workers_of(server)._there
+        monkeypatch.setattr(worker, "say", heard.append)
+        assert server.client.delete("/v1/corpora/fresh").status_code == 204
+    assert {"forget": "fresh"} in heard
 
 
 def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endpoint) -> None:
@@ -365,6 +456,12 @@ def test_models_that_processes_cannot_share_are_refused(models: dict[str, Any], 
     assert refusal.value.remedy
 
 
+def test_a_limit_that_cannot_be_parted_is_refused() -> None:
+    with pytest.raises(ConfigError, match="cannot be parted among 3 workers"):
+        Settings(models={"demo": "openai/demo"}, workers=3, concurrency=2).check()
+    Settings(models={"demo": "openai/demo"}, workers=2, concurrency=2).check()
+
+
 def test_settings_cross_as_they_are_and_without_keys(tmp_path: Path, endpoint: Endpoint) -> None:
     ours = films_settings(tmp_path, endpoint, keys=(Key("team", b"digest"),), limits=limits(calls=7))
     theirs = read_settings(ours.for_workers())
@@ -392,13 +489,12 @@ def test_refusals_and_mistakes_cross_as_well() -> None:
     assert isinstance(mistake, InternalError) and "ValueError" in mistake.cause
 
 
-def test_an_error_of_a_kind_of_its_own_crosses_as_what_it_is_a_kind_of() -> None:
-    class Odd(EndpointError):
-        """Known to one process only."""
-
-    assert type(from_data(as_data(Odd("It is odd.", status=500)))) is EndpointError
+def test_kinds_of_errors_that_others_know_stay_and_one_that_nobody_knows_is_of_the_next() -> None:
+    assert type(from_data(as_data(GraphError("It is empty.")))) is GraphError
+    data = as_data(EndpointError("It is odd.", status=500))
+    assert type(from_data({**data, "kinds": ["Odd", *data["kinds"]]})) is EndpointError
 
 
 def test_processes_that_share_an_endpoint_have_a_part_of_its_limit() -> None:
     assert Calls(None, shared_by=3)._limit("here", 100).ceiling == 34
-    assert Calls(None, shared_by=4, concurrency=2)._limit("here", 100).ceiling == 1
+    assert Calls(None, shared_by=2, concurrency=4)._limit("here", 100).ceiling == 2

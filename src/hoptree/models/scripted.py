@@ -26,6 +26,9 @@ _FAULTS: dict[str, ModelError] = {
 }
 
 
+_GROUP = re.compile(r"\$(\d)(?!\d)")
+
+
 @dataclass(slots=True)
 class Rule:
     """Says `reply` (each of several in turn, the last one from then on) to a request that fits.
@@ -63,9 +66,8 @@ class Rule:
         """The reply to a text that fits, when so many were given before."""
         reply = self.reply if isinstance(self.reply, str) else self.reply[min(turn, len(self.reply) - 1)]
         found = re.search(self.regex, text) if self.regex else None
-        for number, group in enumerate(found.groups("") if found else (), 1):
-            reply = reply.replace(f"${number}", group)
-        return reply
+        groups = {str(number): group for number, group in enumerate(found.groups("") if found else (), 1)}
+        return _GROUP.sub(lambda place: groups.get(place[1], place[0]), reply) if groups else reply
 
 
 class ScriptedModel:

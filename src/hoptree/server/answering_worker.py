@@ -1,8 +1,8 @@
 """The process that answers questions for a server: see `workers.py`.
 
-The first line of standard input is how the server is set up, each further one a question, or one that nobody waits for
-any more. What happens to questions goes to standard output, a JSON object a line. Where standard input ends, the
-server has, and so does this process.
+The first line of standard input is how the server is set up, each further one a question, one that nobody waits for any
+more, or a corpus to let go of. That it is ready, and what happens to questions, goes to standard output, a JSON object
+a line. Where standard input ends, the server has, and so does this process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hoptree.errors import HoptreeError, InternalError
-from hoptree.http.refused import LOG_FORMAT
+from hoptree.http.refused import LOG_FORMAT, as_line
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.trace import Event
 from hoptree.server.asking import Asking, Wanted
@@ -29,8 +29,9 @@ from hoptree.server.keys import ANYBODY
 from hoptree.server.mistakes import log_mistake
 from hoptree.server.settings import read_settings
 
-__all__ = ["Teller", "answer", "main"]
+__all__ = ["Teller", "begin", "main"]
 
+_LOG = logging.getLogger("hoptree.server")
 _LONGEST = 2**26
 
 
@@ -52,27 +53,39 @@ async def _work(out: int) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(out, "wb"))
     setup = json.loads(await lines.readline())
-    asking = open_asking(read_settings(setup["settings"]), shared_by=setup["workers"])
+    try:
+        asking = open_asking(read_settings(setup["settings"]), shared_by=setup["workers"])
+    except HoptreeError as error:
+        _LOG.error("a worker cannot begin: %s", as_line(error.cause))
+        sys.exit(error.exit_code)
     collect_rarely()
-    under_way: dict[int, asyncio.Task[None]] = {}
+    pipe.write(b'{"ready": true}\n')
+    under_way: dict[int, asyncio.Task[dict[str, Any]]] = {}
     async for line in lines:
         said = json.loads(line)
-        if (number := said.pop("cancel", None)) is not None:
-            if task := under_way.get(number):
-                task.cancel()
-            continue
-        number = said.pop("ask")
-        task = loop.create_task(answer(asking, said, Teller(number, pipe.write, live=said.pop("live"))))
-        under_way[number] = task
-        task.add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
+        if "ask" in said:
+            number, teller = said["ask"], Teller(said["ask"], pipe.write, live=said["live"])
+            under_way[number] = begin(asking, said, teller)
+            under_way[number].add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
+        elif "forget" in said:
+            asking.retrievers.forget(said["forget"])
+        elif task := under_way.get(said["cancel"]):
+            task.cancel()
     for task in under_way.values():
         task.cancel()
     await asyncio.gather(*under_way.values(), return_exceptions=True)
     await asking.aclose()
 
 
-async def answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> None:
-    """Answer one question; whatever comes of it is told."""
+def begin(asking: Asking, told: Mapping[str, Any], teller: Teller) -> asyncio.Task[dict[str, Any]]:
+    """Answer one question in a task; its end is told, also of one that is broken off before it has begun."""
+    task = asyncio.get_running_loop().create_task(_answer(asking, told, teller))
+    task.add_done_callback(lambda task: teller.end(**{} if task.cancelled() else task.result()))
+    return task
+
+
+async def _answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> dict[str, Any]:
+    """How a question ended."""
     named = {name: told[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
     wanted = Wanted(told["question"], **named, budget=Budget(**told["budget"]))
     try:
@@ -81,16 +94,15 @@ async def answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> Non
     except asyncio.CancelledError as error:
         # The frames of what was broken off refer to each other, and garbage is seldom looked for.
         traceback.clear_frames(error.__traceback__)
-        teller.end()
+        return {}
     except HoptreeError as error:
-        teller.end(refused=as_data(error))
+        return {"refused": as_data(error)}
     except Exception as error:
         log_mistake(error)
-        teller.end(refused=as_data(InternalError(error)))
-    else:
-        if isinstance(failure, InternalError) and failure.__cause__:
-            log_mistake(failure.__cause__)
-        teller.end(failure=as_data(failure) if failure else None)
+        return {"refused": as_data(InternalError(error))}
+    if isinstance(failure, InternalError) and failure.__cause__:
+        log_mistake(failure.__cause__)
+    return {"failure": as_data(failure) if failure else None}
 
 
 class Teller:
@@ -115,10 +127,10 @@ class Teller:
             self._tell(over=False)
 
     def _tell(self, **said: Any) -> None:
-        line = json.dumps(
-            {"id": self._number, "events": self._events, **said}, separators=(",", ":"), check_circular=False
-        )
+        told = {"id": self._number, "events": self._events, **said}
         self._events = []
+        # What JSON cannot hold goes as text: a question whose end is not told would never end.
+        line = json.dumps(told, separators=(",", ":"), check_circular=False, default=str)
         self._write(line.encode() + b"\n")
 
 

@@ -48,10 +48,10 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        house.changing.take_up()
-        if house.asking.workers is not None:
-            await house.asking.workers.start()
         try:
+            house.changing.take_up()
+            if house.asking.workers is not None:
+                await house.asking.workers.start()
             yield
         finally:
             await house.aclose()

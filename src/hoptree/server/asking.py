@@ -31,7 +31,7 @@ from hoptree.server.refusals import Refusal
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Retrievers
 from hoptree.server.telling import is_free_text
-from hoptree.server.workers import Workers
+from hoptree.server.workers import WorkerEnded, Workers
 
 __all__ = ["Asking", "Prepared", "Wanted"]
 
@@ -121,6 +121,12 @@ class Asking:
         await self.models.aclose()
         self.calls.close()
 
+    def forget(self, corpus: str) -> None:
+        """Let go of a corpus that is to be removed."""
+        self.retrievers.forget(corpus)
+        if self.workers is not None:
+            self.workers.forget(corpus)
+
     async def prepare(self, wanted: Wanted, key: Key) -> Prepared:
         """Look up all that the question names, or refuse it."""
         self.live.check()
@@ -162,8 +168,9 @@ class Asking:
         with self.metrics.question(prepared.method.name) as outcome:
             try:
                 result = await self.live.run(self._answer(prepared, charge, listeners), prepared.told, _is_answered)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
                 self.allowances.charge_unheard(prepared.key, longest)
+                outcome.failed = isinstance(error, WorkerEnded)
                 raise
             outcome.take(result)
         if result.failure:
@@ -174,7 +181,9 @@ class Asking:
         self, prepared: Prepared, charge: Listener, listeners: Sequence[Listener]
     ) -> Coroutine[Any, Any, Result]:
         if self.workers is not None:
-            return self.workers.ask(prepared.told_to_workers, (charge, *listeners), live=bool(listeners))
+            # Of a key with a budget the next question is to know what this one has spent until then.
+            live = bool(listeners) or prepared.key.budget != Budget()
+            return self.workers.ask(prepared.told_to_workers, (charge, *listeners), live=live)
         return prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
 
     def _budget(self, wanted: Budget, left: Budget) -> Budget:

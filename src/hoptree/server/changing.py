@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +26,6 @@ from hoptree.server.outcomes import keep_outcome, last_outcome
 from hoptree.server.pending import Change, Failure, Stage
 from hoptree.server.placing import clear_leftovers, hide, incoming, note_whole, place, remove, settle, undo
 from hoptree.server.refusals import Refusal, refusal_of, telling_of_space
-from hoptree.server.sources import Retrievers
 from hoptree.server.to_the_end import to_the_end
 from hoptree.server.unpacking import Staging
 
@@ -44,10 +43,10 @@ _ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """Changes corpora, one job each."""
+    """Changes corpora, one job each; `forget` lets go of one that is to be removed."""
 
     corpora: Corpora
-    retrievers: Retrievers
+    forget: Callable[[str], None]
     jobs: Jobs
     limits: Limits
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
@@ -84,7 +83,7 @@ class Changing:
         corpus = self.corpora.own(name)
         with self.jobs.hold(name):
             folder = hide(corpus)
-            self.retrievers.forget(name)
+            self.forget(name)
             await to_the_end(remove, folder)
 
     def take_up(self) -> None:
@@ -243,7 +242,7 @@ class Changing:
         """Undo a change, and bring the index up to date with the documents as they were."""
         stale = await to_the_end(undo, corpus, change)
         if change.kind == "create":
-            self.retrievers.forget(corpus.name)
+            self.forget(corpus.name)
         if not stale:
             return "what was cut off is undone"
         try:

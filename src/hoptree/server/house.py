@@ -81,7 +81,7 @@ def open_house(settings: Settings) -> House:
         retrievers=asking.retrievers,
         graphs=asking.graphs,
         jobs=jobs,
-        changing=Changing(asking.corpora, asking.retrievers, jobs, settings.limits),
+        changing=Changing(asking.corpora, asking.forget, jobs, settings.limits),
         runs=Runs(settings.runs),
         lock=_locked(settings.corpora_folder),
     )

@@ -18,9 +18,10 @@ _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a question; one that nobody waited for is `gone`."""
+    """What became of a question; one that has no result, and did not fail, is `gone`: nobody waited for it."""
 
     result: Result | None = None
+    failed: bool = False
 
     def take(self, result: Result) -> None:
         self.result = result
@@ -28,7 +29,7 @@ class Outcome:
     @property
     def name(self) -> str:
         if self.result is None:
-            return "gone"
+            return "failed" if self.failed else "gone"
         if self.result.error:
             return "failed"
         if self.result.stopped_by:

@@ -22,8 +22,8 @@ from hoptree.server.limits import Limits
 __all__ = ["Settings", "model_name", "read_settings"]
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
-_ELSEWHERE = ("openai/", "scripted/")
-"""Models that take no room in the process that asks them."""
+_INSIDE = ("local/", "hf/")
+"""Models that are loaded by the process that asks them."""
 _FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "method", "retriever")
 
 
@@ -84,11 +84,16 @@ class Settings:
         for name, given in self.models.items():
             if not isinstance(given, str):
                 raise ConfigError(f"The model {name} is open, and workers cannot share it.", "Give its spec, a text.")
-            if not given.startswith(_ELSEWHERE):
+            if given.startswith(_INSIDE):
                 raise ConfigError(
                     f"The model {name} runs inside the server, and each worker would load it again.",
                     "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL",
                 )
+        if self.concurrency is not None and self.concurrency < self.workers:
+            raise ConfigError(
+                f"A concurrency of {self.concurrency} cannot be parted among {self.workers} workers.",
+                f"Give at most {self.concurrency} workers, or a higher --concurrency.",
+            )
         if not isinstance(self.cache, str | Path | None):
             raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
 

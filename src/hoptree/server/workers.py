@@ -1,7 +1,7 @@
 """Processes that answer questions, so that a server is not bound to one core.
 
 The server keeps everything that requests share: keys, limits, budgets, jobs, the journal. A worker is told a question
-as the journal tells it, and tells the events of its trace as they happen; the result is read off them, as always.
+as the journal tells it, and tells the events of its trace; the result is read off them, as always.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import itertools
 import json
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -23,15 +24,31 @@ from hoptree.server.crossing import from_data
 from hoptree.server.refusals import Refusal
 from hoptree.server.settings import Settings
 
-__all__ = ["Workers"]
+__all__ = ["WorkerEnded", "Workers"]
 
 _LOG = logging.getLogger("hoptree.server")
-_ENDING = 5.0
+_ENDING = 3.0
 """Seconds that a worker has to close what it opened."""
-_PARTING = 2.0
-"""Seconds that a worker has to tell of a question that nobody waits for any more."""
-_LONGEST_PAUSE = 30.0
+_PARTING = 1.0
+"""Seconds that it has to tell of a question that nobody waits for any more."""
+_GRACE = 10.0
+"""Seconds beyond those of a question after which a worker that has not ended it is taken to hang."""
+_DOUBLINGS = 5
+"""After how many failures in a row the pause before another try grows no more."""
 _SOON = 2
+
+
+class WorkerEnded(Refusal):
+    """A process has ended, and the questions that it had with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503,
+            "WorkerEnded",
+            "The process that answered has ended.",
+            "Ask again; if it happens again, tell whoever runs the server.",
+            retry_after=_SOON,
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +75,12 @@ class _Asked:
         elif "failure" in said:
             self.failed.set_result(from_data(said["failure"]) if said["failure"] else None)
 
+    def give_up(self) -> None:
+        """Its worker has ended."""
+        self.over.set()
+        if not self.failed.done():
+            self.failed.set_exception(WorkerEnded())
+
 
 class Workers:
     """So many processes, each of which answers any number of questions at once; one that ends is replaced."""
@@ -67,44 +90,63 @@ class Workers:
         self._numbers = itertools.count()
         self._there: list[_Worker] = []
         self._has: dict[str, _Worker] = {}
-        self._failed_in_a_row = 0
-        self._starting: set[asyncio.Task[None]] = set()
-        self._closing = False
+        self._alike: Counter[str] = Counter()
+        self._keeping: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
+        """How many are ready to answer."""
         return len(self._there)
 
     async def start(self) -> None:
-        """Start all of them; they take questions before they are ready to answer them."""
-        await asyncio.gather(*(self._start_one() for _ in range(self._settings.workers)))
+        """Start all of them, and wait until each is ready, or could not be started."""
+        tried = [asyncio.Event() for _ in range(self._settings.workers)]
+        loop = asyncio.get_running_loop()
+        self._keeping = [loop.create_task(self._keep_one(event)) for event in tried]
+        await asyncio.gather(*(event.wait() for event in tried))
 
     async def ask(self, told: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
         """Have a question answered; a failure is a result too. It ends in the worker when it is cancelled here.
 
         Listeners hear of events while they happen if it is `live`; else at the end, which costs both sides less.
         """
-        same, number = json.dumps(told), next(self._numbers)
+        same = json.dumps({**told, "budget": None})
         worker = self._has[same] = self._choose(same)
+        self._alike[same] += 1
+        try:
+            return await self._ask(worker, told, listeners, live)
+        finally:
+            self._alike[same] -= 1
+            if not self._alike[same]:
+                del self._alike[same], self._has[same]
+
+    async def _ask(self, worker: _Worker, told: Mapping[str, Any], listeners: Sequence[Listener], live: bool) -> Result:
+        number, seconds = next(self._numbers), told["budget"]["seconds"]
         asked = worker.asked[number] = _Asked(listeners, asyncio.get_running_loop().create_future())
         worker.say({"ask": number, "live": live, **told})
         try:
-            failure = await asked.failed
+            async with asyncio.timeout(None if seconds is None else seconds + _GRACE):
+                failure = await asked.failed
+        except TimeoutError:
+            _LOG.error("a worker does not end a question after %g s, and is killed", seconds + _GRACE)
+            worker.kill()
+            raise WorkerEnded() from None
         except asyncio.CancelledError:
             worker.say({"cancel": number})
             with suppress(TimeoutError):
                 await asyncio.wait_for(asked.over.wait(), _PARTING)  # then what it has cost until now was heard
             raise
-        finally:
-            self._has.pop(same, None)
         return read_result(asked.events, failure)
+
+    def forget(self, corpus: str) -> None:
+        """Let go of a corpus that is to be removed."""
+        for worker in self._there:
+            worker.say({"forget": corpus})
 
     async def aclose(self) -> None:
         """End them all; questions that they still have are given up."""
-        self._closing = True
-        for task in self._starting:
+        for task in self._keeping:
             task.cancel()
-        await asyncio.gather(*self._starting, return_exceptions=True)
-        await asyncio.gather(*(worker.end() for worker in self._there))
+        await asyncio.gather(*self._keeping, return_exceptions=True)
 
     def _choose(self, same: str) -> _Worker:
         """The one that has the same question, whose calls it shares; else the one that has the fewest."""
@@ -119,63 +161,79 @@ class Workers:
         known = self._has.get(same)
         return known if known in self._there else min(self._there, key=lambda one: len(one.asked))
 
-    async def _start_one(self) -> None:
-        _, worker = await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Worker(self._ended),
+    async def _keep_one(self, tried: asyncio.Event) -> None:
+        """Have one worker there as long as the server runs; the more tries came to nothing, the longer the pause."""
+        failures = 0
+        while True:
+            worker = _Worker()
+            try:
+                await self._begin(worker)
+                tried.set()
+                if worker.ready.is_set():
+                    failures = 0
+                    self._there.append(worker)
+                await worker.gone.wait()
+            except OSError as error:
+                tried.set()
+                _LOG.error("a worker cannot be started: %s", error.strerror)
+            finally:
+                if worker in self._there:
+                    self._there.remove(worker)
+                await worker.end()
+            pause = 2.0 ** min(failures, _DOUBLINGS) - 1
+            failures += 1
+            _LOG.error("%s; another one is started in %g s", worker.obituary, pause)
+            await asyncio.sleep(pause)
+
+    async def _begin(self, worker: _Worker) -> None:
+        """Start a process, and wait until it is ready or has ended."""
+        await asyncio.get_running_loop().subprocess_exec(
+            lambda: worker,
             sys.executable,
             "-P",  # nothing is imported from the folder it runs in
             "-m",
             "hoptree.server.answering_worker",
             stderr=None,
         )
-        self._there.append(worker)
         worker.say({"settings": self._settings.for_workers(), "workers": self._settings.workers})
-
-    def _ended(self, worker: _Worker) -> None:
-        """Go on without a worker that has ended, and start another: the later, the more of them came to nothing."""
-        self._there.remove(worker)
-        if self._closing:
-            return
-        status, left = worker.status, len(worker.asked)
-        _LOG.error("a worker ended with %s, and %d questions with it; another one is started", status, left)
-        self._failed_in_a_row = 0 if worker.spoke else self._failed_in_a_row + 1
-        task = asyncio.get_running_loop().create_task(self._replace())
-        self._starting.add(task)
-        task.add_done_callback(self._starting.discard)
-
-    async def _replace(self) -> None:
-        while True:
-            await asyncio.sleep(min(_LONGEST_PAUSE, 2.0**self._failed_in_a_row - 1))
-            try:
-                await self._start_one()
-                return
-            except OSError as error:
-                _LOG.error("a worker cannot be started: %s", error.strerror)
-                self._failed_in_a_row += 1
+        waiting = [asyncio.ensure_future(event.wait()) for event in (worker.ready, worker.gone)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
 
 
 class _Worker(asyncio.SubprocessProtocol):
     """One process, and the questions that it has."""
 
-    def __init__(self, ended: Callable[[_Worker], None]) -> None:
+    def __init__(self) -> None:
         self.asked: dict[int, _Asked] = {}
-        self.spoke = False
-        self._ended = ended
-        self._gone = asyncio.Event()
+        self.ready, self.gone = asyncio.Event(), asyncio.Event()
+        self._process: asyncio.SubprocessTransport | None = None
+        self._pipe: asyncio.WriteTransport | None = None
         self._rest: list[bytes] = []
+        self._lost = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._process = cast(asyncio.SubprocessTransport, transport)
         self._pipe = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
 
     @property
-    def status(self) -> str:
-        """How it ended: by itself, or by a signal."""
+    def pid(self) -> int | None:
+        return self._process.get_pid() if self._process else None
+
+    @property
+    def obituary(self) -> str:
+        """How it ended, by itself or by a signal, and what it took with it."""
+        if self._process is None:
+            return "no worker was started"
         code = self._process.get_returncode() or 0
-        return f"exit status {code}" if code >= 0 else f"signal {-code}"
+        how = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        return f"a worker ended with {how}, and {self._lost} question{'s' * (self._lost != 1)} with it"
 
     def say(self, line: Mapping[str, Any]) -> None:
-        if not self._pipe.is_closing():  # then its end is told in a moment
+        if self._pipe and not self._pipe.is_closing():  # then its end is told in a moment
             self._pipe.write(json.dumps(line).encode() + b"\n")
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -185,35 +243,34 @@ class _Worker(asyncio.SubprocessProtocol):
         if not others:
             return
         lines, self._rest = [b"".join(self._rest), *others[:-1]], [others[-1]]
-        self.spoke = True
         for line in lines:
             said = json.loads(line)
+            if "ready" in said:
+                self.ready.set()
+                continue
             asked = self.asked.pop(said["id"]) if said["over"] else self.asked[said["id"]]
             asked.hear(said)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It has ended, and everything that it said was heard."""
-        self._gone.set()
-        self._ended(self)
+        self._lost = len(self.asked)
         for asked in self.asked.values():
-            asked.over.set()
-            if not asked.failed.done():
-                asked.failed.set_exception(
-                    Refusal(
-                        503,
-                        "WorkerEnded",
-                        "The process that answered has ended.",
-                        "Ask again; if it happens again, tell whoever runs the server.",
-                        retry_after=_SOON,
-                    )
-                )
+            asked.give_up()
+        self.asked.clear()
+        self.gone.set()
+
+    def kill(self) -> None:
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.kill()
 
     async def end(self) -> None:
         """Have it close what it opened, and end."""
+        if self._pipe is None:
+            return
         self._pipe.close()
         try:
-            await asyncio.wait_for(self._gone.wait(), _ENDING)
+            await asyncio.wait_for(self.gone.wait(), _ENDING)
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._gone.wait()
+            self.kill()
+            await self.gone.wait()
