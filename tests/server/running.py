@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.held import PATIENCE, Clock
 
 from hoptree.http.listening import listen
 from hoptree.indexing.commands import index_passages
@@ -70,7 +71,7 @@ class Running:
         self.url = f"http://127.0.0.1:{self.port}"
         self._server = Server(self.app)
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
 
     @property
     def busy(self) -> bool:
@@ -86,6 +87,7 @@ class Running:
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self.clock = Clock(self.loop)
         await self._server.serve(sockets=[self._listening])
 
     def start(self) -> None:
@@ -100,7 +102,7 @@ class Running:
         self.client.close()
         if self._thread.is_alive():
             self.begin_stop()
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=PATIENCE)
         assert not self._thread.is_alive()
 
     def ask(self, question: str = QUESTION, **fields: Any) -> httpx.Response:
@@ -110,7 +112,7 @@ class Running:
         """A job when it is over."""
         assert reply.status_code == 202, reply.text
         name = reply.json()["job"]
-        eventually(lambda: self.house.jobs.find(name).state != "running", seconds=60)
+        eventually(lambda: self.house.jobs.find(name).state != "running")
         found: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
         return found
 
@@ -125,7 +127,7 @@ def running(wanted: Settings) -> Iterator[Running]:
         server.stop()
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it did not come to that"

@@ -157,7 +157,7 @@ def test_a_change_that_a_stop_cut_off_is_taken_up(tmp_path: Path) -> None:
     with running(settings(tmp_path, corpora_folder=own)) as server:
         assert _names(server)["mine"]["job"]["kind"] == "add"
         assert _found(server, "bees")
-        eventually(lambda: _names(server)["mine"]["job"] is None, seconds=60)
+        eventually(lambda: _names(server)["mine"]["job"] is None)
         assert _names(server)["mine"]["passages"] == 10_001
         assert not (own / ".incoming").exists()
         assert not (own / "mine" / "pending").exists()

@@ -95,7 +95,7 @@ def test_a_server_that_is_killed_while_it_indexes_loses_nothing_and_leaves_nobod
     eventually(lambda: not _is_locked(index), seconds=0.5)
     assert (tmp_path / "own" / "mine" / "pending").exists(), "the worker was done before the kill"
     with _serving(tmp_path) as (_, client):
-        eventually(lambda: _mine(client).get("job") is None, seconds=30)
+        eventually(lambda: _mine(client).get("job") is None)
         assert (_mine(client)["documents"], _mine(client)["passages"]) == (2, _ROWS + 1)
     assert not (tmp_path / "own" / "mine" / "pending").exists()
 

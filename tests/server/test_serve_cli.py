@@ -86,7 +86,7 @@ def test_it_serves_and_a_signal_lets_the_question_finish(tmp_path: Path, number:
         reading = threading.Thread(target=lambda: log.extend(process.stderr or ()))
         reading.start()
         url = found[0]
-        eventually(lambda: _answers(url), seconds=30)
+        eventually(lambda: _answers(url))
         secret = "How much is my secret salary?"
         answers: list[httpx.Response] = []
         asking = threading.Thread(
@@ -120,7 +120,7 @@ def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Pa
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
         url = found[0]
-        eventually(lambda: _answers(url), seconds=30)
+        eventually(lambda: _answers(url))
         answers: list[httpx.Response] = []
         asked = {"question": "How much?", "method": "direct"}
         asking = threading.Thread(
