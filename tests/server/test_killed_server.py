@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.held import PATIENCE
 from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.errors import IndexUnavailable
@@ -32,7 +33,21 @@ from hoptree.server.refusals import Refusal
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
-_ROWS = 4_000
+_ROWS = 400
+_HOLD = """
+import os, pathlib, sys, time
+
+held = pathlib.Path(os.environ["HOPTREE_HELD"])
+
+def hold(event, given):
+    if event == "os.rename" and str(given[1]).endswith("hoptree-index.json"):
+        held.unlink()
+        time.sleep(600)
+
+if "hoptree.server.indexing_worker" in sys.orig_argv and held.exists():
+    sys.addaudithook(hold)
+"""
+"""For Python to run when it starts: where there is that file, indexing removes it before its last step, and sleeps."""
 _CHANGE = Change("create", ("a.txt", "b.txt"), stage=Stage.INDEXING, tries=1, stale=True)
 
 
@@ -41,19 +56,26 @@ def _serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client
     """`hoptree serve` in a process of its own, which is killed at the end."""
     script = folder / "script.json"
     script.write_text(json.dumps({"replies": [{"reply": "1948"}]}))
+    (folder / "hold").mkdir(exist_ok=True)
+    (folder / "hold" / "sitecustomize.py").write_text(_HOLD)
     options = ["--port", "0", "--no-cache", "--corpora", str(folder / "own"), "-m", f"demo=scripted/{script}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "hoptree", "serve", *options],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        env={
+            **os.environ,
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PYTHONPATH": str(folder / "hold"),
+            "HOPTREE_HELD": str(folder / "held"),
+        },
     )
     try:
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
-        with httpx.Client(base_url=found[0], timeout=20, trust_env=False) as client:
-            eventually(lambda: _answers(client), seconds=20)
+        with httpx.Client(base_url=found[0], timeout=PATIENCE, trust_env=False) as client:
+            eventually(lambda: _answers(client))
             yield process, client
     finally:
         process.kill()
@@ -86,14 +108,16 @@ def _is_locked(index: Path) -> bool:
 def test_a_server_that_is_killed_while_it_indexes_loses_nothing_and_leaves_nobody_behind(tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": f"p{n}", "text": f"Thing {n} is here."}) + "\n" for n in range(_ROWS))
     sent = [("files", ("rows.jsonl", rows.encode())), ("files", ("ada.txt", b"Ada keeps bees."))]
-    index = tmp_path / "own" / "mine" / "index"
+    index, held = tmp_path / "own" / "mine" / "index", tmp_path / "held"
+    held.touch()
     with _serving(tmp_path) as (process, client):
         assert client.post("/v1/corpora", data={"name": "mine"}, files=sent).status_code == 202
-        eventually(lambda: _mine(client)["job"]["done"] > 0)
+        eventually(lambda: not held.exists())
+        assert _mine(client)["job"]["done"] > 0 and _is_locked(index)
         process.kill()
         process.wait()
-    eventually(lambda: not _is_locked(index), seconds=0.5)
-    assert (tmp_path / "own" / "mine" / "pending").exists(), "the worker was done before the kill"
+    eventually(lambda: not _is_locked(index))
+    assert (tmp_path / "own" / "mine" / "pending").exists()
     with _serving(tmp_path) as (_, client):
         eventually(lambda: _mine(client).get("job") is None)
         assert (_mine(client)["documents"], _mine(client)["passages"]) == (2, _ROWS + 1)

@@ -14,10 +14,26 @@ import pytest
 import uvicorn
 from tests.server.running import QUESTION, script, settings
 
+from hoptree.models.model import Reply, Request
+from hoptree.models.scripted import ScriptedModel
 from hoptree.server.app import create_app
 from hoptree.server.serving import Server
 
-_CALLS = 0.05
+
+class _Stuck(ScriptedModel):
+    """Does not answer the call of the number that is set, and says that it has come."""
+
+    def __init__(self) -> None:
+        super().__init__(rules=script().rules)
+        self.number = 0
+        self.came = asyncio.Event()
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        self.number -= 1
+        if self.number == 0:
+            self.came.set()
+            await asyncio.Event().wait()
+        return await super().generate(request, step=step)
 
 
 @pytest.fixture
@@ -32,8 +48,8 @@ def collector() -> Iterator[None]:
     gc.enable()
 
 
-async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]]:
-    """Ask, and go away after so many seconds; what the server sent until then."""
+async def _visit(app: Any, goes: asyncio.Event, *, stream: bool) -> list[dict[str, Any]]:
+    """Ask, and go away when that happens; what the server sent until then."""
     body = json.dumps({"question": QUESTION, "stream": stream}).encode()
     headers = {b"host": b"127.0.0.1", b"content-type": b"application/json", b"content-length": b"%d" % len(body)}
     scope: dict[str, Any] = {
@@ -51,7 +67,7 @@ async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]
         assert scope["type"] == "http"  # as in a real server, what receives holds the request
         if arriving:
             return arriving.pop()
-        await asyncio.sleep(stays)
+        await goes.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
@@ -62,19 +78,21 @@ async def _visit(app: Any, *, stream: bool, stays: float) -> list[dict[str, Any]
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("calls", [0.5, 2.5, 100], ids=["while-planning", "in-the-tree", "to-the-end"])
+@pytest.mark.parametrize("number", [1, 3, 0], ids=["while-planning", "in-the-tree", "to-the-end"])
 @pytest.mark.usefixtures("collector")
-def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, calls: float) -> None:
+def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, number: int) -> None:
     async def visits() -> Counter[str]:
-        app = create_app(settings(tmp_path, models={"demo": script(latency=_CALLS)}))
-        await _visit(app, stream=stream, stays=60)  # whatever is made once is there
+        app = create_app(settings(tmp_path, models={"demo": (model := _Stuck())}))
+        await _visit(app, asyncio.Event(), stream=stream)  # whatever is made once is there
         gc.collect()
         gc.freeze()
         gc.disable()
         gc.set_debug(gc.DEBUG_SAVEALL)
         for _ in range(2):  # the last one may still be on its way out
-            sent = await _visit(app, stream=stream, stays=calls * _CALLS)
-            assert any(b"1948" in message.get("body", b"") for message in sent) == (calls == 100)
+            model.number, model.came = number, asyncio.Event()
+            sent = await _visit(app, model.came, stream=stream)
+            assert any(b"1948" in message.get("body", b"") for message in sent) == (number == 0)
+            assert model.came.is_set() == (number > 0)
         gc.collect()
         return Counter(type(left).__qualname__ for left in gc.garbage if type(left).__module__.startswith("hoptree"))
 
