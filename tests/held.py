@@ -30,15 +30,33 @@ class Clock:
 
 
 class Held(ScriptedModel):
-    """A scripted model whose calls wait until they are let go on; `arrived` are the steps of those that came."""
+    """A scripted model whose calls, those of one step or all, wait until they are let go on.
 
-    def __init__(self, rules: list[Rule]) -> None:
+    `arrived` are the steps of calls that came, `given_up` is how many ended while they waited.
+    """
+
+    def __init__(self, rules: list[Rule], at: str = "") -> None:
         super().__init__(rules=rules)
         self.holds = True
         self.arrived: list[str] = []
+        self.given_up = 0
+        self._at = at
 
     async def generate(self, request: Request, *, step: str) -> Reply:
-        self.arrived.append(step.rpartition("/")[2])
-        while self.holds:
-            await asyncio.sleep(_POLL)
+        name = step.rpartition("/")[2]
+        self.arrived.append(name)
+        try:
+            while self.holds and self._at in ("", name):
+                await asyncio.sleep(_POLL)
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
         return await super().generate(request, step=step)
+
+    async def is_given_up(self) -> None:
+        """Wait until a call ended, and a while longer: in vain for others that it may lead to."""
+        async with asyncio.timeout(PATIENCE):
+            while not self.given_up:
+                await asyncio.sleep(_POLL)
+        self.holds = False
+        await asyncio.sleep(20 * _POLL)
