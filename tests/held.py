@@ -1,13 +1,21 @@
-"""What lets a test say when something happens, so that no machine is too slow for it: a clock and a model."""
+"""What lets a test say when something happens, so that no machine is too slow for it: clocks and a model."""
 
 from __future__ import annotations
 
 import asyncio
+import selectors
+from collections.abc import Coroutine
+from types import SimpleNamespace
+from typing import Any, TypeVar
+from unittest.mock import patch
 
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.runtime import calls, limits, trace
 
-__all__ = ["PATIENCE", "Clock", "Held"]
+__all__ = ["PATIENCE", "Clock", "Held", "without_waiting"]
+
+T = TypeVar("T")
 
 PATIENCE = 90.0
 """Seconds for what happens at once unless the machine is busy with something else."""
@@ -27,6 +35,37 @@ class Clock:
         """From any thread."""
         self._ahead += seconds
         self._loop.call_soon_threadsafe(lambda: None)  # the loop sleeps until what it thought would come next
+
+
+class _Impatient(selectors.SelectSelector):
+    """Waits only for what has no time of its own; else time is said to have gone by."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = super().select(timeout and 0)
+        if not found and timeout:
+            self.now += timeout
+        return found
+
+
+def without_waiting(work: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` in a loop whose clock goes on at once to what comes next; calls and traces are timed by it."""
+    impatient = _Impatient()
+
+    def made() -> asyncio.AbstractEventLoop:
+        loop = asyncio.SelectorEventLoop(impatient)
+        loop.time = lambda: impatient.now  # type: ignore[method-assign]
+        return loop
+
+    time = SimpleNamespace(monotonic=lambda: impatient.now, perf_counter=lambda: impatient.now)
+    with (
+        patch.object(calls, "time", time),
+        patch.object(limits, "time", time),
+        patch.object(trace, "time", time),
+        asyncio.Runner(loop_factory=made) as runner,
+    ):
+        return runner.run(work)
 
 
 class Held(ScriptedModel):
