@@ -19,6 +19,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.held import PATIENCE
+from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.errors import IndexUnavailable
@@ -34,41 +35,20 @@ from hoptree.server.refusals import Refusal
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 _ROWS = 400
-_HOLD = """
-import os, pathlib, sys, time
-
-held = pathlib.Path(os.environ["HOPTREE_HELD"])
-
-def hold(event, given):
-    if event == "os.rename" and str(given[1]).endswith("hoptree-index.json"):
-        held.unlink()
-        time.sleep(600)
-
-if "hoptree.server.indexing_worker" in sys.orig_argv and held.exists():
-    sys.addaudithook(hold)
-"""
-"""For Python to run when it starts: where there is that file, indexing removes it before its last step, and sleeps."""
 _CHANGE = Change("create", ("a.txt", "b.txt"), stage=Stage.INDEXING, tries=1, stale=True)
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+def _serving(folder: Path, held: HeldWorker) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """`hoptree serve` in a process of its own, which is killed at the end."""
     script = folder / "script.json"
     script.write_text(json.dumps({"replies": [{"reply": "1948"}]}))
-    (folder / "hold").mkdir(exist_ok=True)
-    (folder / "hold" / "sitecustomize.py").write_text(_HOLD)
     options = ["--port", "0", "--no-cache", "--corpora", str(folder / "own"), "-m", f"demo=scripted/{script}"]
     process = subprocess.Popen(
         [sys.executable, "-m", "hoptree", "serve", *options],
         stderr=subprocess.PIPE,
         text=True,
-        env={
-            **os.environ,
-            "XDG_CACHE_HOME": str(folder / "cache"),
-            "PYTHONPATH": str(folder / "hold"),
-            "HOPTREE_HELD": str(folder / "held"),
-        },
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **held.environment},
     )
     try:
         assert process.stderr is not None
@@ -108,17 +88,17 @@ def _is_locked(index: Path) -> bool:
 def test_a_server_that_is_killed_while_it_indexes_loses_nothing_and_leaves_nobody_behind(tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": f"p{n}", "text": f"Thing {n} is here."}) + "\n" for n in range(_ROWS))
     sent = [("files", ("rows.jsonl", rows.encode())), ("files", ("ada.txt", b"Ada keeps bees."))]
-    index, held = tmp_path / "own" / "mine" / "index", tmp_path / "held"
-    held.touch()
-    with _serving(tmp_path) as (process, client):
+    index, held = tmp_path / "own" / "mine" / "index", HeldWorker(tmp_path)
+    with _serving(tmp_path, held) as (process, client):
         assert client.post("/v1/corpora", data={"name": "mine"}, files=sent).status_code == 202
-        eventually(lambda: not held.exists())
+        eventually(held.is_held)
         assert _mine(client)["job"]["done"] > 0 and _is_locked(index)
         process.kill()
         process.wait()
     eventually(lambda: not _is_locked(index))
     assert (tmp_path / "own" / "mine" / "pending").exists()
-    with _serving(tmp_path) as (_, client):
+    held.let_go()
+    with _serving(tmp_path, held) as (_, client):
         eventually(lambda: _mine(client).get("job") is None)
         assert (_mine(client)["documents"], _mine(client)["passages"]) == (2, _ROWS + 1)
     assert not (tmp_path / "own" / "mine" / "pending").exists()
