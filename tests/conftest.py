@@ -118,6 +118,16 @@ def versions_read_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def certificates_read_once() -> Iterator[None]:
+    """Every client of httpx reads what authorities the system trusts, which takes longer than most requests."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("httpx._transports.default", "httpx2._transports.default"):
+            if transport := sys.modules.get(name):
+                patch.setattr(transport, "create_ssl_context", cache(vars(transport)["create_ssl_context"]))
+        yield
+
+
 @pytest.fixture(scope="session")
 def cache_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Numbered folders that nobody has used.

@@ -9,12 +9,14 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.held import PATIENCE
 
 from hoptree.errors import EndpointError, HoptreeError, UnusableReply
-from hoptree.http import Http
+from hoptree.http import Http, plain
 from hoptree.http.carrier import BrokenOff, TooLong
 from hoptree.http.plain import Plain, is_plain
 
@@ -28,7 +30,7 @@ class Server:
 
     def __init__(self, response: bytes, *, hang_up: bool = False, delay: float = 0.0) -> None:
         self.response, self.hang_up, self.delay = response, hang_up, delay
-        self.connections = 0
+        self.connections = self.ended = 0
         self.heads: list[str] = []
         self.bodies: list[bytes] = []
         self.port = 0
@@ -56,11 +58,19 @@ class Server:
                 if self.hang_up:
                     break
         writer.close()
+        self.ended += 1
 
 
 @pytest.fixture(autouse=True)
 def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def kept_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a test stands still between two requests."""
+    monkeypatch.setattr(plain, "_SPARE_SECONDS", PATIENCE)
+    monkeypatch.setattr(httpx._config.DEFAULT_LIMITS, "keepalive_expiry", PATIENCE)
 
 
 def talk(server: Server, work: Callable[[Http], Awaitable[Any]], *, user: str = "", **options: Any) -> Any:
@@ -131,6 +141,8 @@ def test_a_connection_that_the_server_ended_meanwhile_is_not_used(user: str) -> 
 
     async def later(http: Http) -> Any:
         await post(http)
+        while not server.ended:
+            await asyncio.sleep(0)
         await asyncio.sleep(0.05)
         return await post(http)
 
@@ -172,6 +184,7 @@ def test_who_gives_up_leaves_nothing_behind(user: str) -> None:
         with pytest.raises(EndpointError, match=r"within 0\.1 seconds"):
             await post(http)
         server.delay, server.response = 0.0, WHOLE.replace(b"[1]", b"[2]")
+        http._timeout = PATIENCE
         return await post(http)
 
     assert talk(server, impatient, user=user, timeout=0.1) == {"a": [2]}
@@ -187,7 +200,7 @@ def test_a_reply_without_a_body_is_not_waited_for(user: str, method: str, status
     async def twice(http: Http) -> list[Any]:
         return [await http.send(method, "/x"), await http.send(method, "/x")]
 
-    for said, _, body in talk(server, twice, user=user, timeout=5):
+    for said, _, body in talk(server, twice, user=user, timeout=PATIENCE):
         assert (said, body) == (status, b"")
     assert server.connections == 1
 
@@ -250,7 +263,7 @@ def test_whatever_a_server_sends_is_a_reply_or_a_known_failure(response: bytes) 
                 assert 200 <= status <= 999 and len(body) <= 1000
             await plain.aclose()
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
 def test_a_body_is_json_in_ascii_and_may_hold_anything() -> None:

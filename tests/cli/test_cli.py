@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from tests.command_line import call
+from tests.held import PATIENCE
 
 from hoptree.cli.demo import _options as demo_options
 
@@ -66,7 +67,14 @@ def environment(home: Path) -> dict[str, str]:
 def process(home: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "hoptree", *arguments]
     return subprocess.run(
-        command, cwd=home, env=environment(home), input=stdin, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=home,
+        env=environment(home),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
 
 
@@ -281,7 +289,7 @@ def test_an_unreachable_endpoint_is_named(home: Path, no_backoff: None) -> None:
 
 def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
     replies = [dict(reply) for reply in REPLIES]
-    replies[5]["latency"] = 60
+    replies[5]["latency"] = 600
     (home / "slow.json").write_text(json.dumps({"replies": replies}), encoding="utf-8")
     command = [sys.executable, "-m", "hoptree", *ASK, "-m", "scripted/slow.json"]
     trace = home / "run.jsonl"
@@ -294,12 +302,12 @@ def test_ctrl_c_keeps_what_was_paid_for(home: Path) -> None:
         # Tests that run in the background of a shell would hand on that Ctrl-C is ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not (trace.exists() and '"chain"' in trace.read_text(encoding="utf-8")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "Stopped." in said and "Traceback" not in said
     result = json.loads(hoptree(home, *command[3:], "--json", "--budget", "calls=6").stdout)
@@ -347,7 +355,7 @@ def test_an_answer_reaches_an_output_that_knows_no_arrows(home: Path) -> None:
     command = [sys.executable, "-m", "hoptree", *ASK]
     encoding = {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
     done = subprocess.run(
-        command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=60, check=False
+        command, cwd=home, env=environment(home) | encoding, capture_output=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0 and b"Skagen" in done.stdout
 

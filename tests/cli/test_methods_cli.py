@@ -13,9 +13,11 @@ import pytest
 from tests.command_line import call
 from tests.methods.another import registered
 
+from hoptree.cli import method_facts
 from hoptree.cli.method_costs import Cost, made_from, read_costs
 from hoptree.cli.method_facts import _MODELS_WITH, how_to_meet, tell
 from hoptree.cli.method_models import fidelity_with
+from hoptree.cli.method_steps import Step, steps_of
 from hoptree.cli.methods_output import _fitting, show_one
 from hoptree.errors import InputError
 from hoptree.methods.papers import PAPERS
@@ -29,6 +31,19 @@ from hoptree.values import Answer, Question
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def code_read_once() -> Iterator[None]:
+    """The steps of a method are read off its code, which stays the same; reading all takes a second."""
+    known: dict[object, tuple[Step, ...]] = {}
+
+    def read(method: Method) -> tuple[Step, ...]:
+        return known[method.run] if method.run in known else known.setdefault(method.run, steps_of(method))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(method_facts, "steps_of", read)
+        yield
 
 
 @pytest.fixture

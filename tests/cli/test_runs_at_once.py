@@ -61,13 +61,16 @@ def test_as_many_as_told_are_under_way(here: Path, monkeypatch: pytest.MonkeyPat
 def test_a_run_that_fails_is_named_and_the_others_keep_what_they_have(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = running.run_experiment
+    plain, one_is_done = running.run_experiment, asyncio.Event()
 
     async def one_fails(wanted: Any, folder: Path, *rest: Any, **more: Any) -> dict[str, Any]:
         if folder.name == "two":
-            await asyncio.sleep(0.3)
+            await one_is_done.wait()
             raise InputError("It broke.", "Mend it.")
-        return await plain(wanted, folder, *rest, **more)
+        summary = await plain(wanted, folder, *rest, **more)
+        if folder.name == "one":
+            one_is_done.set()
+        return summary
 
     monkeypatch.setattr(running, "run_experiment", one_fails)
     result = run("--at-once", "3")

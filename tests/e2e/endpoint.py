@@ -37,14 +37,18 @@ __all__ = [
     "refused",
     "said",
     "script_films",
+    "silent",
 ]
 
-Manner = Literal["whole", "cut", "endless"]
+Manner = Literal["whole", "cut", "endless", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What goes back over the wire; `manner` is how: whole, cut off in the middle of the body, or without end."""
+    """What goes back over the wire; `manner` is how: whole, cut off in the middle of the body, or without end.
+
+    Where it is `silent`, nothing goes back.
+    """
 
     body: bytes = b""
     status: int = 200
@@ -147,6 +151,11 @@ def endless() -> Response:
     return Response(b'{"choices": [{"message": {"content": "and so on ', manner="endless")
 
 
+def silent() -> Response:
+    """No response, until the client hangs up."""
+    return Response(manner="silent")
+
+
 class Endpoint:
     """The endpoint, running in a thread of its own while the `with` block lasts.
 
@@ -237,6 +246,11 @@ class Endpoint:
             self.on_request(seen)
         response = self._respond(seen, head[0])
         await asyncio.sleep(response.delay)
+        if response.manner == "silent":
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            seen.hung_up = True
+            return False
         return await self._send(response, seen, writer)
 
     def _respond(self, seen: Seen, request_line: str) -> Response:

@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.endpoint import FILM_STEPS, Endpoint, film_question, films, index_of, refused, said, script_films
+from tests.e2e.endpoint import (
+    FILM_STEPS,
+    Endpoint,
+    Response,
+    Seen,
+    film_question,
+    films,
+    index_of,
+    refused,
+    said,
+    script_films,
+    silent,
+)
+from tests.held import Clock
 
 import hoptree
 from hoptree import Budget, Engine, Passage, Question, Result
@@ -119,8 +132,19 @@ def test_a_failed_question_is_read_back_as_failed(settings: dict[str, Any], endp
 
 
 def test_a_budget_of_seconds_ends_without_the_answer_to_a_part(settings: dict[str, Any], endpoint: Endpoint) -> None:
-    endpoint.on("taikc/final", said("too late", delay=60))
-    result = hoptree.ask(film_question(3), budget=Budget(seconds=2), **settings)
+    clocks: list[Clock] = []
+
+    def late(seen: Seen) -> Response:
+        clocks[0].move_on(80.0)
+        return silent()
+
+    async def ask() -> Result:
+        clocks.append(Clock(asyncio.get_running_loop()))
+        async with Engine(**settings, budget=Budget(seconds=80.0)) as engine:
+            return await engine.ask(film_question(3))
+
+    endpoint.on("taikc/final", late)
+    result = asyncio.run(ask())
     assert (result.stopped_by, result.error) == ("seconds", "")
     assert result.answer == "" and result.tree[0].answer == "Director N3"
     assert any("budget of seconds" in warning for warning in result.warnings)
@@ -209,7 +233,7 @@ def test_a_sub_question_that_two_questions_share_is_paid_once(settings: dict[str
 def test_a_question_given_up_does_not_take_along_the_call_another_one_waits_for(
     settings: dict[str, Any], endpoint: Endpoint
 ) -> None:
-    script_films(endpoint, delay=0.1)
+    endpoint.on("taikc/decompose", silent(), times=1)
 
     async def ask() -> Result:
         async with Engine(**settings) as engine:

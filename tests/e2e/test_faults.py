@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from tests.e2e.asked_once import PLAN, QUESTION, run
-from tests.e2e.endpoint import Endpoint, Response, Seen, cut_off, endless, half_json, page, refused, said
+from tests.e2e.endpoint import Endpoint, Response, Seen, cut_off, endless, half_json, page, refused, said, silent
+from tests.held import Clock
 
 import hoptree
 import hoptree.models.openai
@@ -203,18 +204,24 @@ def test_one_endless_reply_among_good_ones_changes_no_answer(
 
 
 def test_a_slow_server_is_given_up_after_the_timeout(endpoint: Endpoint, corpus: Path) -> None:
+    clocks: list[Clock] = []
 
-    endpoint.on("taikc/decompose", said(json.dumps(PLAN), delay=30), times=1)
+    def late(seen: Seen) -> Response:
+        clocks[0].move_on(80.0)
+        return silent()
+
+    endpoint.on("taikc/decompose", late, times=1)
 
     async def ask() -> Result:
-        model = OpenAIModel("test", base_url=endpoint.url, timeout=0.3)
+        clocks.append(Clock(asyncio.get_running_loop()))
+        model = OpenAIModel("test", base_url=endpoint.url, timeout=80.0)
         async with Engine(method="taikc", model=model, corpus=corpus, listeners=(events.append,)) as engine:
             return await engine.ask(QUESTION)
 
     events: list[dict[str, Any]] = []
     result = asyncio.run(ask())
     assert result.answer == "1948"
-    assert len(retries(events)) == 1 and "did not answer within 0.3 seconds" in retries(events)[0]
+    assert len(retries(events)) == 1 and "did not answer within 80 seconds" in retries(events)[0]
 
 
 @pytest.mark.parametrize("nothing", ["", "   \n", None], ids=["empty", "blank", "null"])

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import cells, right, script
 
+from hoptree.engine import Engine
 from hoptree.evaluation.asking import at_once
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.report import read_groups, tables_of
@@ -18,6 +19,7 @@ from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.runtime.budget import Budget
 from hoptree.runtime.context import Prices
+from hoptree.runtime.result import Result
 
 
 def questions(folder: Path, count: int = 20) -> Path:
@@ -117,14 +119,27 @@ def test_rows_of_an_older_version_are_priced_by_their_tokens(tmp_path: Path) -> 
     assert all(row.usage["price"] == 0 for row in read_rows(tmp_path / "run"))
 
 
-@pytest.mark.parametrize("concurrency", [1, None])
+@pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (None, 20)])
 def test_a_limit_of_seconds_does_not_run_while_a_question_waits_for_others(
-    tmp_path: Path, concurrency: int | None
+    tmp_path: Path, concurrency: int | None, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Only so many are asked at once as the model takes calls."""
+    asked = Engine.ask
+    under_way: list[int] = [0]
+
+    async def counted(self: Engine, *question: Any, **how: Any) -> Result:
+        under_way.append(under_way[-1] + 1)
+        try:
+            return await asked(self, *question, **how)
+        finally:
+            under_way.append(under_way[-1] - 1)
+
+    monkeypatch.setattr(Engine, "ask", counted)
     slow = tmp_path / "slow.json"
-    slow.write_text(json.dumps({"latency": 0.1, "replies": [{"reply": "x"}]}))
-    wanted = priced(tmp_path, model=f"scripted/{slow}", budget=Budget(seconds=1))
+    slow.write_text(json.dumps({"latency": 0.01, "replies": [{"reply": "x"}]}))
+    wanted = priced(tmp_path, model=f"scripted/{slow}", budget=Budget(seconds=80))
     assert run(wanted, tmp_path / "run", concurrency=concurrency)["stopped"] == 0
+    assert max(under_way) == most
 
 
 def test_how_many_questions_are_under_way() -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +21,22 @@ from hoptree.extraction.folder import FACTS, LOG
 COUNT = 24
 needs_graph = pytest.mark.skipif(find_spec("pyoxigraph") is None, reason="needs the extra graph")
 
+KILLED = """
+import os, pathlib, signal
+from hoptree.cli.main import main
+from hoptree.models.scripted import ScriptedModel
+
+plain, log = ScriptedModel.generate, pathlib.Path({log!r})
+
+async def generate(*given, **named):
+    if log.exists() and log.read_bytes().count(b"\\n") >= {passages}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return await plain(*given, **named)
+
+ScriptedModel.generate = generate
+main()
+"""
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
@@ -30,11 +45,11 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def script(path: Path, *first: dict[str, Any], latency: float = 0.0) -> None:
+def script(path: Path, *first: dict[str, Any]) -> None:
     found = [
         {"contains": f"Number{n}\n", "reply": f"Person Number{n} | friend | Person Number{n + 1}"} for n in range(COUNT)
     ]
-    path.write_text(json.dumps({"latency": latency, "replies": [*first, *found]}), encoding="utf-8")
+    path.write_text(json.dumps({"replies": [*first, *found]}), encoding="utf-8")
 
 
 def extract(home: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -103,7 +118,6 @@ def test_failed_passages_are_named_and_the_exit_code_says_so(home: Path) -> None
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGKILL is not known there")
 def test_killed_again_and_again_it_ends_like_one_that_never_was(home: Path) -> None:
-    script(home / "model.json", latency=0.1)
     for wanted in (4, 12):
         kill_at(home, wanted)
     done = sum(1 for line in (home / "out" / LOG).read_bytes().split(b"\n")[:-1] if json.loads(line))
@@ -121,19 +135,12 @@ def test_killed_again_and_again_it_ends_like_one_that_never_was(home: Path) -> N
 def kill_at(home: Path, passages: int) -> None:
     """Begin, and kill it when so many passages are on disk."""
     command = ("graph", "extract", "corpus.jsonl", "--out", "out", "-m", "scripted/model.json")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "hoptree", *command, "--no-cache", "--concurrency", "1"],
+    killed = KILLED.format(log=str(home / "out" / LOG), passages=passages)
+    child = subprocess.run(
+        [sys.executable, "-c", killed, *command, "--no-cache", "--concurrency", "1"],
         cwd=home,
         env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parent.parent)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        capture_output=True,
+        check=False,
     )
-    log = home / "out" / LOG
-    ends = time.monotonic() + 60
-    while child.poll() is None and time.monotonic() < ends:
-        if log.exists() and log.read_bytes().count(b"\n") >= passages:
-            child.send_signal(signal.SIGKILL)
-            break
-        time.sleep(0.005)
-    _, errors = child.communicate(timeout=60)
-    assert child.returncode == -signal.SIGKILL, errors
+    assert child.returncode == -signal.SIGKILL, child.stderr

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
+from tests.held import PATIENCE, Clock
 
 from hoptree.errors import EndpointError
 from hoptree.graph import open_graph
@@ -19,6 +20,7 @@ from hoptree.graph.endpoint.asking import Asking
 from hoptree.graph.endpoint.queries import Dialect
 from hoptree.graph.endpoint.sparql import SparqlEndpoint
 from hoptree.graph.errors import QueryTooLong
+from hoptree.graph.facts import Stats, Table
 from hoptree.http.carrier import Unreachable
 
 T = TypeVar("T")
@@ -136,18 +138,30 @@ def test_all_requests_of_a_look_up_share_its_seconds() -> None:
         assert len(asked(seen, lambda graph: graph.facts(f"{E}a", seconds=30)).facts) == 5
 
 
-def test_rows_of_a_query_are_told_though_their_labels_take_too_long() -> None:
-    triples = PREFIXES + 'e:a e:knows e:b . e:b rdfs:label "Bea" .'
-    given_up, sound = threading.Event(), serving(triples)
+def late_for(
+    some: Callable[[str], bool], sound: Callable[[str], Answer], clocks: list[Clock]
+) -> Callable[[str], Answer]:
+    """An endpoint that answers some queries when nobody waits for it any more, by the clock of who asked."""
 
     def answer(query: str) -> Answer:
-        if of_labels(query):
-            given_up.wait(60)
+        if some(query):
+            clocks[0].move_on(PATIENCE)
         return sound(query)
 
-    with sparql_server(answer) as seen:
-        table = asked(seen, lambda graph: graph.query("SELECT ?o WHERE { ?s <http://e.org/knows> ?o }", seconds=1))
-        given_up.set()
+    return answer
+
+
+def test_rows_of_a_query_are_told_though_their_labels_take_too_long() -> None:
+    triples = PREFIXES + 'e:a e:knows e:b . e:b rdfs:label "Bea" .'
+    sound = serving(triples)
+    clocks: list[Clock] = []
+
+    async def ask(graph: SparqlEndpoint) -> Table:
+        clocks.append(Clock(asyncio.get_running_loop()))
+        return await graph.query("SELECT ?o WHERE { ?s <http://e.org/knows> ?o }", seconds=PATIENCE)
+
+    with sparql_server(late_for(of_labels, sound, clocks)) as seen:
+        table = asked(seen, ask)
     assert [(cell.id, cell.text) for row in table.rows for cell in row] == [(f"{E}b", "b")]
 
 
@@ -163,7 +177,7 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
 
     def answer(query: str) -> Answer:
         if of_labels(query) and f"<{E}a0>" in query:
-            held.wait(10)
+            held.wait(PATIENCE)
         elif of_labels(query):
             held.set()
         return sound(query)
@@ -183,7 +197,7 @@ def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.Mo
     given_up = threading.Event()
 
     def silent(query: str) -> Answer:
-        given_up.wait(10)
+        given_up.wait(PATIENCE)
         return rows(("n",))
 
     with sparql_server(silent) as seen:
@@ -193,15 +207,16 @@ def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.Mo
 
 
 def test_an_endpoint_that_only_counts_too_slowly_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "SECONDS", 0.3)
-    given_up = threading.Event()
+    monkeypatch.setattr(sparql, "SECONDS", PATIENCE)
+    clocks: list[Clock] = []
 
-    def slow(query: str) -> Answer:
-        if "COUNT" in query:
-            given_up.wait(10)
+    async def ask(graph: SparqlEndpoint) -> Stats:
+        clocks.append(Clock(asyncio.get_running_loop()))
+        return await graph.stats()
+
+    def sound(query: str) -> Answer:
         return 200, {}, b'{"head": {}, "boolean": true}'
 
-    with sparql_server(slow) as seen:
-        told = asked(seen, lambda graph: graph.stats())
-        given_up.set()
+    with sparql_server(late_for(lambda query: "COUNT" in query, sound, clocks)) as seen:
+        told = asked(seen, ask)
     assert told.details["triples"] == "not counted: the endpoint takes too long for it"

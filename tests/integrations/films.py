@@ -25,7 +25,7 @@ PASSAGES = (
 )
 
 
-def model(latency: float = 0.0) -> ScriptedModel:
+def model() -> ScriptedModel:
     rules = [
         Rule(json.dumps(PLAN), step="decompose"),
         Rule("RAG_REQUIRED", step="confident"),
@@ -34,7 +34,7 @@ def model(latency: float = 0.0) -> ScriptedModel:
         Rule("He was born in 1948.", step="summarise"),
         Rule("1948", step="final"),
     ]
-    return ScriptedModel(rules=rules, latency=latency)
+    return ScriptedModel(rules=rules)
 
 
 def films(folder: Path, scripted: ScriptedModel | None = None) -> Hoptree:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.held import Held
 from tests.integrations.films import QUESTION, films, model
 
 from hoptree.errors import CorpusError, EndpointError
@@ -54,21 +55,19 @@ def test_a_failure_is_raised(tmp_path: Path) -> None:
 
 
 def test_what_is_cancelled_asks_nothing_further(tmp_path: Path) -> None:
-    scripted = model(latency=0.1)
+    scripted = Held(model().rules, at="confident")
 
-    async def broken_off(hoptree: Hoptree) -> tuple[int, int]:
+    async def broken_off(hoptree: Hoptree) -> None:
         asking = asyncio.create_task(hoptree.aask(QUESTION))
-        await asyncio.sleep(0.15)
+        while "confident" not in scripted.arrived:
+            await asyncio.sleep(0.01)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        await asyncio.sleep(0.05)
-        then = len(scripted.requests)
-        await asyncio.sleep(0.4)
-        return then, len(scripted.requests)
+        await scripted.is_given_up()
 
     with films(tmp_path, scripted) as hoptree:
-        then, later = asyncio.run(broken_off(hoptree))
-    assert 0 < then == later < 7
+        asyncio.run(broken_off(hoptree))
+    assert scripted.arrived == ["decompose", "confident"]
 
 
 def test_it_can_be_closed_twice(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from tests.e2e.endpoint import index_of
 from tests.forking import Command
+from tests.held import PATIENCE
 
 from hoptree.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -29,6 +30,7 @@ from hoptree.mcp.tools import open_server
 
 __all__ = [
     "PASSAGES",
+    "PLAN",
     "QUESTION",
     "Heard",
     "answering",
@@ -101,7 +103,7 @@ class Heard:
 
 @contextlib.asynccontextmanager
 async def connected(
-    rules: Sequence[Rule],
+    rules: Sequence[Rule] | ScriptedModel,
     folder: Path,
     *passages: tuple[str, str],
     mode: str = "auto",
@@ -109,7 +111,7 @@ async def connected(
     **settings: Any,
 ) -> AsyncIterator[tuple[Client, ScriptedModel]]:
     """A client of a server in this process; the passages are those of the small corpus unless others are given."""
-    model = ScriptedModel(rules=list(rules))
+    model = rules if isinstance(rules, ScriptedModel) else ScriptedModel(rules=list(rules))
     index = index_of(folder, *(passages or PASSAGES)) if corpus else None
     async with (
         Engine(**{"method": "taikc", **settings}, model=model, corpus=index, cache=None) as engine,
@@ -118,16 +120,15 @@ async def connected(
         yield client, model
 
 
-def command(folder: Path, rules: Sequence[Rule], *options: str) -> list[str]:
-    """The arguments of `hoptree mcp` over the small corpus."""
+def command(folder: Path, rules: Sequence[Rule], *options: str, model: Sequence[str] = ()) -> list[str]:
+    """The arguments of `hoptree mcp` over the small corpus; `model` are those of another one than the scripted."""
     return [
         "mcp",
         "--method",
         "taikc",
         "--corpus",
         str(index_of(folder, *PASSAGES)),
-        "--model",
-        f"scripted/{script(folder, rules)}",
+        *(model or ("--model", f"scripted/{script(folder, rules)}")),
         *options,
     ]
 
@@ -141,10 +142,10 @@ def streams(arguments: Sequence[str]) -> StdioServerParameters:
     )
 
 
-def new_interpreter(arguments: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The command as a person starts it."""
+def new_interpreter(arguments: Sequence[str], environment: Mapping[str, str], first: str = "") -> subprocess.Popen[str]:
+    """The command as a person starts it; `first` is done before."""
     return subprocess.Popen(
-        [sys.executable, "-m", "hoptree", *arguments],
+        [sys.executable, "-c", f"{first}from hoptree.__main__ import main; main()", *arguments],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -171,7 +172,7 @@ async def http(
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.to_thread(process.communicate, None, 20)
+        await asyncio.to_thread(process.communicate, None, PATIENCE)
 
 
 def text_of(result: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.mcp.served import QUESTION, answering, command, http, new_interpreter
-from tests.telemetry.collector import Collector
+from tests.telemetry.collector import PATIENT, Collector
 
 pytest.importorskip("mcp_types")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
@@ -20,7 +21,7 @@ def test_a_question_is_a_part_of_its_call(tmp_path: Path) -> None:
     wanted = {"HOPTREE_OTEL": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
 
     async def ask() -> None:
-        server = http(command(tmp_path, answering()), environment=wanted, start=new_interpreter)
+        server = http(command(tmp_path, answering()), environment=wanted, start=partial(new_interpreter, first=PATIENT))
         async with server as (url, _), Client(url) as client:
             await client.call_tool("ask", {"question": QUESTION})
 

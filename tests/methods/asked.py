@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
+
+from tests.held import without_waiting
 
 from hoptree.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
@@ -55,7 +56,7 @@ class Asked:
         self.events: list[Event] = []
         self.method, self.shelf = method, shelf
         self.model = ScriptedModel(rules=script, latency=latency)
-        self.result = asyncio.run(self._ask(question, budget, roles, options))
+        self.result = without_waiting(self._ask(question, budget, roles, options))
 
     async def _ask(
         self, question: str, budget: Budget | None, roles: Mapping[str, Any] | None, options: Mapping[str, Any]

@@ -59,7 +59,7 @@ def test_branches_that_lead_into_each_other_do_not_wait_for_ever() -> None:
         Rule(listed("Who is B?"), step="decompose", contains="Question: Who is A?"),
         Rule(listed("Who is A?"), step="decompose", contains="Question: Who is B?"),
     )
-    run = Run(script, budget=Budget(seconds=5))
+    run = Run(script, budget=Budget(seconds=60))
     assert run.result.stopped_by == ""
     assert run.steps.count("decompose") == 3
 

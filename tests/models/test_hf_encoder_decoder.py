@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 from tests.models.encoder_decoders import POSITIONS, RULES, saved
 from tests.models.hf_asking import ask, ask_all, asking, texts
 from tests.models.hf_asking import mixed as mixed_requests
@@ -143,7 +144,7 @@ def test_rows_join_and_leave_while_others_write(
                 time.sleep(0.0005)
             ready.batcher.submit([row])
         for row in rows:
-            row.future.result(30)
+            row.future.result(PATIENCE)
     replies = [ready.text.reply(request, [row]) for request, row in zip(requests, rows, strict=True)]
     assert texts(replies) == expected
     assert max(shapes)[0] > 1, "they ran beside one another"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import TEMPLATE, saved
 from typer.testing import CliRunner
@@ -70,7 +71,7 @@ def poisoned(loaded: Any) -> Any:
 def outcomes(model: Any, requests: list[Any]) -> list[Any]:
     async def together() -> list[Any]:
         calls = (model.generate(request, step="s") for request in requests)
-        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), 60)
+        return await asyncio.wait_for(asyncio.gather(*calls, return_exceptions=True), PATIENCE)
 
     return asyncio.run(together())
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 from tests.models.hf_asking import ask_all, asking, mixed
 
 from hoptree.errors import EndpointError
@@ -47,7 +48,7 @@ def test_a_written_row_fails_and_no_other(
         calls = [*requests[:2], damaged, *requests[2:]]
         return await asyncio.gather(*(model.generate(one, step="s") for one in calls), return_exceptions=True)
 
-    found = asyncio.run(asyncio.wait_for(all_of(), 60))
+    found = asyncio.run(asyncio.wait_for(all_of(), PATIENCE))
     broken = found.pop(2)
     assert isinstance(broken, EndpointError) and not broken.retryable
     assert "attention or hidden state" in str(broken) and "no numbers" in str(broken)

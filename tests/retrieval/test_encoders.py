@@ -6,12 +6,13 @@ import asyncio
 import importlib.metadata
 import json
 import shutil
-import time
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 from tests.retrieval.json_server import json_server
 from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer, save_transformer
 
@@ -129,19 +130,24 @@ class TestOnnx:
         whole = asyncio.run(encoder.encode(texts, role="passage"))
         assert whole.shape == (30, 4) and (whole == encoder.encode_now(texts, "passage")).all()  # type: ignore[attr-defined]
         begun = 0
+        came, let = threading.Event(), threading.Event()
         plain = type(encoder).encode_now  # type: ignore[attr-defined]
 
-        def slow(encoder: object, some: list[str], role: str) -> object:
+        def held(encoder: object, some: list[str], role: str) -> object:
             nonlocal begun
             begun += len(some)
-            time.sleep(0.2)
+            came.set()
+            assert let.wait(PATIENCE)
             return plain(encoder, some, role)
 
         async def stopped() -> None:
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(encoder.encode(texts, role="passage"), 0.05)
+            encoding = asyncio.create_task(encoder.encode(texts, role="passage"))
+            await asyncio.to_thread(came.wait, PATIENCE)
+            encoding.cancel()
+            await asyncio.wait([encoding])
+            let.set()
 
-        monkeypatch.setattr(type(encoder), "encode_now", slow)
+        monkeypatch.setattr(type(encoder), "encode_now", held)
         asyncio.run(stopped())
         assert 0 < begun < 10
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from tests.held import PATIENCE
 
 from hoptree.retrieval.window import Window
 
@@ -39,7 +40,7 @@ def test_a_full_batch_does_not_wait_for_the_window_to_close() -> None:
 
     async def run() -> list[int]:
         window = Window(call, seconds=60, most=4)
-        return await asyncio.wait_for(asyncio.gather(*(window(item) for item in range(8))), 5)
+        return await asyncio.wait_for(asyncio.gather(*(window(item) for item in range(8))), PATIENCE)
 
     assert asyncio.run(run()) == [item * 2 for item in range(8)]
     assert [len(batch) for batch in call.batches] == [4, 4]
@@ -92,7 +93,7 @@ def test_one_window_serves_one_event_loop_after_another() -> None:
         task.cancel()
 
     async def run() -> int:
-        return await asyncio.wait_for(window(21), 5)
+        return await asyncio.wait_for(window(21), PATIENCE)
 
     asyncio.run(left_behind())
     assert [asyncio.run(run()), asyncio.run(run())] == [42, 42]

@@ -6,6 +6,8 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 
+from tests.held import PATIENCE
+
 from hoptree.errors import ModelError
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
@@ -32,7 +34,7 @@ def say(calls: Calls, model: ScriptedModel, request: Request = REQUEST) -> async
 
 async def soon(happened: Callable[[], bool]) -> None:
     """Let other tasks run until it happened."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while not happened():
             await asyncio.sleep(0)
 

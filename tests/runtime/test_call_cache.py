@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 from tests.runtime.calling import REQUEST, asking, full, one_after_another, say
 
 from hoptree.errors import CacheError, EndpointError
@@ -231,14 +232,13 @@ def test_a_row_that_cannot_be_understood_is_paid_for_again(tmp_path: Path, row: 
     assert (call.reply.text, call.cached) == ("Paris", False)
 
 
-@pytest.mark.timeout(20)
 def test_a_reply_with_half_a_character_is_delivered_and_the_cache_goes_on(tmp_path: Path) -> None:
     model = ScriptedModel(rules=[Rule("half \ud83d", contains="odd"), Rule("Paris")])
 
     async def run() -> list[str]:
         cache = Cache(tmp_path / "replies.sqlite")
         calls = Calls(cache)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             found = [(await say(calls, model, request)).reply.text for request in (asking("odd"), REQUEST)]
             cache.close()
         return found

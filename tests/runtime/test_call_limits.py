@@ -6,6 +6,7 @@ import asyncio
 import time
 
 import pytest
+from tests.held import PATIENCE
 from tests.runtime.calling import asking, say
 
 from hoptree.errors import EndpointError, ModelError, RateLimited
@@ -137,7 +138,7 @@ def test_no_slot_is_lost_when_a_waiter_is_cancelled(served_first: bool) -> None:
         else:
             waiting[0].cancel()
             limit.release()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE):
             with pytest.raises(asyncio.CancelledError):
                 await waiting[0]
             await waiting[1]

@@ -6,8 +6,10 @@ A new interpreter takes several times as long as the work. Tests of uploads them
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import sys
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,7 +19,7 @@ from tests.forking import PROCESSES, file_of, take_environment
 
 from hoptree.server import indexing_worker
 
-__all__ = ["begin"]
+__all__ = ["begin", "begin_from_here"]
 
 _COMMAND = (sys.executable, "-P", "-m", indexing_worker.__name__)
 
@@ -42,7 +44,11 @@ class _Forked:
         return self._process.exitcode
 
 
-def _work(stdin: Connection, stdout: Connection, folder: Path, environment: dict[str, str]) -> None:
+def _work(
+    stdin: Connection, stdout: Connection, folder: Path, environment: dict[str, str], others: Sequence[Connection] = ()
+) -> None:
+    for end in others:
+        end.close()
     os.chdir(folder)
     take_environment(environment)
     sys.stdin = os.fdopen(os.dup(stdin.fileno()), encoding="utf-8")
@@ -57,11 +63,26 @@ async def begin(*command: str, **how: Any) -> Any:
         return await asyncio.subprocess.create_subprocess_exec(*command, **how)
     (its_in, our_out), (our_in, its_out) = (PROCESSES.Pipe(duplex=False) for _ in range(2))
     process = PROCESSES.Process(target=_work, args=(its_in, its_out, Path(how["cwd"]), how["env"]))
+    return await _begun(process, (its_in, its_out), (our_in, our_out), how["limit"])
+
+
+async def begin_from_here(*command: str, **how: Any) -> Any:
+    """The same in a process that was forked itself, and has loaded all that is needed."""
+    assert command == _COMMAND
+    here = multiprocessing.get_context("fork")
+    (its_in, our_out), (our_in, its_out) = (here.Pipe(duplex=False) for _ in range(2))
+    given = its_in, its_out, Path(how["cwd"]), how["env"], (our_in, our_out)
+    return await _begun(here.Process(target=_work, args=given), (its_in, its_out), (our_in, our_out), how["limit"])
+
+
+async def _begun(
+    process: BaseProcess, its: tuple[Connection, Connection], our: tuple[Connection, Connection], limit: int
+) -> _Forked:
     await asyncio.to_thread(process.start)
-    its_in.close()
-    its_out.close()
+    for end in its:
+        end.close()
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=how["limit"])
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file_of(our_in, "rb"))
-    ways = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file_of(our_out, "wb"))
+    reader = asyncio.StreamReader(limit=limit)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file_of(our[0], "rb"))
+    ways = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, file_of(our[1], "wb"))
     return _Forked(process, asyncio.StreamWriter(*ways, None, loop), reader)

@@ -7,6 +7,7 @@ import socket
 import zipfile
 from pathlib import Path
 
+from tests.held import PATIENCE
 from tests.server.running import Running
 
 _MANY = 200
@@ -83,13 +84,15 @@ def drip(raw: socket.socket, text: bytes) -> bytes:
 def until(raw: socket.socket, end: bytes) -> bytes:
     found = b""
     while end not in found:
-        found += raw.recv(65536)
+        part = raw.recv(65536)
+        assert part, "the other side hung up"
+        found += part
     return found
 
 
 def all_of(raw: socket.socket) -> bytes:
     """What comes until the other side hangs up."""
-    raw.settimeout(10)
+    raw.settimeout(PATIENCE)
     found = b""
     try:
         while part := raw.recv(65536):

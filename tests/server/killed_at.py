@@ -15,6 +15,7 @@ from typing import Any
 
 from starlette.datastructures import UploadFile
 from tests.forking import PROCESSES
+from tests.server import forked
 from tests.server.running import settings
 
 from hoptree.server.house import House, open_house
@@ -23,11 +24,11 @@ __all__ = ["is_killed_at"]
 
 
 def _watch(folder: Path, number: int) -> None:
-    seen = 0
+    seen, watched = 0, os.getpid()
 
     def on_event(event: str, given: tuple[Any, ...]) -> None:
         nonlocal seen
-        if event == "os.rename" and Path(os.fsdecode(given[0])).is_relative_to(folder):
+        if event == "os.rename" and os.getpid() == watched and Path(os.fsdecode(given[0])).is_relative_to(folder):
             seen += 1
             if seen == number:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -50,6 +51,7 @@ async def _change(house: House, what: str, files: dict[str, str]) -> None:
 
 def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
     own = folder / "own"
+    setattr(asyncio, "create_subprocess_exec", forked.begin_from_here)  # noqa: B010
     house = open_house(settings(folder, corpora_folder=own))
     _watch(own, number)
     asyncio.run(_change(house, what, files))

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+from tests.held import PATIENCE, Clock
 
 from hoptree.http.listening import listen
 from hoptree.indexing.commands import index_passages
@@ -55,9 +59,17 @@ def settings(folder: Path, **changes: Any) -> Settings:
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index"
     if not index.exists():
-        index_passages((Passage(*one) for one in PASSAGES), index)
+        shutil.copytree(Path(_made_once().name) / "index", index)
     usual = Settings(models={"demo": script()}, corpora={"films": str(index)}, cache=None, method="taikc")
     return replace(usual, **changes)
+
+
+@cache
+def _made_once() -> TemporaryDirectory[str]:
+    """The index of the corpus, to be copied, which takes a tenth of the time."""
+    folder = TemporaryDirectory()
+    index_passages((Passage(*one) for one in PASSAGES), Path(folder.name) / "index")
+    return folder
 
 
 class Running:
@@ -70,7 +82,7 @@ class Running:
         self.url = f"http://127.0.0.1:{self.port}"
         self._server = Server(self.app)
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE, trust_env=False)
 
     @property
     def busy(self) -> bool:
@@ -86,6 +98,7 @@ class Running:
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
+        self.clock = Clock(self.loop)
         await self._server.serve(sockets=[self._listening])
 
     def start(self) -> None:
@@ -100,7 +113,7 @@ class Running:
         self.client.close()
         if self._thread.is_alive():
             self.begin_stop()
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=PATIENCE)
         assert not self._thread.is_alive()
 
     def ask(self, question: str = QUESTION, **fields: Any) -> httpx.Response:
@@ -110,7 +123,7 @@ class Running:
         """A job when it is over."""
         assert reply.status_code == 202, reply.text
         name = reply.json()["job"]
-        eventually(lambda: self.house.jobs.find(name).state != "running", seconds=60)
+        eventually(lambda: self.house.jobs.find(name).state != "running")
         found: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
         return found
 
@@ -125,7 +138,7 @@ def running(wanted: Settings) -> Iterator[Running]:
         server.stop()
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
     until = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < until, "it did not come to that"

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 from starlette.datastructures import UploadFile
+from tests.held import PATIENCE
 from tests.server.running import settings
 
 from hoptree.server import changing, placing
@@ -29,7 +30,7 @@ class _Held(io.BytesIO):
 
     def read(self, size: int | None = -1) -> bytes:
         self.reached.set()
-        assert self.let.wait(30)
+        assert self.let.wait(PATIENCE)
         return super().read(size)
 
 
@@ -45,7 +46,7 @@ def test_an_upload_that_is_given_up_keeps_its_place_until_its_thread_has_ended(t
         held = _Held(b"Ada keeps bees.")
         files = [UploadFile(held, filename="a.txt"), UploadFile(io.BytesIO(b"x"), filename="sub/b.txt")]
         task = asyncio.create_task(house.changing.create("mine", files))
-        assert await asyncio.to_thread(held.reached.wait, 30)
+        assert await asyncio.to_thread(held.reached.wait, PATIENCE)
         for _ in range(2):  # the guard's patience is over, then the server stops
             task.cancel()
             await asyncio.sleep(0)
@@ -77,13 +78,13 @@ def test_documents_that_are_in_place_when_nobody_waits_any_more_are_taken_back(
         def held(*given: object) -> object:
             placed = placing.place(*given)  # type: ignore[arg-type]
             reached.set()
-            assert let.wait(30)
+            assert let.wait(PATIENCE)
             return placed
 
         monkeypatch.setattr(changing, "place", held)
         files = [UploadFile(io.BytesIO(b"New."), filename=name) for name in ("a.txt", "b.txt")]
         task = asyncio.create_task(house.changing.add("mine", files))
-        assert await asyncio.to_thread(reached.wait, 30)
+        assert await asyncio.to_thread(reached.wait, PATIENCE)
         task.cancel()
         await asyncio.sleep(0)
         let.set()

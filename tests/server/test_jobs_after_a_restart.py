@@ -57,7 +57,7 @@ def test_a_job_that_is_taken_up_keeps_its_id_and_tells_how_it_ended(
     own = made(tmp_path, _FILES)
     job = _cut_off(tmp_path, monkeypatch, {"bob.txt": b"Bob paints boats." if good else b""})
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: _told(server, job)["state"] != "running", seconds=30)
+        eventually(lambda: _told(server, job)["state"] != "running")
         first = _told(server, job)
         assert first["state"] == ("done" if good else "failed")
         assert good or (first["error"]["class"] == "CorpusError" and "bob.txt" in first["error"]["message"])
@@ -88,7 +88,7 @@ def test_a_change_that_was_being_undone_is_told_as_failed(tmp_path: Path) -> Non
         corpus
     )
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: _told(server, "abc")["state"] != "running", seconds=30)
+        eventually(lambda: _told(server, "abc")["state"] != "running")
         told = _told(server, "abc")
         assert (told["state"], told["error"]["message"]) == ("failed", "ada.txt is empty.")
         assert found(server, "bees") and not corpus.pending.exists()
@@ -117,7 +117,7 @@ def test_a_note_that_cannot_be_read_at_this_moment_is_no_damaged_one(
         assert "mine" in caplog.text
     assert corpus.pending.exists()
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: not server.house.jobs.running(), seconds=30)
+        eventually(lambda: not server.house.jobs.running())
         assert found(server, "boats")
 
 
@@ -129,7 +129,7 @@ def test_a_corpus_that_was_copied_with_its_note_has_a_job_of_its_own(
     shutil.copytree(own / "mine", own / "a-twin")
     with running(settings(tmp_path, corpora_folder=own)) as server:
         assert server.house.jobs.running() == 2
-        eventually(lambda: not server.house.jobs.running(), seconds=30)
+        eventually(lambda: not server.house.jobs.running())
         assert _told(server, job)["state"] == "done"
         assert found(server, "boats") and found(server, "boats", "a-twin")
     with running(settings(tmp_path, corpora_folder=own)) as server:

@@ -18,6 +18,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.held import PATIENCE
+from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.errors import IndexUnavailable
@@ -32,12 +34,12 @@ from hoptree.server.refusals import Refusal
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
-_ROWS = 4_000
+_ROWS = 400
 _CHANGE = Change("create", ("a.txt", "b.txt"), stage=Stage.INDEXING, tries=1, stale=True)
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+def _serving(folder: Path, held: HeldWorker) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
     """`hoptree serve` in a process of its own, which is killed at the end."""
     script = folder / "script.json"
     script.write_text(json.dumps({"replies": [{"reply": "1948"}]}))
@@ -46,14 +48,14 @@ def _serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client
         [sys.executable, "-m", "hoptree", "serve", *options],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **held.environment},
     )
     try:
         assert process.stderr is not None
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
-        with httpx.Client(base_url=found[0], timeout=20, trust_env=False) as client:
-            eventually(lambda: _answers(client), seconds=20)
+        with httpx.Client(base_url=found[0], timeout=PATIENCE, trust_env=False) as client:
+            eventually(lambda: _answers(client))
             yield process, client
     finally:
         process.kill()
@@ -86,16 +88,18 @@ def _is_locked(index: Path) -> bool:
 def test_a_server_that_is_killed_while_it_indexes_loses_nothing_and_leaves_nobody_behind(tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": f"p{n}", "text": f"Thing {n} is here."}) + "\n" for n in range(_ROWS))
     sent = [("files", ("rows.jsonl", rows.encode())), ("files", ("ada.txt", b"Ada keeps bees."))]
-    index = tmp_path / "own" / "mine" / "index"
-    with _serving(tmp_path) as (process, client):
+    index, held = tmp_path / "own" / "mine" / "index", HeldWorker(tmp_path)
+    with _serving(tmp_path, held) as (process, client):
         assert client.post("/v1/corpora", data={"name": "mine"}, files=sent).status_code == 202
-        eventually(lambda: _mine(client)["job"]["done"] > 0)
+        eventually(held.is_held)
+        assert _mine(client)["job"]["done"] > 0 and _is_locked(index)
         process.kill()
         process.wait()
-    eventually(lambda: not _is_locked(index), seconds=0.5)
-    assert (tmp_path / "own" / "mine" / "pending").exists(), "the worker was done before the kill"
-    with _serving(tmp_path) as (_, client):
-        eventually(lambda: _mine(client).get("job") is None, seconds=30)
+    eventually(lambda: not _is_locked(index))
+    assert (tmp_path / "own" / "mine" / "pending").exists()
+    held.let_go()
+    with _serving(tmp_path, held) as (_, client):
+        eventually(lambda: _mine(client).get("job") is None)
         assert (_mine(client)["documents"], _mine(client)["passages"]) == (2, _ROWS + 1)
     assert not (tmp_path / "own" / "mine" / "pending").exists()
 

@@ -12,17 +12,32 @@ from typing import Any
 
 import pytest
 import uvicorn
-from fastapi import FastAPI
 from tests.server.running import QUESTION, script, settings
 
+from hoptree.models.model import Reply, Request
+from hoptree.models.scripted import ScriptedModel
 from hoptree.server.answering_worker import Teller, begin
 from hoptree.server.app import create_app, house_of
-from hoptree.server.asking import Asking
 from hoptree.server.house import open_asking
 from hoptree.server.serving import Server
 
-_CALLS = 0.05
 _SLOW = "When will it come?"
+
+
+class _Stuck(ScriptedModel):
+    """Does not answer the call of the number that is set, and says that it has come."""
+
+    def __init__(self) -> None:
+        super().__init__(rules=script().rules)
+        self.number = 0
+        self.came = asyncio.Event()
+
+    async def generate(self, request: Request, *, step: str) -> Reply:
+        self.number -= 1
+        if self.number == 0:
+            self.came.set()
+            await asyncio.Event().wait()
+        return await super().generate(request, step=step)
 
 
 @pytest.fixture
@@ -37,8 +52,8 @@ def collector() -> Iterator[None]:
     gc.enable()
 
 
-async def _visit(app: Any, question: str = QUESTION, *, stream: bool, stays: float) -> list[dict[str, Any]]:
-    """Ask, and go away after so many seconds; what the server sent until then."""
+async def _visit(app: Any, goes: asyncio.Event, question: str = QUESTION, *, stream: bool) -> list[dict[str, Any]]:
+    """Ask, and go away when that happens; what the server sent until then."""
     body = json.dumps({"question": question, "stream": stream}).encode()
     headers = {b"host": b"127.0.0.1", b"content-type": b"application/json", b"content-length": b"%d" % len(body)}
     scope: dict[str, Any] = {
@@ -56,7 +71,7 @@ async def _visit(app: Any, question: str = QUESTION, *, stream: bool, stays: flo
         assert scope["type"] == "http"  # as in a real server, what receives holds the request
         if arriving:
             return arriving.pop()
-        await asyncio.sleep(stays)
+        await goes.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: dict[str, Any]) -> None:
@@ -67,23 +82,31 @@ async def _visit(app: Any, question: str = QUESTION, *, stream: bool, stays: flo
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("calls", [0.5, 2.5, 100], ids=["while-planning", "in-the-tree", "to-the-end"])
+@pytest.mark.parametrize("number", [1, 3, 0], ids=["while-planning", "in-the-tree", "to-the-end"])
 @pytest.mark.usefixtures("collector")
-def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, calls: float) -> None:
+def test_nothing_of_a_question_waits_for_the_collector(tmp_path: Path, stream: bool, number: int) -> None:
     async def visits() -> Counter[str]:
-        return await _left(create_app(settings(tmp_path, models={"demo": script(latency=_CALLS)})), stream, calls)
+        app = create_app(settings(tmp_path, models={"demo": (model := _Stuck())}))
+        await _visit(app, asyncio.Event(), stream=stream)  # whatever is made once is there
+        _seek()
+        for _ in range(2):  # the last one may still be on its way out
+            model.number, model.came = number, asyncio.Event()
+            sent = await _visit(app, model.came, stream=stream)
+            assert any(b"1948" in message.get("body", b"") for message in sent) == (number == 0)
+            assert model.came.is_set() == (number > 0)
+        return _found()
 
     assert asyncio.run(visits()) == Counter()
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("calls", [2.5, 100], ids=["broken-off", "to-the-end"])
+@pytest.mark.parametrize("question", [_SLOW, QUESTION], ids=["broken-off", "to-the-end"])
 @pytest.mark.usefixtures("collector")
-def test_nor_does_anything_of_one_that_a_worker_answers(tmp_path: Path, stream: bool, calls: float) -> None:
+def test_nor_does_anything_of_one_that_a_worker_answers(tmp_path: Path, stream: bool, question: str) -> None:
     script = tmp_path / "script.json"
     plan = {"query1": {"question": "Who directed it?"}, "query2": {"question": "When was #query1 born?"}}
     rules = [{"contains": _SLOW, "latency": 600}, {"step": "decompose", "reply": json.dumps(plan)}, {"reply": "1948"}]
-    script.write_text(json.dumps({"latency": _CALLS, "replies": rules}))
+    script.write_text(json.dumps({"replies": rules}))
 
     async def visits() -> Counter[str]:
         app = create_app(settings(tmp_path, models={"demo": f"scripted/{script}"}, workers=1))
@@ -91,54 +114,44 @@ def test_nor_does_anything_of_one_that_a_worker_answers(tmp_path: Path, stream: 
         assert workers is not None
         await workers.start()
         try:
-            return await _left(app, stream, calls, QUESTION if calls == 100 else _SLOW)
+            await _visit(app, asyncio.Event(), stream=stream)
+            _seek()
+            for _ in range(2):
+                goes = asyncio.Event()
+                if question == _SLOW:
+                    asyncio.get_running_loop().call_later(0.1, goes.set)
+                sent = await _visit(app, goes, question, stream=stream)
+                assert any(b"1948" in message.get("body", b"") for message in sent) == (question == QUESTION)
+            return _found()
         finally:
             await workers.aclose()
 
     assert asyncio.run(visits()) == Counter()
 
 
-@pytest.mark.parametrize("calls", [0.5, 2.5, 100], ids=["while-planning", "in-the-tree", "to-the-end"])
+@pytest.mark.parametrize("number", [1, 3, 0], ids=["while-planning", "in-the-tree", "to-the-end"])
 @pytest.mark.usefixtures("collector")
-def test_nor_does_it_in_the_worker(tmp_path: Path, calls: float) -> None:
-    told: dict[str, Any] = {
-        "question": QUESTION,
-        "budget": {},
-        "options": {},
-        "method": "taikc",
-        "model": "demo",
-        "corpus": "films",
-    }
-    told |= dict.fromkeys(("graph", "retriever", "rerank"))
+def test_nor_does_it_in_the_worker(tmp_path: Path, number: int) -> None:
+    told: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, "method": "taikc", "model": "demo"}
+    told |= {"corpus": "films", **dict.fromkeys(("graph", "retriever", "rerank"))}
     lines: list[bytes] = []
 
-    async def ask(asking: Asking, seconds: float) -> None:
-        task = begin(asking, told, Teller(1, lines.append, live=False))
-        await asyncio.wait({task}, timeout=seconds)
-        task.cancel()
-        await asyncio.wait({task})
-
     async def both() -> Counter[str]:
-        asking = open_asking(settings(tmp_path, models={"demo": script(latency=_CALLS)}))
-        await ask(asking, 60)
+        asking = open_asking(settings(tmp_path, models={"demo": (model := _Stuck())}))
+        await begin(asking, told, Teller(1, lines.append, live=False))
         _seek()
         for _ in range(2):
-            await ask(asking, calls * _CALLS)
+            model.number, model.came = number, asyncio.Event()
+            task = begin(asking, told, Teller(1, lines.append, live=False))
+            if number:
+                await model.came.wait()
+                task.cancel()
+            await asyncio.wait({task})
         return _found()
 
     assert asyncio.run(both()) == Counter()
     assert [json.loads(line)["over"] for line in lines] == [True] * 3
-    assert (b"final" in lines[-1]) == (calls == 100)
-
-
-async def _left(app: FastAPI, stream: bool, calls: float, question: str = QUESTION) -> Counter[str]:
-    """What is left of two questions that are given up after so many calls."""
-    await _visit(app, stream=stream, stays=60)  # whatever is made once is there
-    _seek()
-    for _ in range(2):  # the last one may still be on its way out
-        sent = await _visit(app, question, stream=stream, stays=calls * _CALLS)
-        assert any(b"1948" in message.get("body", b"") for message in sent) == (calls == 100)
-    return _found()
+    assert (b"final" in lines[-1]) == (number == 0)
 
 
 def _seek() -> None:

@@ -49,7 +49,7 @@ def test_a_kill_while_old_versions_are_put_back_loses_none(tmp_path: Path) -> No
     added, kept = ("ada.txt", "bob.txt", "cid.txt"), ("ada.txt", "bob.txt")
     Change("add", added, kept=kept, stage=Stage.INDEXING, tries=1, stale=True).write(corpus)
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: not server.house.jobs.running(), seconds=30)
+        eventually(lambda: not server.house.jobs.running())
         assert documents(own) == {**_FILES, "cid.txt": b"Cid counts cats."}
         assert passages(server) == {"ada.txt": 1, "bob.txt": 1, "cid.txt": 1}
     assert not corpus.pending.exists() and not corpus.replaced.exists()

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -19,13 +20,22 @@ import pytest
 pytest.importorskip("fastapi")
 
 from tests.command_line import call
+from tests.e2e.endpoint import Endpoint, Response, Seen, said
 from tests.forking import Command
+from tests.held import PATIENCE
 from tests.server.running import eventually
 
 from hoptree.server.keys import read_keys
 from hoptree.server.limits import Limits
 
 _SCRIPT = {"latency": 0.1, "replies": [{"reply": "1948"}]}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with Endpoint() as running:
+        yield running
+
 
 # Spans that wait to be sent are sent there.
 _AT_EXIT = "import atexit; atexit.register(print, 'flushed'); from hoptree.cli.main import main; main()"
@@ -66,12 +76,21 @@ def test_what_cannot_be_served_is_refused_with_a_remedy(tmp_path: Path, argument
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_and_a_signal_lets_the_question_finish(tmp_path: Path, number: signal.Signals) -> None:
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps(_SCRIPT | {"latency": 0.5}))
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+def test_it_serves_and_a_signal_lets_the_question_finish(
+    tmp_path: Path, endpoint: Endpoint, number: signal.Signals
+) -> None:
+    came, let = threading.Event(), threading.Event()
+
+    def held(seen: Seen) -> Response:
+        came.set()
+        assert let.wait(PATIENCE)
+        return said("1948")
+
+    endpoint.on("", held)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "NO_PROXY": "127.0.0.1"}
+    model = ["-m", "demo=openai/test", "--base-url", f"demo={endpoint.url}"]
     process = subprocess.Popen(
-        [sys.executable, "-c", _AT_EXIT, "serve", "--port", "0", "--no-cache", "-m", f"demo=scripted/{script}"],
+        [sys.executable, "-c", _AT_EXIT, "serve", "--port", "0", "--no-cache", *model],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -86,24 +105,27 @@ def test_it_serves_and_a_signal_lets_the_question_finish(tmp_path: Path, number:
         reading = threading.Thread(target=lambda: log.extend(process.stderr or ()))
         reading.start()
         url = found[0]
-        eventually(lambda: _answers(url), seconds=30)
+        eventually(lambda: _answers(url))
         secret = "How much is my secret salary?"
         answers: list[httpx.Response] = []
         asking = threading.Thread(
             target=lambda: answers.append(
-                httpx.post(f"{url}/v1/ask", json={"question": secret, "method": "direct"}, timeout=20)
+                httpx.post(f"{url}/v1/ask", json={"question": secret, "method": "direct"}, timeout=PATIENCE)
             )
         )
         asking.start()
-        eventually(lambda: httpx.get(f"{url}/health").json()["asking"] == 1)
+        assert came.wait(PATIENCE)
         process.send_signal(number)
-        asking.join(timeout=20)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 503)
+        let.set()
+        asking.join(timeout=PATIENCE)
         assert answers[0].json()["answer"] == "1948"
-        process.wait(timeout=20)
-        reading.join(timeout=5)
+        process.wait(timeout=PATIENCE)
+        reading.join(timeout=PATIENCE)
         assert process.stdout is not None
         assert (process.returncode, process.stdout.read()) == (0, "flushed\n")
     finally:
+        let.set()
         process.kill()
         process.wait()
     assert any("POST /v1/ask 200" in line for line in log)
@@ -113,26 +135,26 @@ def test_it_serves_and_a_signal_lets_the_question_finish(tmp_path: Path, number:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_writes_down_what_runs_and_tells_its_client(tmp_path: Path, number: signal.Signals) -> None:
     script, journal = tmp_path / "script.json", tmp_path / "journal.jsonl"
-    script.write_text(json.dumps(_SCRIPT | {"latency": 60}))
+    script.write_text(json.dumps(_SCRIPT | {"latency": 600}))
     options = ["--port", "0", "--no-cache", "--journal", str(journal), "-m", f"demo=scripted/{script}"]
     process = Command(["serve", *options], os.environ)
     try:
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stderr.readline())
         assert found
         url = found[0]
-        eventually(lambda: _answers(url), seconds=30)
+        eventually(lambda: _answers(url))
         answers: list[httpx.Response] = []
         asked = {"question": "How much?", "method": "direct"}
         asking = threading.Thread(
-            target=lambda: answers.append(httpx.post(f"{url}/v1/ask", json=asked, timeout=20, trust_env=False))
+            target=lambda: answers.append(httpx.post(f"{url}/v1/ask", json=asked, timeout=PATIENCE, trust_env=False))
         )
         asking.start()
-        eventually(lambda: httpx.get(f"{url}/health").json()["asking"] == 1)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).json()["asking"] == 1)
         process.send_signal(number)
-        eventually(lambda: httpx.get(f"{url}/health").status_code == 503)
+        eventually(lambda: httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 503)
         process.send_signal(number)
-        asking.join(timeout=20)
-        _, log = process.communicate(timeout=20)
+        asking.join(timeout=PATIENCE)
+        _, log = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
     assert (answers[0].status_code, answers[0].json()["error"]["class"]) == (503, "Stopped")
@@ -192,7 +214,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 def _answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health").status_code == 200
+        return httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
     except httpx.ConnectError:
         return False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("fastapi")
 
 import uvicorn
+from tests.held import PATIENCE, Clock
 from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
@@ -48,14 +49,16 @@ def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
 
 
 @pytest.mark.parametrize("size", [300, 3 * 2**20])
-def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(tmp_path: Path, size: int) -> None:
+def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hanging_up, "_SECONDS", PATIENCE)
     with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", server.port)) as raw:
                 raw.sendall(head(server, "/v1/ask", f"Content-Length: {size}\r\nContent-Type: application/json"))
-                time.sleep(0.05)  # by now the server has replied
+                assert select.select([raw], [], [], PATIENCE)[0], "the server has not replied"
                 raw.sendall(b" " * size)
-                time.sleep(0.05)
                 reply = all_of(raw)
             assert b"401" in reply.split(b"\r\n")[0] or b"413" in reply.split(b"\r\n")[0]
             assert reply.endswith(b"}")
@@ -106,27 +109,32 @@ def _takes(raw: socket.socket, data: bytes) -> bool:
     return True
 
 
-def test_slow_clients_are_hung_up_on(tmp_path: Path) -> None:
-    bounds = limits(header_seconds=0.3, body_seconds=0.3)
-    with running(settings(tmp_path, limits=bounds)) as server:
-        with socket.create_connection(("127.0.0.1", server.port)) as silent:
-            assert all_of(silent) == b""
-        with socket.create_connection(("127.0.0.1", server.port)) as dripping:
-            reply = drip(dripping, head(server, "/health", "X: y"))
-        assert reply == b""
+def test_slow_clients_are_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"X: {'y' * 900}"
+    with running(settings(tmp_path, limits=limits(header_seconds=PATIENCE))) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as second:  # slow only after a first request
             second.sendall(head(server, "/health", "X: y", method="GET"))
             assert b"200 OK" in until(second, b"}")
-            assert drip(second, head(server, "/health", "X: y")) == b""
-        with socket.create_connection(("127.0.0.1", server.port)) as slow_body:
-            slow_body.sendall(head(server, "/v1/ask", "Content-Length: 100") + b"{")
-            assert b"408" in all_of(slow_body).split(b"\r\n")[0]
+            monkeypatch.setattr(server._server.config.http, "header_seconds", 0.3)
+            assert drip(second, head(server, "/health", text)) == b""
+        with socket.create_connection(("127.0.0.1", server.port)) as silent:
+            assert all_of(silent) == b""
+        with socket.create_connection(("127.0.0.1", server.port)) as dripping:
+            assert drip(dripping, head(server, "/health", text)) == b""
+        monkeypatch.undo()
         assert server.ask().status_code == 200
 
 
-def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 3.0)
-    bounds = limits(connections=16, header_seconds=60)
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    with running(settings(tmp_path, limits=limits(header_seconds=PATIENCE, body_seconds=0.3))) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as slow:
+            slow.sendall(head(server, "/v1/ask", "Content-Length: 100") + b"{")
+            assert b"408" in all_of(slow).split(b"\r\n")[0]
+        assert server.client.get("/health").status_code == 200
+
+
+def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path) -> None:
+    bounds = limits(connections=16, header_seconds=600)
     with running(settings(tmp_path, limits=bounds)) as server, contextlib.ExitStack() as held:
         asked = head(server, "/openapi.json", "X: y", method="GET")
         state = server._server.server_state
@@ -135,7 +143,7 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypa
             return sum(one.transport.get_write_buffer_size() > 0 for one in list(state.connections))
 
         def health() -> int:
-            return httpx.get(f"{server.url}/health", trust_env=False).status_code
+            return httpx.get(f"{server.url}/health", trust_env=False, timeout=PATIENCE).status_code
 
         for _ in range(5):
             held.enter_context(deaf(server, asked))
@@ -143,6 +151,7 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path, monkeypa
         for _ in range(10):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert health() == 503
+        server.clock.move_on(patience._UNREAD_SECONDS)
         eventually(lambda: health() == 200)
         eventually(lambda: stuck() == 0 and not state.tasks)
 
@@ -182,18 +191,20 @@ def test_one_address_cannot_take_the_place_of_all(
         assert caplog.text.count("127.0.0.1 has 3 connections, and gets no more") == 1
         held.close()
         eventually(lambda: not server._server.server_state.connections)
-        assert httpx.get(f"{server.url}/health", trust_env=False).status_code == 200
+        assert httpx.get(f"{server.url}/health", trust_env=False, timeout=PATIENCE).status_code == 200
 
 
-def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_UNREAD_SECONDS", 1.0)
+def test_a_client_that_reads_slowly_gets_all_of_it() -> None:
+    """It takes several times as long as one may read nothing at all, by a clock that only its reading moves on."""
     size = 24 * 2**20
+    byte_seconds = 3 * patience._UNREAD_SECONDS / size
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
         await send({"type": "http.response.body", "body": bytes(size)})
 
-    async def read() -> tuple[int, float]:
+    async def read() -> int:
+        clock = Clock(asyncio.get_running_loop())
         listening = listen("127.0.0.1", 0)
         served = uvicorn.Server(
             uvicorn.Config(app, http=patience.patient(5.0, each=4), lifespan="off", log_config=None)
@@ -201,19 +212,16 @@ def test_a_client_that_reads_slowly_gets_all_of_it(monkeypatch: pytest.MonkeyPat
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(b"GET / HTTP/1.0\r\n\r\n")
-        began, got = asyncio.get_running_loop().time(), 0
+        got = 0
         while part := await reader.read(2**17):
             got += len(part)
-            await asyncio.sleep(0.01)
-        seconds = asyncio.get_running_loop().time() - began
+            clock.move_on(len(part) * byte_seconds)
         writer.close()
         served.should_exit = True
         await serving
-        return got, seconds
+        return got
 
-    got, seconds = asyncio.run(read())
-    assert got > size
-    assert seconds > 1.0
+    assert asyncio.run(read()) > size
 
 
 def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) -> None:
@@ -223,7 +231,7 @@ def test_a_question_that_takes_too_long_ends_with_what_there_is(tmp_path: Path) 
 
 
 def test_more_questions_than_allowed_at_once_are_asked_to_wait(tmp_path: Path) -> None:
-    with running(settings(tmp_path, models={"demo": script(0.3)}, limits=limits(asking=1))) as server:
+    with running(settings(tmp_path, models={"demo": script(PATIENCE)}, limits=limits(asking=1))) as server:
         with server.client.stream("POST", "/v1/ask", json={"question": QUESTION, "stream": True}) as first:
             lines = first.iter_lines()  # held: what is dropped hangs up
             next(lines)

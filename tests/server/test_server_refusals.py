@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from tests.held import PATIENCE
 from tests.server.hostile import all_of, head, zipped
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
@@ -113,7 +114,7 @@ def test_a_page_of_an_allowed_origin_can_read_why_it_was_refused(tmp_path: Path)
 
 
 def test_a_refusal_inside_of_a_stream_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = settings(tmp_path, models={"demo": script(5.0)}, limits=limits(stop_seconds=0), keys=(_KEY,))
+    wanted = settings(tmp_path, models={"demo": script(600.0)}, limits=limits(stop_seconds=0), keys=(_KEY,))
     with running(wanted) as server:
         body = {"question": QUESTION, "stream": True}
         with server.client.stream("POST", "/v1/ask", json=body, headers=_SENT) as reply:
@@ -179,12 +180,13 @@ _FORM = b'--x\r\ncontent-disposition: form-data; name="files"; filename="a.txt"\
 def test_a_body_that_is_too_large_or_too_slow_is_refused_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str, kind: str, sent: int, reason: str
 ) -> None:
-    bounds = limits(body=2_000, upload=2_000, body_seconds=0.5, upload_seconds=0.5)
+    seconds = 0.5 if reason == "BodyTooSlow" else PATIENCE
+    bounds = limits(body=2_000, upload=2_000, body_seconds=seconds, upload_seconds=seconds)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own", limits=bounds)) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as raw:
-            raw.sendall(head(server, path, f"Content-Type: {kind}\r\nTransfer-Encoding: chunked"))
             piece = _FORM + b"x" * sent
-            raw.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))  # and no end
+            chunk = b"%x\r\n%s\r\n" % (len(piece), piece)  # and no end
+            raw.sendall(head(server, path, f"Content-Type: {kind}\r\nTransfer-Encoding: chunked") + chunk)
             assert reason.encode() in all_of(raw)
         eventually(lambda: not server.busy)
         counted = re.findall(

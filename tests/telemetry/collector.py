@@ -8,8 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from tests.held import PATIENCE
 
-__all__ = ["Collector", "Received"]
+__all__ = ["PATIENT", "Collector", "Received"]
+
+PATIENT = f"import hoptree.telemetry.sending; hoptree.telemetry.sending.PATIENCE = {PATIENCE}\n"
+"""For a process to begin with: at its end it waits until its spans are taken, however long the test stands still."""
 
 
 @dataclass(frozen=True, slots=True)

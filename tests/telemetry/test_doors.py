@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.telemetry.collector import Collector
+from tests.held import PATIENCE
+from tests.telemetry.collector import PATIENT, Collector
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -30,8 +31,19 @@ def ran(folder: Path, collector: Collector, *arguments: str, wanted: bool = True
     environment = {name: value for name, value in os.environ.items() if name != "HOPTREE_OTEL"}
     environment |= {"NO_PROXY": "127.0.0.1", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
     environment |= {"HOPTREE_OTEL": "1"} if wanted else {}
-    command = [sys.executable, "-c", LOADED, *arguments, "--method", "direct", "--model", "scripted/script.json"]
-    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    command = [
+        sys.executable,
+        "-c",
+        PATIENT * wanted + LOADED,
+        *arguments,
+        "--method",
+        "direct",
+        "--model",
+        "scripted/script.json",
+    ]
+    run = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     return run.stdout
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,21 @@ from hoptree.indexing import run
 __all__ = ["change", "die_while_linking"]
 
 
-def change(what: str, source: Path, out: Path, telling: Connection) -> None:
-    """Build, add to or update an index; tell when it is begun, and when it is done."""
+def change(what: str, source: Path, out: Path, telling: Connection, kill_after: float) -> None:
+    """Build, add to or update an index, and tell the seconds of processor time it took.
+
+    After so many of them the process is ended from without, unless they are 0: no Python handles that signal.
+    """
     run._SAVE_EVERY, run._AT_ONCE = 300, 150
-    telling.send("begun")
+    signal.setitimer(signal.ITIMER_PROF, kill_after)
+    began = time.process_time()
     if what == "build":
         indexing.build_index(source, out)
     elif what == "add":
         indexing.add_to_index([source], out)
     else:
         indexing.update_index(out)
-    telling.send("done")
+    telling.send(time.process_time() - began)
 
 
 def die_while_linking(source: Path, out: Path) -> None:

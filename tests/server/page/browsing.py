@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from tests.held import PATIENCE
 from tests.server.page import scripts
 
 from hoptree.models.model import Reply, Request
@@ -23,7 +24,6 @@ __all__ = ["CHROMIUM", "Gated", "Watched", "ask_address", "models", "settings"]
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _POLL = 0.01
-_PATIENCE = 20.0
 
 
 class Gated(ScriptedModel):
@@ -75,7 +75,7 @@ class Watched:
         self.page = page
         self.url = url
         self.errors: list[str] = []
-        page.set_default_timeout(1000 * _PATIENCE)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda told: self.errors.append(told.text) if _is_bad(told.type, told.text) else None)
 
@@ -98,7 +98,7 @@ class Watched:
 
     def until(self, condition: str) -> None:
         """Wait for a JavaScript condition; the page's content policy forbids playwright's own way."""
-        ends = time.monotonic() + _PATIENCE
+        ends = time.monotonic() + PATIENCE
         while not self.page.evaluate(condition):
             assert time.monotonic() < ends, f"it did not come to that: {condition}"
             time.sleep(_POLL)

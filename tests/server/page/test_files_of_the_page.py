@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from tests.held import PATIENCE
 
 import hoptree
 from hoptree.cli import render
@@ -78,5 +79,7 @@ def test_a_verdict_is_told_in_the_same_words_as_in_the_terminal(
     )
     words, told = (json.dumps(one) for one in (str(PAGE / "words.js"), node.as_dict()))
     script = f"import({words}).then((words) => console.log(words.verdict({told})))"
-    said = subprocess.run(["node", "-e", script], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+    said = subprocess.run(
+        ["node", "-e", script], capture_output=True, text=True, timeout=PATIENCE, check=True
+    ).stdout.strip()
     assert said and render._validated(node).plain.endswith(f"[{said}]")
