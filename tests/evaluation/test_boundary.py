@@ -19,7 +19,7 @@ from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RESULTS, TRACES, read_run
 from hoptree.evaluation.running import Ways
-from hoptree.models.scripted import ScriptedModel
+from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.runtime.budget import Budget
 
 # Of six: 0 right in both settings, 1 right and then wrong, 2 wrong in both, 3 wrong and refused, 4 right and refused,
@@ -277,7 +277,7 @@ def test_a_question_that_its_budget_stopped_can_be_asked_again(tmp_path: Path) -
 
 
 def test_a_scripted_model_sees_the_steps_of_taikc(tmp_path: Path) -> None:
-    model = ScriptedModel(script(tmp_path / "m.json", REPLIES).removeprefix("scripted/"))
+    model = ScriptedModel(rules=[Rule(**reply) for reply in REPLIES])
 
     async def ask() -> None:
         wanted = BoundaryExperiment(questions(tmp_path / "nq.jsonl"), model="any")
