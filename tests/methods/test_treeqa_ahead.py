@@ -43,7 +43,7 @@ def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validate
     assert [one.id for one in run.tops[0].children] == [101] and run.tops[0].children[0].verdict == "supported"
 
 
-@pytest.mark.parametrize("refuted", [0.33, 0.7, 1.0])
+@pytest.mark.parametrize("refuted", [0.33, 1.0])
 @pytest.mark.parametrize("robust", [False, True], ids=["paper", "robust"])
 def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: float, robust: bool) -> None:
     """A model that refutes and rebuilds at its ease must not multiply its own work."""

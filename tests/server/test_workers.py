@@ -318,28 +318,18 @@ def test_a_worker_that_is_killed_takes_its_questions_with_it_and_another_comes(
         assert "hoptree_workers 1.0" in server.client.get("/metrics").text
 
 
-def test_while_none_is_there_questions_are_refused_and_cost_nothing(
-    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with running(films_settings(tmp_path, endpoint, workers=1)) as server:
-        monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere"))
-        os.kill(pids(server)[0], signal.SIGKILL)
-        eventually(lambda: len(workers_of(server)) == 0, seconds=_PATIENCE)
-        reply = server.ask(film_question(1))
-        assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
-        assert server.client.get("/health").status_code == 200
-        assert not server.house.allowances._today(ANYBODY).calls
-
-
-def test_one_that_cannot_be_started_is_tried_again(
+def test_while_none_can_be_started_questions_are_refused_and_cost_nothing(
     tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with running(films_settings(tmp_path, endpoint, workers=1)) as server:
-        assert server.ask(film_question(1)).json()["answer"] == "1901"
         with monkeypatch.context() as patch:
             patch.setattr(sys, "executable", str(tmp_path / "nowhere"))
             os.kill(pids(server)[0], signal.SIGKILL)
             eventually(lambda: "cannot be started: No such file" in caplog.text, seconds=_PATIENCE)
+            reply = server.ask(film_question(1))
+            assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
+            assert server.client.get("/health").status_code == 200
+            assert not server.house.allowances._today(ANYBODY).calls
         eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
         assert server.ask(film_question(2)).json()["answer"] == "1902"
 
@@ -371,7 +361,7 @@ def test_a_corpus_that_was_removed_is_let_go_of(
 def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endpoint) -> None:
     held = threading.Event()
     endpoint.on("taikc/final", lambda seen: said("1909") if held.wait(_PATIENCE) else said(""), contains="N9 ", times=1)
-    with running(films_settings(tmp_path, endpoint)) as server, ThreadPoolExecutor(1) as pool:
+    with running(films_settings(tmp_path, endpoint, workers=1)) as server, ThreadPoolExecutor(1) as pool:
         left, before = pids(server), len(endpoint.texts("taikc/final"))
         asking = pool.submit(server.ask, film_question(9))
         eventually(lambda: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)
@@ -384,7 +374,7 @@ def test_a_stop_lets_them_finish_and_none_is_left(tmp_path: Path, endpoint: Endp
 
 def test_what_a_stop_cuts_off_is_told(tmp_path: Path, endpoint: Endpoint) -> None:
     journal = tmp_path / "journal.jsonl"
-    wanted = films_settings(tmp_path, endpoint, journal=journal, limits=limits(stop_seconds=0.1))
+    wanted = films_settings(tmp_path, endpoint, workers=1, journal=journal, limits=limits(stop_seconds=0.1))
     with running(wanted) as server, ThreadPoolExecutor(1) as pool:
         before = len(endpoint.requests)
         asking = pool.submit(server.ask, _SLOW, method="direct")
