@@ -44,8 +44,9 @@ def test_the_tree_grows_before_the_result_comes(server: Running) -> None:
     assert [kind for kind, _ in events][-1] == "result"
     assert events[-1][1]["answer"] == "1948"
     trees = [data for kind, data in events if kind == "tree"]
-    assert [node["state"] for node in trees[-1]["tree"]] == ["answered", "answered"]
     assert any(node["state"] == "asking" for data in trees for node in data["tree"])
+    # How old the last of them is depends on how long drawing it takes; that of the result is whole.
+    assert [node["answer"] for node in events[-1][1]["tree"]] == ["Bille August", "1948"]
     steps = [data["text"] for kind, data in events if kind == "step"]
     assert "Planned 2 sub-questions" in steps
     assert "Sub-question 1: Bille August (from documents)" in steps
