@@ -28,7 +28,18 @@ from hoptree.server.serving import Server
 from hoptree.server.settings import Settings
 from hoptree.values import Passage
 
-__all__ = ["PASSAGES", "QUESTION", "Running", "events_of", "eventually", "limits", "running", "script", "settings"]
+__all__ = [
+    "PASSAGES",
+    "QUESTION",
+    "Running",
+    "events_in",
+    "events_of",
+    "eventually",
+    "limits",
+    "running",
+    "script",
+    "settings",
+]
 
 QUESTION = "When was the director of Night Train to Lisbon born?"
 PASSAGES = (
@@ -147,8 +158,12 @@ def eventually(holds: Callable[[], bool], seconds: float = PATIENCE) -> None:
 
 def events_of(reply: httpx.Response) -> list[tuple[str, Any]]:
     """The server-sent events of a reply."""
+    return events_in(reply.text)
+
+
+def events_in(text: str) -> list[tuple[str, Any]]:
     found = []
-    for block in reply.text.split("\n\n"):
+    for block in text.split("\n\n"):
         lines = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
         if lines:
             found.append((lines.get("event", ""), json.loads(lines["data"])))

@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
+from tests.held import PATIENCE, Held
+from tests.server.running import QUESTION, Running, events_in, events_of, limits, running, script, settings
 
 from hoptree.engine import ask
 from hoptree.methods.registry import list_methods
@@ -37,16 +38,23 @@ def test_it_answers_as_the_engine_does(server: Running) -> None:
     assert told["answer"] == "1948"
 
 
-def test_the_tree_grows_before_the_result_comes(server: Running) -> None:
-    reply = server.ask(stream=True, model="slow")
-    assert reply.headers["content-type"].startswith("text/event-stream")
-    events = events_of(reply)
+def test_the_tree_grows_before_the_result_comes(tmp_path: Path) -> None:
+    model = Held(script().rules, at="read")
+    asked = {"question": QUESTION, "stream": True}
+    with running(settings(tmp_path, models={"demo": model})) as server:
+        with server.client.stream("POST", "/v1/ask", json=asked, timeout=PATIENCE) as reply:
+            assert reply.headers["content-type"].startswith("text/event-stream")
+            said = ""
+            for part in reply.iter_text():
+                said += part
+                if '"state":"asking"' in said:  # nothing else comes until it is let go on
+                    model.holds = False
+    events = events_in(said)
     assert [kind for kind, _ in events][-1] == "result"
     assert events[-1][1]["answer"] == "1948"
+    assert [node["answer"] for node in events[-1][1]["tree"]] == ["Bille August", "1948"]
     trees = [data for kind, data in events if kind == "tree"]
     assert any(node["state"] == "asking" for data in trees for node in data["tree"])
-    # How old the last of them is depends on how long drawing it takes; that of the result is whole.
-    assert [node["answer"] for node in events[-1][1]["tree"]] == ["Bille August", "1948"]
     steps = [data["text"] for kind, data in events if kind == "step"]
     assert "Planned 2 sub-questions" in steps
     assert "Sub-question 1: Bille August (from documents)" in steps
