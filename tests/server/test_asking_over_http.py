@@ -41,14 +41,16 @@ def test_it_answers_as_the_engine_does(server: Running) -> None:
 def test_the_tree_grows_before_the_result_comes(tmp_path: Path) -> None:
     model = Held(script().rules, at="read")
     asked = {"question": QUESTION, "stream": True}
-    with running(settings(tmp_path, models={"demo": model})) as server:
-        with server.client.stream("POST", "/v1/ask", json=asked, timeout=PATIENCE) as reply:
-            assert reply.headers["content-type"].startswith("text/event-stream")
-            said = ""
-            for part in reply.iter_text():
-                said += part
-                if '"state":"asking"' in said:  # nothing else comes until it is let go on
-                    model.holds = False
+    with (
+        running(settings(tmp_path, models={"demo": model})) as server,
+        server.client.stream("POST", "/v1/ask", json=asked, timeout=PATIENCE) as reply,
+    ):
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        said = ""
+        for part in reply.iter_text():
+            said += part
+            if '"state":"asking"' in said:  # nothing else comes until it is let go on
+                model.holds = False
     events = events_in(said)
     assert [kind for kind, _ in events][-1] == "result"
     assert events[-1][1]["answer"] == "1948"
