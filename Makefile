@@ -22,7 +22,7 @@ test: $(VENV)/test-ready
 	$(MAKE) wheel
 
 types: $(VENV)/test-ready
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 
 # Beside the types, so that the tests are compiled once, and not by each of those who run them.
 collected: $(VENV)/test-ready
@@ -47,6 +47,7 @@ wheel: $(VENV)/test-ready
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Hoptree needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --upgrade pip  # what comes with Python may take twice as long for all the rest
 
 $(VENV)/demo-ready: $(BIN)/python pyproject.toml
 	$(PIP) install --quiet --editable '.[local]'
