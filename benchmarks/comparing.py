@@ -20,8 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.comparing import Comparison, conclude, detect, parts_of
-from hoptree.steps.planning.nesting import chain_of
+from hoptree.methods.hop.word_plans import chain_of
+from hoptree.text.comparison import conclude
+from hoptree.text.comparison_plans import parts_of
+from hoptree.text.comparison_questions import Comparison, detect
 
 GOAL = 0.02
 COMPARING = ("comparison", "bridge_comparison")

@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hoptree.engine import Engine
+from hoptree.engine.engine import Engine
+from hoptree.engine.trace import TraceFile
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.runtime.trace import TraceFile
 from hoptree.sample import sample_index, sample_questions
 
 LATENCY = 0.05

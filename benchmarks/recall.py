@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hoptree.evaluation.ranking import RankingMetrics
+from hoptree.core.values import Passage
+from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.evaluation.retrieval import RetrievalRun, evaluate, read_questions
 from hoptree.evaluation.statistics import compare
-from hoptree.indexing import index_passages
+from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.retrieval.opening import open_retriever
-from hoptree.values import Passage
 
 
 @dataclass(frozen=True, slots=True)

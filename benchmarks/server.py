@@ -30,9 +30,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hoptree.indexing.commands import index_passages
+from hoptree.core.values import Passage
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 LATENCY = 0.1
 CHAIN = 9

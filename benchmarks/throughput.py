@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.slots import Figures
 
-from hoptree.engine import Engine
+from hoptree.engine.engine import Engine
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.models.model import Capability, Reply, Request

@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.treeqa_world import TREES, Names, Player, Shelf, World, grown
 
-from hoptree.engine import Engine
-from hoptree.runtime.result import Result, TreeNode
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result, TreeNode
 
 QUICK = 64
 NODES = 3.6

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from hoptree.core.values import Passage
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Property, Stats, Table, Term
+from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage
-from hoptree.steps.hypotheses.logic_tree import Claim
-from hoptree.steps.hypotheses.substitution import carried
-from hoptree.values import Passage
 
 __all__ = ["ONE_TOP", "TREES", "Names", "Player", "Shelf", "World", "grown"]
 

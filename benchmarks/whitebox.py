@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import hoptree
-from hoptree.models.batching import ATTENTION
+from hoptree.models.batching.kv_cache import ATTENTION
 from hoptree.models.hf import HFModel
 from hoptree.models.model import Choice, Message, Request, Signal
 

@@ -21,7 +21,7 @@ PROCESSES.set_forkserver_preload(
         "hoptree.mcp.tools",
         "hoptree.server.app",
         "hoptree.server.indexing_worker",
-        "hoptree.server.serving",
+        "hoptree.server.serve",
         "tests.server.warm",
     ]
 )

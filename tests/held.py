@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any, TypeVar
 from unittest.mock import patch
 
+from hoptree.engine import calls, trace
+from hoptree.engine import calls as limits
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime import calls, limits, trace
 
 __all__ = ["PATIENCE", "Clock", "Held", "without_waiting"]
 

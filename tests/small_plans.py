@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoptree.tree import MAX_DEPTH, MAX_NODES, Plan, references
+from hoptree.text.question_tree import MAX_DEPTH, MAX_NODES, Plan, references
 
 __all__ = ["ROOT", "assert_can_be_carried_out", "kinds", "questions"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.server import SCRIPT, asked_about, make_index
 
-from hoptree.engine import Engine
+from hoptree.engine.engine import Engine
 
 
 def test_questions_that_are_asked_at_once_share_no_call(tmp_path: Path) -> None:

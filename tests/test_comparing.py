@@ -8,19 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.comparing import (
-    Comparison,
-    Date,
-    Quantity,
-    conclude,
-    detect,
-    read_date,
-    read_dates,
-    read_names,
-    read_number,
-    read_quantity,
-    read_yes_no,
-)
+from hoptree.text.comparison import conclude, read_names, read_yes_no
+from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.dates import Date, read_date, read_dates
+from hoptree.text.numbers import Quantity, read_number, read_quantity
 
 
 @pytest.mark.parametrize(

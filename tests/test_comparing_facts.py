@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.comparing import conclude, detect, facts_for
+from hoptree.text.comparison import conclude
+from hoptree.text.comparison_plans import facts_for
+from hoptree.text.comparison_questions import detect
 
 A, B = "Alpha Dawn", "Beta Night"
 DIED = f"Which film has the director who died first, {A} or {B}?"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.comparing import parts_of
+from hoptree.text.comparison_plans import parts_of
 
 DIRECTOR = "Who is the director of the film {}?"
 ASKED = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.comparing import SETS, rows_of, score
 
-from hoptree.comparing import Comparison, detect
+from hoptree.text.comparison_questions import Comparison, detect
 
 CHOICES = [
     ("Who was born first, Ada Lovelace or Grace Hopper?", ("Ada Lovelace", "Grace Hopper"), "earliest", "date"),

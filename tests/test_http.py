@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.http import Http, error_text, kind_of_body, without_password
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
+from hoptree.core.http_client import Http, error_text, kind_of_body, without_password
 
 
 @dataclass

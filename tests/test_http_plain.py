@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.held import PATIENCE
 
-from hoptree.errors import EndpointError, HoptreeError, UnusableReply
-from hoptree.http import Http, plain
-from hoptree.http.carrier import BrokenOff, TooLong
-from hoptree.http.plain import Plain, is_plain
+from hoptree.core import http_client as plain
+from hoptree.core.errors import EndpointError, HoptreeError, UnusableReply
+from hoptree.core.http_client import BrokenOff, Http, Plain, TooLong, is_plain
 
 BODY = b'{"a": [1]}'
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + BODY

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from hoptree.errors import EndpointError
-from hoptree.http.polite import Polite, user_agent
+from hoptree.core.errors import EndpointError
+from hoptree.core.http_cache import Polite, user_agent
 
 
 def test_one_after_another_in_one_loop_after_another() -> None:

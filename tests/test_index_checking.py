@@ -11,23 +11,21 @@ from pathlib import Path
 import pytest
 from tests.small_indexes import hoptree, rows, write_rows
 
-from hoptree.errors import CorpusError, IndexUnavailable
-from hoptree.indexing import (
-    Checked,
-    Progress,
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.values import Passage
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.index.tantivy_files import summed_files
+from hoptree.retrieval.indexing.check import Checked, check_all, check_parts
+from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,
-    check_all,
-    check_parts,
     compact_index,
     index_passages,
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.index.checksums import summed_files
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.manifest import Settings
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.sources import Progress
 
 DECOMPOSED = "Cafe\u0301 Zu\u0308rich"
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.errors import HoptreeError, IndexUnavailable
-from hoptree.graph.errors import GraphUnavailable
-from hoptree.lock import WriteLock
+from hoptree.core.errors import GraphUnavailable, HoptreeError, IndexUnavailable
+from hoptree.core.files import WriteLock
 
 
 def test_a_lock_is_given_back(tmp_path: Path) -> None:

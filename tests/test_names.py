@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.names import name_spans
+from hoptree.text.names import name_spans
 
 
 @pytest.mark.parametrize(

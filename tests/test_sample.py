@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.errors import CorpusError
-from hoptree.evaluation.datasets import read_examples
+from hoptree.core.errors import CorpusError
+from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.sample import sample_index, sample_questions

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
-from hoptree.steps.reading.parse import read_json
-from hoptree.tree import Issue, Node, Pairs, Plan, hang, make_plan, resolve, single_node
+from hoptree.text.loose_json import read_json
+from hoptree.text.question_tree import Issue, Node, Pairs, Plan, hang, make_plan, resolve, single_node
 
 
 def chain(length: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
-from hoptree.tree import Issue, make_plan, references, resolve
+from hoptree.text.question_tree import Issue, make_plan, references, resolve
 
 # Reading references
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.whole_files import write_whole
+from hoptree.core.files import write_whole
 
 
 def test_a_file_is_replaced_as_it_is_written(tmp_path: Path) -> None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hoptree.engine import Engine, aask, ask
-    from hoptree.runtime.budget import Budget
-    from hoptree.runtime.context import Prices
-    from hoptree.runtime.result import Result
-    from hoptree.values import Answer, Fact, Passage, Question, Usage
+    from hoptree.core.values import Answer, Fact, Passage, Question, Usage
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Prices
+    from hoptree.engine.engine import Engine, aask, ask
+    from hoptree.engine.result import Result
 
 __all__ = ["Answer", "Budget", "Engine", "Fact", "Passage", "Prices", "Question", "Result", "Usage", "aask", "ask"]
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Engine": "hoptree.engine",
-    "aask": "hoptree.engine",
-    "ask": "hoptree.engine",
-    "Budget": "hoptree.runtime.budget",
-    "Prices": "hoptree.runtime.context",
-    "Result": "hoptree.runtime.result",
+    "Engine": "hoptree.engine.engine",
+    "aask": "hoptree.engine.engine",
+    "ask": "hoptree.engine.engine",
+    "Budget": "hoptree.engine.budget",
+    "Prices": "hoptree.engine.context",
+    "Result": "hoptree.engine.result",
 }
 
 
@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'hoptree' has no attribute '{name}'")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES.get(name, "hoptree.values")), name)
+    return getattr(import_module(_HOMES.get(name, "hoptree.core.values")), name)
 
 
 def __dir__() -> list[str]:

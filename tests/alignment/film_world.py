@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hoptree.alignment.building.sets import Kind, Wanted, build
-from hoptree.engine import Engine
-from hoptree.indexing import build_index
+from hoptree.engine.engine import Engine
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
+from hoptree.retrieval.indexing.commands import build_index
+from hoptree.training.build import Kind, Wanted, build
 
 __all__ = ["PLAN", "QUESTIONS", "REPLIES", "Recording", "built", "lines", "make_world", "sent_by", "turns"]
 

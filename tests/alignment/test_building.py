@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from hoptree.alignment.building.chat_rows import ChatRow, balanced, described, write_rows
-from hoptree.alignment.building.memory import is_right
-from hoptree.alignment.building.sets import Kind, Wanted, build, read_kind
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, EndpointError, InputError
-from hoptree.evaluation.datasets import half_of
-from hoptree.indexing import build_index
+from hoptree.core.errors import ConfigError, EndpointError, InputError
+from hoptree.engine.engine import Engine
+from hoptree.evaluation.datasets.reading import half_of
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.steps.reading.parse import read_knowing, read_relevance
+from hoptree.retrieval.indexing.commands import build_index
+from hoptree.text.parse import read_knowing
+from hoptree.text.parse_relevance import read_relevance
+from hoptree.training.ask_many import is_right
+from hoptree.training.build import Kind, Wanted, build, read_kind
+from hoptree.training.chat_rows import ChatRow, balanced, described, write_rows
 
 QUESTIONS: list[dict[str, Any]] = [
     {

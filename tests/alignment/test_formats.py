@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.alignment.building.chat_rows import ChatRow, in_words
-from hoptree.alignment.building.formats import check_out, read_format, write_set
-from hoptree.alignment.building.makers import each_once
-from hoptree.alignment.building.paper_figures import PAPER, Length, beside_the_paper
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.models.model import Message
+from hoptree.training.chat_rows import PAPER, ChatRow, Length, beside_the_paper, each_once, in_words
+from hoptree.training.formats import check_out, read_format, write_set
 
 
 def rows(count: int = 2, label: str = "gap") -> list[ChatRow]:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.alignment.questions.leakage import OVERLAP, Excluded, admit
-from hoptree.alignment.questions.reading import TrainingQuestion, is_evaluation, read_training_questions, split_told_by
-from hoptree.errors import InputError
-from hoptree.evaluation.datasets import Example
+from hoptree.core.errors import InputError
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.training.leakage import OVERLAP, Excluded, admit
+from hoptree.training.questions import TrainingQuestion, is_evaluation, read_training_questions, split_told_by
 
 
 def write(path: Path, *rows: dict[str, Any]) -> Path:

@@ -10,13 +10,22 @@ from typing import Any
 
 import pytest
 
-from hoptree.alignment.measuring.gains import ALL, MEAN, boundary_gains, run_gains
-from hoptree.alignment.measuring.trials import Measured, Trial, measure, plan_trials
-from hoptree.alignment.measuring.versions import Version
-from hoptree.errors import ConfigError, HoptreeError, InputError
-from hoptree.evaluation.datasets import half_of
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.evaluation.datasets.reading import half_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.running import Progress, Ways
+from hoptree.training.adapter_eval import (
+    ALL,
+    MEAN,
+    Measured,
+    Trial,
+    Version,
+    boundary_gains,
+    measure,
+    plan_trials,
+    run_gains,
+)
 
 FILES = Path(__file__).resolve().parents[2] / "experiments" / "alignment"
 CITIES = ["Rome", "Oslo", "Lima", "Bern", "Riga", "Doha", "Kyiv", "Baku"]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.alignment.plans.by_hand import check_plans, packaged_plans, read_plans
-from hoptree.alignment.questions.leakage import Excluded
-from hoptree.alignment.questions.reading import TrainingQuestion
-from hoptree.errors import InputError
-from hoptree.evaluation.datasets import Example
-from hoptree.tree import make_plan
+from hoptree.core.errors import InputError
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.text.question_tree import make_plan
+from hoptree.training.leakage import Excluded
+from hoptree.training.plans.by_hand import check_plans, packaged_plans, read_plans
+from hoptree.training.questions import TrainingQuestion
 
 CHAIN = {"query1": {"question": "Who sang Alpha?", "children": {"query2": {"question": "When was #query1 born?"}}}}
 

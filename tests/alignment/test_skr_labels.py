@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from tests.alignment.labelled_runs import write_run
 
-from hoptree.alignment.building.skr_labels import LabelsWanted, label_questions
-from hoptree.errors import InputError
-from hoptree.steps.planning.neighbours import read_labels
+from hoptree.core.errors import InputError
+from hoptree.methods.baselines.skr import read_labels
+from hoptree.training.skr_labels import LabelsWanted, label_questions
 
 ALONE = {"a": 0.0, "b": 1.0, "c": 1.0, "d": 0.0, "e": 1.0}
 READ = {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0, "e": 0.0}

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.alignment.plans.relations import as_phrase, as_question, as_statement, name_of, phrase_of, stated
-from hoptree.alignment.plans.sub_questions import LeftOut, decomposed
-from hoptree.alignment.questions.reading import Fact, TrainingQuestion
-from hoptree.evaluation.datasets import Example
-from hoptree.steps.reading.parse import question_key, read_questions
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.text.parse import question_key, read_questions
+from hoptree.training.plans.relations import as_phrase, as_question, as_statement, name_of, phrase_of, stated
+from hoptree.training.plans.sub_questions import LeftOut, decomposed
+from hoptree.training.questions import Fact, TrainingQuestion
 
 
 def question(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.alignment.film_world import QUESTIONS, REPLIES, built, make_world, sent_by
 
-from hoptree.alignment.building.taikc_boundary import labels_of
-from hoptree.errors import EndpointError, InputError
+from hoptree.core.errors import EndpointError, InputError
 from hoptree.models.scripted import ScriptedModel
+from hoptree.training.taikc_rows import labels_of
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from tests.alignment.film_world import PASSAGES, PLAN, QUESTIONS, REPLIES, built, lines, make_world, sent_by
 
-from hoptree.alignment.building import taikc_gold
-from hoptree.alignment.building.chat_rows import ChatRow
-from hoptree.alignment.building.makers import without_contradictions
-from hoptree.alignment.plans.by_hand import packaged_plans, read_plans
-from hoptree.errors import InputError
-from hoptree.indexing import build_index
+from hoptree.core.errors import InputError
 from hoptree.models.model import Message
+from hoptree.retrieval.indexing.commands import build_index
+from hoptree.training import taikc_gold
+from hoptree.training.chat_rows import ChatRow, without_contradictions
+from hoptree.training.plans.by_hand import packaged_plans, read_plans
 
 
 @pytest.fixture
@@ -152,7 +151,7 @@ def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeyp
     broken = {"query1": {"question": "Who made Beta?", "children": {"query2": {"question": "How old is Ida Chase?"}}}}
     rows = [{"id": name, "dataset": "films", "plan": plan} for name, plan in (("q0", by_hand), ("q1", broken))]
     plans = read_plans("\n".join(map(json.dumps, rows)), Path("p.jsonl"))
-    monkeypatch.setattr("hoptree.alignment.building.sets.packaged_plans", lambda: plans)
+    monkeypatch.setattr("hoptree.training.build.packaged_plans", lambda: plans)
     told, made = built(here, "taikc-gold", corpus="")
     assert said(made, "decompose") == {"q0/decompose": json.dumps(by_hand)}
     assert [row["meta"]["made_from"] for row in made if row["meta"]["part"] == "decompose"] == ["plan"]

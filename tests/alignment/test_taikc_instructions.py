@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.alignment.film_world import PLAN, QUESTIONS, REPLIES, built, make_world, sent_by
 
-from hoptree.errors import EndpointError, InputError
+from hoptree.core.errors import EndpointError, InputError
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
 

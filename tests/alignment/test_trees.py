@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.alignment.plans.sub_questions import LeftOut, Step
-from hoptree.alignment.plans.trees import arranged, carried_out, facts_alone, gold_tree, written
-from hoptree.alignment.questions.reading import Fact, TrainingQuestion
-from hoptree.evaluation.datasets import Example
-from hoptree.steps.reading.parse import read_json
-from hoptree.tree import MAX_DEPTH, make_plan
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.text.loose_json import read_json
+from hoptree.text.question_tree import MAX_DEPTH, make_plan
+from hoptree.training.plans.sub_questions import LeftOut, Step
+from hoptree.training.plans.trees import arranged, carried_out, facts_alone, gold_tree, written
+from hoptree.training.questions import Fact, TrainingQuestion
 
 
 def question(text: str, *steps: str, answers: tuple[str, ...] = (), facts: tuple[Fact, ...] = ()) -> TrainingQuestion:

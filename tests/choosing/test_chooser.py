@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.choosing import FEATURES, Chooser, Outlook, frozen_chooser, in_words, read_chooser
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
+from hoptree.methods.hop.chooser import FEATURES, Chooser, Outlook, frozen_chooser, in_words, read_chooser
 
 SMALL = Chooser(
     {"held": 2.0, "against": -1.0}, -1.0, {"split": Outlook(0.5, 2000), "split/compare": Outlook(0.8, 1000)}

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from hoptree.choosing import FEATURES, Chooser
-from hoptree.choosing.fitting import Example, fit
+from hoptree.evaluation.fit_chooser import Example, fit
+from hoptree.methods.hop.chooser import FEATURES, Chooser
 
 
 def test_without_features_the_bias_is_the_log_of_the_odds() -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from hoptree.alignment.plans.by_hand import packaged_plans
 from hoptree.cli.main import app
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import half_of
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.evaluation.datasets.reading import half_of
+from hoptree.training.plans.by_hand import packaged_plans
 
 REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
 
@@ -165,7 +165,7 @@ def test_any_split_needs_to_know_what_is_measured_on(here: Path) -> None:
 def test_plans_are_counted_and_checked(here: Path) -> None:
     counted = CliRunner().invoke(app, ["align", "plans"])
     assert counted.exit_code == 0 and "plans, by the number of their sub-questions:" in counted.output
-    card = (files("hoptree") / "alignment" / "plans" / "PLANS.md").read_text(encoding="utf-8")
+    card = (files("hoptree.training.plans") / "PLANS.md").read_text(encoding="utf-8")
     assert indent(counted.output, "    ") in card, "the card of the plans says what the command says"
     told = json.loads(CliRunner().invoke(app, ["align", "plans", "--json"]).output)
     assert told["plans"] == sum(sum(sizes.values()) for sizes in told["sub_questions"].values()) >= 300

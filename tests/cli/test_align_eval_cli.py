@@ -13,9 +13,9 @@ import pytest
 from tests.models.hf_models import saved
 from typer.testing import CliRunner, Result
 
-from hoptree.cli.align_eval_output import report
+from hoptree.cli.align_eval import report
 from hoptree.cli.main import app
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
 
 PLAN = """
 data: {towns: {questions: towns.jsonl}}
@@ -168,7 +168,7 @@ def test_what_cannot_be_measured_is_said_before_anything_is_asked(
 
 
 def test_folders_of_one_name_are_told_apart_by_where_they_lie(here: Path, tmp_path: Path) -> None:
-    from hoptree.alignment.measuring.versions import versions_of
+    from hoptree.training.adapter_eval import versions_of
 
     places = [tmp_path / "first" / "base", tmp_path / "second" / "base"]
     for place in places:
@@ -186,7 +186,7 @@ def test_help_loads_nothing_that_takes_long() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from hoptree.cli.main import app; "
         "assert CliRunner().invoke(app, ['align', 'eval', '--help']).exit_code == 0; "
-        "print([name for name in ('torch', 'peft', 'transformers', 'hoptree.alignment') if name in sys.modules])"
+        "print([name for name in ('torch', 'peft', 'transformers', 'hoptree.training') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

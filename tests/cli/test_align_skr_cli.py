@@ -10,9 +10,9 @@ import numpy
 import pytest
 from typer.testing import CliRunner, Result
 
-import hoptree.steps.planning.neighbours as module
+import hoptree.methods.baselines.skr as module
 from hoptree.cli.main import app
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 REPLIES = [
     {"step": "think", "regex": "Context:[\\s\\S]*number 0", "reply": "So the answer is: zero."},

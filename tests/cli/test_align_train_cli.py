@@ -14,10 +14,10 @@ from tests.alignment.training.small_sets import many, write
 from tests.models.hf_models import saved
 from typer.testing import CliRunner, Result
 
-from hoptree.alignment.training.recipe import Pace, Recipe
 from hoptree.cli import align_train
 from hoptree.cli.main import app
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
+from hoptree.training.lora.recipe import Pace, Recipe
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_help_loads_nothing_that_takes_long() -> None:
     code = (
         "import sys; from typer.testing import CliRunner; from hoptree.cli.main import app; "
         "assert CliRunner().invoke(app, ['align', 'train', '--help']).exit_code == 0; "
-        "print([name for name in ('torch', 'peft', 'transformers', 'hoptree.alignment') if name in sys.modules])"
+        "print([name for name in ('torch', 'peft', 'transformers', 'hoptree.training') if name in sys.modules])"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from hoptree.cli.main import app
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import half_of
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.evaluation.datasets.reading import half_of
 
 REPLIES = [
     {"step": "judge", "reply": "No"},

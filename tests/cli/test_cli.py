@@ -345,7 +345,7 @@ def test_show_draws_and_prints_json_too(home: Path) -> None:
 
 def test_a_budget_of_money_needs_prices_in_python_too() -> None:
     import hoptree as package
-    from hoptree.errors import ConfigError
+    from hoptree.core.errors import ConfigError
 
     with pytest.raises(ConfigError, match="needs prices"):
         package.Engine(method="direct", model="scripted/none.json", budget=package.Budget(cost=1))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.report import find_runs
+from hoptree.evaluation.report.measures import find_runs
 from hoptree.evaluation.running import Ways, run_experiment
 
 

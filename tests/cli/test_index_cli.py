@@ -13,12 +13,13 @@ import pytest
 from tests.small_indexes import found, hoptree, rows, write_rows
 
 from hoptree.cli.main import main
+from hoptree.core.values import Passage
 from hoptree.corpus.files import SourceFile
 from hoptree.corpus.read import read_file
-from hoptree.indexing import Outcome, build_index
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import build_index
+from hoptree.retrieval.indexing.sources import Outcome
 
 
 @pytest.fixture
@@ -318,8 +319,8 @@ def test_ctrl_c_early_in_a_slow_build_keeps_what_is_older_than_a_minute(
     monkeypatch.chdir(home)
     monkeypatch.setattr(sys, "argv", ["hoptree", "index", "docs", "--out", "new"])
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.monotonic", lambda: next(clock))
-        patch.setattr("hoptree.indexing.run.read_file", stop_at_the_last)
+        patch.setattr("hoptree.retrieval.indexing.run.monotonic", lambda: next(clock))
+        patch.setattr("hoptree.retrieval.indexing.run.read_file", stop_at_the_last)
         with pytest.raises(SystemExit):
             main()
     assert "The same command goes on from what was made safe." in " ".join(capsys.readouterr().err.split())
@@ -354,7 +355,7 @@ def test_ctrl_c_says_what_stays(
     monkeypatch.chdir(home)
     monkeypatch.setattr(sys, "argv", ["hoptree", "index", *arguments])
     with monkeypatch.context() as patch:
-        patch.setattr(f"hoptree.indexing.run.{'link_passages' if after == 'linking' else 'read_file'}", stop)
+        patch.setattr(f"hoptree.retrieval.indexing.run.{'link_passages' if after == 'linking' else 'read_file'}", stop)
         with pytest.raises(SystemExit) as leaving:
             main()
     assert leaving.value.code == 1

@@ -9,14 +9,14 @@ import pytest
 from tests.methods.another import registered
 
 from hoptree.cli.method_steps import Step, steps_of
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import Filled
+from hoptree.engine.registry import find_method, list_methods
+from hoptree.engine.schedule import together
 from hoptree.methods.baselines.direct import direct
 from hoptree.methods.baselines.oner import oner
-from hoptree.methods.registry import find_method, list_methods
-from hoptree.runtime.context import Context
-from hoptree.runtime.prompts import Filled
-from hoptree.runtime.schedule import together
-from hoptree.steps.answering.answer import answer_from, direct_answer, holding
-from hoptree.values import Answer, Passage, Question
+from hoptree.methods.steps.answer import answer_from, direct_answer, holding
 
 
 def names(method: str) -> list[str]:
@@ -133,7 +133,7 @@ class _Reader:
 
     async def all(self, text: str) -> Answer:
         found = await together(self._one(part, partial(self._ctx.entities, limit=2)) for part in text.split())
-        from hoptree.steps.answering.choose import surest
+        from hoptree.methods.steps.choose import surest
 
         return surest(self._ctx, found, when="final")
 

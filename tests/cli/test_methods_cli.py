@@ -15,19 +15,18 @@ from tests.methods.another import registered
 
 from hoptree.cli import method_facts
 from hoptree.cli.method_costs import Cost, made_from, read_costs
-from hoptree.cli.method_facts import _MODELS_WITH, how_to_meet, tell
-from hoptree.cli.method_models import fidelity_with
+from hoptree.cli.method_facts import _MODELS_WITH, fidelity_with, how_to_meet, tell
 from hoptree.cli.method_steps import Step, steps_of
 from hoptree.cli.methods_output import _fitting, show_one
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import Method, find_method, list_methods
 from hoptree.methods.papers import PAPERS
-from hoptree.methods.registry import Method, find_method, list_methods
+from hoptree.methods.steps.answer import answer_from, direct_answer
 from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
-from hoptree.runtime.context import Context
 from hoptree.sample import sample_questions
-from hoptree.steps.answering.answer import answer_from, direct_answer
-from hoptree.values import Answer, Question
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]

@@ -9,7 +9,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.cli.quantiles import quantiles
+from hoptree.cli.show import quantiles
 
 
 def traced(folder: Path, *questions: list[dict[str, Any]]) -> Path:

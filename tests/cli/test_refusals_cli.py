@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.command_line import call
 
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
 
 QUESTION = "Who directed it?"
 

@@ -12,12 +12,12 @@ from tests.e2e.endpoint import Endpoint, Response
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.errors import InputError
-from hoptree.evaluation.judging import judge_run
-from hoptree.indexing import index_passages
+from hoptree.core.errors import InputError
+from hoptree.core.values import Passage
+from hoptree.engine import trace
+from hoptree.evaluation.judge_run import judge_run
 from hoptree.models import open_model
-from hoptree.runtime import trace
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 
 @pytest.fixture

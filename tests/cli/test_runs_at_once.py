@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation import running
 
 

@@ -10,7 +10,7 @@ from tests.evaluation.report_runs import right, run
 from typer.testing import CliRunner, Result
 
 from hoptree.cli.main import app
-from hoptree.errors import HoptreeError, InputError
+from hoptree.core.errors import HoptreeError, InputError
 
 
 def shown(*arguments: str | Path) -> str:

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hoptree.cli.main import app
 from hoptree.cli.outcome import Outcome, told_of
-from hoptree.runtime.result import read_result
+from hoptree.engine.result import read_result
 
 QUESTION = "Who directed The Hourglass Sanatorium?"
 SO = "He directed it. So the answer is: Has."

@@ -27,8 +27,8 @@ from typer.testing import CliRunner
 from hoptree.cli.main import app
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 DIRTY = "[bold red]x[/] \x1b[2J \u202e </script><img src=x>"
 

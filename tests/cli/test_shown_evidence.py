@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from hoptree.cli.render import GrowingTree, show_result
-from hoptree.runtime.result import read_result
+from hoptree.engine.result import read_result
 
 FACT = ["Bird Box", "cast member", "Sandra Bullock"]
 PASSAGE = {"id": "p1", "title": "Bird Box", "text": "Bird Box stars Sandra Bullock.", "score": 1.0}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.command_line import call
 
-from hoptree.indexing import index_passages
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 COUNT = 40
 USUAL = ("--method", "oner", "--data", "data.jsonl", "--corpus", "idx", "--no-cache")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
 from hoptree.corpus.contamination import QuestionFilter, read_questions
-from hoptree.errors import CorpusError
-from hoptree.values import Passage
 
 QUESTION = "Who directed the film “Red Kite” (2014)?"
 

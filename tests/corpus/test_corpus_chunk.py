@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk, load_tokenizer
 from hoptree.corpus.document import Document, Section
 from hoptree.corpus.markdown import markdown_document
-from hoptree.errors import ConfigError
-from hoptree.values import Passage
 
 
 class Pieces:

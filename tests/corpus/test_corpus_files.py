@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from hoptree.core.errors import CorpusError
+from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files, suffix_of
-from hoptree.corpus.problems import Problems
-from hoptree.errors import CorpusError
 
 
 def write(path: Path, text: str = "Words.") -> Path:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from hoptree.corpus.problems import Problems
+from hoptree.core.errors import MissingExtra
+from hoptree.corpus.document import Problems
 from hoptree.corpus.read import read_passages
-from hoptree.errors import MissingExtra
 
 
 def pdf(*pages: str, title: str = "", password: str = "") -> bytes:

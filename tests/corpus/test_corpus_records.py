@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files
-from hoptree.corpus.problems import Problems
 from hoptree.corpus.read import read_documents, read_passages
-from hoptree.errors import CorpusError
-from hoptree.values import Passage
 
 
 def rows(folder: Path, *items: Any, name: str = "a.jsonl") -> list[Passage]:

@@ -10,8 +10,8 @@ from typing import Any
 
 from tests.forking import take_environment
 
-from hoptree import Engine
-from hoptree.runtime.trace import TraceFile
+from hoptree.engine.engine import Engine
+from hoptree.engine.trace import TraceFile
 
 __all__ = ["Told", "ask_all"]
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.e2e.endpoint import Endpoint
 
-from hoptree import Engine, Result
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
 
 __all__ = ["PASSAGES", "PLAN", "QUESTION", "answer", "run"]
 

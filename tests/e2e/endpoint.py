@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Literal
 
-from hoptree.indexing import index_passages
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 __all__ = [
     "FILM_STEPS",

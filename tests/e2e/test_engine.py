@@ -26,11 +26,13 @@ from tests.e2e.endpoint import (
 from tests.held import Clock
 
 import hoptree
-from hoptree import Budget, Engine, Passage, Question, Result
-from hoptree.errors import EndpointError, HoptreeError
-from hoptree.runtime.context import Prices
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import TraceFile, read_traces
+from hoptree.core.errors import EndpointError, HoptreeError
+from hoptree.core.values import Passage, Question
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result, read_result
+from hoptree.engine.trace import TraceFile, read_traces
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ from tests.held import Clock
 
 import hoptree
 import hoptree.models.openai
-from hoptree import Engine, Result
-from hoptree.errors import EndpointError, ModelError, RateLimited, UnusableReply
+from hoptree.core.errors import EndpointError, ModelError, RateLimited, UnusableReply
+from hoptree.engine.calls import Calls
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
 from hoptree.models.model import Message, Request
 from hoptree.models.openai import OpenAIModel
-from hoptree.runtime.calls import Calls
 
 
 @pytest.fixture

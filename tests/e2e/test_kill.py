@@ -16,8 +16,8 @@ from tests.e2e.asked_apart import Told, ask_all
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, number_of, script_films
 from tests.forking import PROCESSES
 
-from hoptree.runtime.result import Result, read_result
-from hoptree.runtime.trace import read_traces
+from hoptree.engine.result import Result, read_result
+from hoptree.engine.trace import read_traces
 
 QUESTIONS = 6
 CALLS = QUESTIONS * len(FILM_STEPS)

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, index_of
 
 import hoptree
-from hoptree.runtime.result import Result, TreeNode
+from hoptree.engine.result import Result, TreeNode
 
 TABLE_14 = "Which film has the director who is older than the other, The Carousel Of Death or Nameless Star?"
 TABLE_14_PLAN = {

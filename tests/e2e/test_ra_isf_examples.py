@@ -16,9 +16,9 @@ from tests.e2e.endpoint import Endpoint
 import hoptree
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import draw_svg
-from hoptree.runtime.result import Result, TreeNode
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.engine.result import Result, TreeNode
+from hoptree.engine.trace import Event
 
 TABLE_8 = "When was the immigration reform and control act passed?"
 TABLE_9 = "From which country did Angola achieve independence in 1975?"

@@ -12,8 +12,8 @@ import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
 
 import hoptree
-from hoptree.runtime.calls import THINKING_TOKENS
-from hoptree.runtime.result import Result
+from hoptree.engine.calls import THINKING_TOKENS
+from hoptree.engine.result import Result
 
 QUESTION = "In which year was the director of Night Train to Lisbon born?"
 PLAN = json.dumps(

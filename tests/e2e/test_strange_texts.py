@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.asked_once import PASSAGES, QUESTION, run
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hoptree.evaluation.datasets import DataSet, Example
+from hoptree.evaluation.datasets.examples import DataSet, Example
 
 __all__ = [
     "ADVERSARIAL",

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.evaluation.report_runs import HOSTILE
 
+from hoptree.core.values import Usage
 from hoptree.evaluation.metrics import score_answer
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
-from hoptree.values import Usage
 
 __all__ = ["Asked", "checked", "llm", "looked_up", "made_by_hand", "moon_world", "planned"]
 

@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, refused, said
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.boundary import BOUNDARY, Pair, measure, read_pairs
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.budget import Budget
+from hoptree.evaluation.boundary import BOUNDARY, BoundaryExperiment, Pair, measure, read_pairs
 from hoptree.evaluation.boundary_run import measure_all, planned_for
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RESULTS, TRACES, read_run
 from hoptree.evaluation.running import Ways
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
 
 # Of six: 0 right in both settings, 1 right and then wrong, 2 wrong in both, 3 wrong and refused, 4 right and refused,
 # 5 refused in other words.

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from hoptree.choosing import Chooser, Outlook, Policy
-from hoptree.errors import InputError
-from hoptree.evaluation.choosing import Course, Moment, fit_chooser, replay
+from hoptree.core.errors import InputError
+from hoptree.core.values import Answer
+from hoptree.evaluation.fit_chooser import Course, Moment, fit_chooser, replay
 from hoptree.methods.hop.candidates import Candidate
-from hoptree.values import Answer
+from hoptree.methods.hop.chooser import Chooser, Outlook, Policy
 
 READS = Chooser({"confidence": 4.0, "agreement": 3.0}, -2.0, {"again": Outlook(0.5, 500), "split": Outlook(0.4, 4000)})
 

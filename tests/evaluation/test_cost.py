@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import InputError
-from hoptree.evaluation.cost import Spread, spread, summarise_usage
-from hoptree.values import Usage
+from hoptree.core.errors import InputError
+from hoptree.core.values import Usage
+from hoptree.evaluation.summary import Spread, spread, summarise_usage
 
 
 def test_a_spread_by_hand() -> None:

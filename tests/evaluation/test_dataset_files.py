@@ -25,8 +25,10 @@ from tests.evaluation.dataset_rows import (
     whole,
 )
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import FORMS, DataSet, read_examples
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.evaluation.datasets.formats import FORMS
+from hoptree.evaluation.datasets.reading import read_examples
 
 
 @pytest.mark.parametrize(

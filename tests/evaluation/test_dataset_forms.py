@@ -29,12 +29,13 @@ from tests.evaluation.dataset_rows import (
     whole,
 )
 
+from hoptree.core.errors import InputError
+from hoptree.core.values import Question
 from hoptree.corpus.read import read_passages
-from hoptree.errors import InputError
-from hoptree.evaluation.datasets import Example, read_examples
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.retrieval import missing_gold, read_questions
-from hoptree.indexing import build_index
-from hoptree.values import Question
+from hoptree.retrieval.indexing.commands import build_index
 
 
 def test_the_own_form_says_all_it_knows(tmp_path: Path) -> None:

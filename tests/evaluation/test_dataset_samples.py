@@ -13,11 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.evaluation.dataset_rows import OWN, lines, whole
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import (
-    DataSet,
-    Example,
-    digest_of,
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.core.values import Passage
+from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
+from hoptree.evaluation.datasets.reading import (
     filter_answers,
     half,
     half_of,
@@ -26,7 +25,6 @@ from hoptree.evaluation.datasets import (
     sample,
     write_ids,
 )
-from hoptree.values import Passage
 
 
 def many(tmp_path: Path, count: int = 40) -> Path:

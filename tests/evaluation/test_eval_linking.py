@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from tests.graph.graph_files import jsonl
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.linking import LinkingRun, Parts, evaluate_linking
-from hoptree.evaluation.linking_data import LinkingQuestion, read_linking_questions
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.evaluation.linking import LinkingQuestion, LinkingRun, Parts, evaluate_linking, read_linking_questions
 from hoptree.graph.facts import Entity
-from hoptree.graph.linking import Relation, open_candidates
+from hoptree.graph.linking.entities import open_candidates
+from hoptree.graph.linking.relations import Relation
+from hoptree.methods.steps.relations import ByModel, ByWords
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.steps.linking.relations import ByModel, ByWords
 
 pytest.importorskip("pyoxigraph")
 pytest.importorskip("numpy")

@@ -17,11 +17,11 @@ import pytest
 
 from hoptree.cli.console import chance
 from hoptree.cli.main import main
-from hoptree.errors import CorpusError, EndpointError
-from hoptree.evaluation.ranking import RankingMetrics
+from hoptree.core.errors import CorpusError, EndpointError
+from hoptree.core.values import Passage
+from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.evaluation.retrieval import Found, Judged, QuestionSet, RetrievalRun, evaluate, read_questions
-from hoptree.indexing import build_index
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import build_index
 
 pytestmark = pytest.mark.skipif(find_spec("ranx") is None, reason="needs the extra 'eval'")
 

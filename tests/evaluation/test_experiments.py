@@ -13,9 +13,9 @@ import yaml
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.evaluation.boundary_asking import METHOD, BoundaryExperiment
+from hoptree.engine.registry import find_method, read_options
+from hoptree.evaluation.boundary import METHOD, BoundaryExperiment
 from hoptree.evaluation.plan import Planned, read_plan
-from hoptree.methods.registry import find_method, read_options
 
 HERE = Path(__file__).resolve().parents[2]
 FOLDER = HERE / "experiments"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.errors import InputError
-from hoptree.evaluation.indexes import index_for
+from hoptree.core.errors import InputError
+from hoptree.evaluation.plan import index_for
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import ConfigError, EndpointError, InputError
+from hoptree.core.errors import ConfigError, EndpointError, InputError
+from hoptree.engine.cache import Cache
+from hoptree.engine.calls import Calls
 from hoptree.evaluation.judge import (
     SHOWN,
     Agreement,
@@ -21,8 +23,6 @@ from hoptree.evaluation.judge import (
     read_verdict,
 )
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.cache import Cache
-from hoptree.runtime.calls import Calls
 
 
 def item(prediction: str, *golds: str, name: str = "q") -> JudgeItem:

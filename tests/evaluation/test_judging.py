@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import ConfigError, EndpointError, IndexUnavailable, InputError
+from hoptree.core.errors import ConfigError, EndpointError, IndexUnavailable, InputError
+from hoptree.core.files import WriteLock
+from hoptree.engine.context import Prices
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.judgements import JUDGEMENTS, read_judgements
-from hoptree.evaluation.judging import JudgeProgress, judge_run
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.judge import JUDGEMENTS, read_judgements
+from hoptree.evaluation.judge_run import JudgeProgress, judge_run
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, read_rows
 from hoptree.evaluation.running import Ways, run_experiment
-from hoptree.lock import WriteLock
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.context import Prices
 
 STEP = "evaluation/judge"
 

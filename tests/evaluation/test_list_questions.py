@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hoptree.evaluation.datasets import read_examples
-from hoptree.evaluation.lists import score_list
+from hoptree.evaluation.datasets.reading import read_examples
+from hoptree.evaluation.list_answers import score_list
 
 HERE = Path(__file__).resolve().parents[2]
 QUESTIONS = HERE / "experiments" / "treeqa" / "lists.jsonl"

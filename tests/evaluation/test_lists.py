@@ -16,20 +16,20 @@ from tests.patience import patience
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.errors import HoptreeError, InputError
-from hoptree.evaluation.asking import failed_row
-from hoptree.evaluation.datasets import Example, read_examples
-from hoptree.evaluation.datasets.examples import digest_of
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.values import Answer, Question
+from hoptree.engine import registry
+from hoptree.engine.context import Context
+from hoptree.engine.registry import list_methods, method
+from hoptree.evaluation.ask_question import failed_row
+from hoptree.evaluation.datasets.examples import Example, digest_of
+from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.lists import candidate_recall, considered, said_names, score_list
+from hoptree.evaluation.list_answers import candidate_recall, considered, said_names, score_list
 from hoptree.evaluation.report.contents import group_tables
-from hoptree.evaluation.report.runs import read_groups
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.evaluation.summary import summarise
-from hoptree.methods import registry
-from hoptree.methods.registry import list_methods, method
-from hoptree.runtime.context import Context
-from hoptree.values import Answer, Question
 
 RAT_PACK = (("Frank Sinatra",), ("Dean Martin",), ("Sammy Davis, Jr.", "Sammy Davis"))
 

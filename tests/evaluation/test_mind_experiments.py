@@ -13,11 +13,11 @@ import pytest
 import yaml
 from tests.evaluation.experiment_files import invoke, write
 
-from hoptree.evaluation.datasets import read_examples, read_ids
+from hoptree.engine.budget import Budget
+from hoptree.engine.registry import find_method
+from hoptree.evaluation.datasets.reading import read_examples, read_ids
 from hoptree.evaluation.plan import read_plan
-from hoptree.evaluation.variations import read_trials
-from hoptree.methods.registry import find_method
-from hoptree.runtime.budget import Budget
+from hoptree.evaluation.tuned import read_trials
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "mind"
 SHARED = FOLDER.parents[2] / "shared" / "data"

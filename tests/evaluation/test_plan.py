@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned, chosen, read_plan
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.context import Prices
 
 DATA = "data: {one: {questions: one/dev.jsonl, corpus: one/corpus.jsonl}, two: {questions: two.jsonl}}\n"
 TWO_RUNS = "runs: {direct: {method: direct}, wide: {method: oner, options: {k: 9}}}\n"

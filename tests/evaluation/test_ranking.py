@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.errors import MissingExtra
-from hoptree.evaluation.ranking import RankingMetrics
+from hoptree.core.errors import MissingExtra
+from hoptree.evaluation.metrics import RankingMetrics
 
 pytestmark = pytest.mark.skipif(find_spec("ranx") is None, reason="needs the extra 'eval'")
 
@@ -96,7 +96,7 @@ def test_a_second_computation_agrees(metrics: RankingMetrics) -> None:
 
 def test_nothing_is_left_in_the_home_directory_and_numba_compiles_for_others(tmp_path: Path) -> None:
     code = (
-        "import os; from hoptree.evaluation.ranking import RankingMetrics; RankingMetrics(); import numba;"
+        "import os; from hoptree.evaluation.metrics import RankingMetrics; RankingMetrics(); import numba;"
         "assert not numba.config.DISABLE_JIT; assert 'IR_DATASETS_HOME' not in os.environ"
     )
     kept = {name: value for name, value in os.environ.items() if name not in ("IR_DATASETS_HOME", "NUMBA_DISABLE_JIT")}

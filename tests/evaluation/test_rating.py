@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.rated_runs import FORMULA, ORDER, make_run
 
-from hoptree.errors import EndpointError, InputError
+from hoptree.core.errors import EndpointError, InputError
 from hoptree.evaluation.decisions import (
     IRRELEVANT,
     KNOWS,
@@ -24,8 +24,7 @@ from hoptree.evaluation.decisions import (
     draw_of_runs,
     read_decisions,
 )
-from hoptree.evaluation.rating import ModelRating, ModelRatings, rate_decisions
-from hoptree.evaluation.ratings import krippendorff_alpha, sum_up
+from hoptree.evaluation.ratings import ModelRating, ModelRatings, krippendorff_alpha, rate_decisions, sum_up
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.evaluation.sheets import Sheet
 from hoptree.models.scripted import Rule, ScriptedModel

@@ -18,7 +18,7 @@ import pytest
 from tests.e2e.endpoint import FILM_STEPS, Endpoint, Seen, film_question, films, index_of, script_films
 
 import hoptree
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import RESULTS, Row, read_rows, trace_of
 from hoptree.evaluation.running import Ways, run_experiment

@@ -20,19 +20,19 @@ from tests.evaluation.report_runs import HOSTILE, cells, right, run, table
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
+from hoptree.core.values import Usage
+from hoptree.engine.context import Prices
 from hoptree.evaluation.boundary import BOUNDARY
-from hoptree.evaluation.report import as_csv, as_latex, as_markdown, find_runs, page, read_groups, tables_of, write_page
+from hoptree.evaluation.report import page
 from hoptree.evaluation.report.browser import Room, script_json
-from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.report.plots import distribution, smoothed
-from hoptree.evaluation.report.runs import DataGroup, Run
-from hoptree.evaluation.report.svg import Scale
-from hoptree.evaluation.report.tables import Number, Table, TableRow, as_html
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import DataGroup, Run, find_runs, read_groups
+from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.plots import Scale, distribution, smoothed
+from hoptree.evaluation.report.tables import Number, Table, TableRow, as_csv, as_html, as_latex, as_markdown
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row
-from hoptree.indexing import build_index
-from hoptree.runtime.context import Prices
-from hoptree.values import Usage
+from hoptree.retrieval.indexing.commands import build_index
 
 CHAIN = {
     "query1": {

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import HOSTILE, cells, data, right, run, script, table
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.boundary import BOUNDARY
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.judging import judge_run
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.judge_run import judge_run
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.models.scripted import ScriptedModel

@@ -27,11 +27,11 @@ from tests.methods.written_runs import (
     no_surer,
 )
 
-from hoptree.evaluation.report import read_groups, write_page
-from hoptree.evaluation.report.doubts import shown_writing
-from hoptree.evaluation.report.page import make_page
-from hoptree.runtime.said import Said, SaidWord
-from hoptree.runtime.writing import Part, Writing
+from hoptree.engine.generation_view import Part, Writing
+from hoptree.engine.sentence_view import Said, SaidWord
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.traces import shown_writing
 
 
 def shown(run: Run) -> dict[str, Any]:

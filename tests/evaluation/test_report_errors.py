@@ -11,14 +11,13 @@ from tests.evaluation.film_trees import TITLES, WHERE, WHO, film, hand_made
 from tests.evaluation.hypothesis_runs import checked, looked_up, made_by_hand
 from tests.evaluation.report_runs import cells, table
 
-from hoptree.evaluation.judge import Verdict
-from hoptree.evaluation.judgements import JUDGEMENTS, Judge, JudgementsFile
-from hoptree.evaluation.report import as_csv, as_latex, as_markdown, read_groups, tables_of
-from hoptree.evaluation.report.corrections import coverage
-from hoptree.evaluation.report.errors import errors_of
-from hoptree.evaluation.report.gold import covered, plain_name, sides
-from hoptree.evaluation.report.hypotheses import HypothesisTree
+from hoptree.evaluation.judge import JUDGEMENTS, Judge, JudgementsFile, Verdict
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.errors import coverage, errors_of
+from hoptree.evaluation.report.hypotheses import HypothesisTree, covered, plain_name, sides
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
+from hoptree.evaluation.report.tables import as_csv, as_latex, as_markdown
 from hoptree.evaluation.run_folder import Row
 
 CLASSES = {

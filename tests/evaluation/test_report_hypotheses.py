@@ -9,10 +9,11 @@ from tests.evaluation.film_trees import CORRECTED, PAGE, WHERE, WHO, film, hand_
 from tests.evaluation.hypothesis_runs import checked, llm, looked_up, made_by_hand, planned
 from tests.evaluation.report_runs import cells, right, run, table
 
-from hoptree.errors import InputError
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.core.errors import InputError
+from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.errors import errors_of
 from hoptree.evaluation.report.hypotheses import corrects, trees_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
 
 

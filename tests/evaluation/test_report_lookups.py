@@ -13,12 +13,12 @@ from tests.evaluation.doubting_runs import doubting_run, filtered, judged, remem
 from tests.evaluation.hypothesis_runs import Asked, llm
 from tests.evaluation.report_runs import cells, table
 
-from hoptree.evaluation.report import as_csv, read_groups, tables_of
-from hoptree.evaluation.report.bridges import bridge_titles
-from hoptree.evaluation.report.lookups import look_ups_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.figures import sweeps_of
+from hoptree.evaluation.report.lookups import bridge_titles, look_ups_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.report.sweeps import sweeps_of
-from hoptree.evaluation.report.tables import Number, Table
+from hoptree.evaluation.report.tables import Number, Table, as_csv
 from hoptree.evaluation.run_folder import TRACES
 
 FILM = "Who is the mother of the director of Film N?"

@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import cells, right, run, table
 
-from hoptree.errors import InputError, TraceError
-from hoptree.evaluation.report import as_csv, as_latex, read_groups, tables_of, write_page
+from hoptree.core.errors import InputError, TraceError
+from hoptree.engine.budget import Budget
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.figures import sweeps_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.modules import modules_of, workload
-from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.report.sweeps import sweeps_of
+from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.tables import as_csv, as_latex
 from hoptree.evaluation.report.traces import _traces, read_run_traces
 from hoptree.evaluation.run_folder import RUN, TRACES
-from hoptree.indexing import build_index
-from hoptree.runtime.budget import Budget
+from hoptree.retrieval.indexing.commands import build_index
 
 REPLIES: list[dict[str, Any]] = [
     {"step": "know", "contains": "number 7?", "fault": "401"},

@@ -13,10 +13,13 @@ from tests.evaluation.doubting_runs import doubting_run, understood
 from tests.evaluation.hypothesis_runs import Asked, llm
 from tests.evaluation.report_runs import HOSTILE, cells, table
 
-from hoptree.evaluation.report import as_csv, as_latex, as_markdown, read_groups, replies, some_events, tables_of
+from hoptree.evaluation.report import run_tables as replies
+from hoptree.evaluation.report import run_tables as some_events
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
-from hoptree.evaluation.report.replies import replies_of
-from hoptree.evaluation.report.tables import Number, Table
+from hoptree.evaluation.report.run_tables import replies_of
+from hoptree.evaluation.report.tables import Number, Table, as_csv, as_latex, as_markdown
 from hoptree.evaluation.run_folder import TRACES
 
 TITLE = "hand: replies that could not be read and calls that were remembered"

@@ -9,8 +9,9 @@ import pytest
 from tests.evaluation.hypothesis_runs import Asked, checked, llm, looked_up, made_by_hand, planned
 from tests.evaluation.report_runs import cells, table
 
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.errors import errors_of
+from hoptree.evaluation.report.measures import read_groups
 
 WHO, WHERE = "Who directed film N?", "Where was the director of film N born?"
 PLAN = planned((0, WHERE, "Rome"), (1, WHO, "Ann Dee"))

@@ -12,10 +12,11 @@ import pytest
 from tests.evaluation.report_runs import cells, run, table
 from tests.evaluation.test_report_modules import index, tree_of
 
-from hoptree.evaluation.report import read_groups, tables_of, write_page
-from hoptree.evaluation.report.page import make_page
+from hoptree.engine.budget import Budget
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.run_folder import TRACES
-from hoptree.runtime.budget import Budget
 
 REPLIES: list[dict[str, Any]] = [
     {"step": "know", "reply": "No"},

@@ -15,8 +15,8 @@ from tests.evaluation.report_runs import HOSTILE
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.evaluation.report import read_groups, write_page
-from hoptree.evaluation.report.page import make_page
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.page import make_page, write_page
 
 
 def invoke(*arguments: object) -> str:

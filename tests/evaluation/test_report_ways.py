@@ -10,9 +10,10 @@ from tests.evaluation.doubting_runs import decided, doubting_run
 from tests.evaluation.hypothesis_runs import Asked
 from tests.evaluation.report_runs import cells, table
 
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
+from hoptree.evaluation.report.run_tables import ways_of
 from hoptree.evaluation.report.tables import Table
-from hoptree.evaluation.report.ways import ways_of
 from hoptree.evaluation.run_folder import TRACES
 
 TITLE = "hand: ways chosen"

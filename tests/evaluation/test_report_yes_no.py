@@ -9,7 +9,8 @@ from tests.evaluation.doubting_runs import doubting_run, judged
 from tests.evaluation.hypothesis_runs import Asked
 from tests.evaluation.report_runs import cells, table
 
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.tables import Table
 
 COLUMN = "Yes/no"

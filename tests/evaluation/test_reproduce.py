@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import HoptreeError, InputError
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.reproduce import Elsewhere, Reproduction, differences, reproduce
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows, read_run
 from hoptree.evaluation.running import Ways, run_experiment
-from hoptree.indexing import index_passages
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.context import Prices
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 COUNT = 40
 

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import cells, right, script
 
-from hoptree.engine import Engine
-from hoptree.evaluation.asking import at_once
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import RESULTS, RUN, read_rows
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.evaluation.summary import money_spent, summarise
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.context import Prices
-from hoptree.runtime.result import Result
 
 
 def questions(folder: Path, count: int = 20) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.evaluation.report_runs import right, script
 
-from hoptree.errors import InputError, ModelError
+from hoptree.core.errors import InputError, ModelError
 from hoptree.evaluation import running
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import RESULTS, RUN, TRACES, Row, RunFolder, read_rows

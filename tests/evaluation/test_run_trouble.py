@@ -12,18 +12,18 @@ import pytest
 from tests.e2e.endpoint import Endpoint, refused, said
 from tests.evaluation.report_runs import cells, right, script, table
 
-from hoptree.errors import EndpointError, HoptreeError, InputError, TraceError
-from hoptree.evaluation.asking import Asked
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
-from hoptree.evaluation.datasets import Example
+from hoptree.core.errors import EndpointError, HoptreeError, InputError, TraceError
+from hoptree.engine import trace
+from hoptree.evaluation.ask_question import Asked
+from hoptree.evaluation.boundary import BoundaryExperiment
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.lines import LineFile, read_lines
-from hoptree.evaluation.ray_parts import told
-from hoptree.evaluation.ray_run import _error
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.jsonl_log import LineFile, read_lines
+from hoptree.evaluation.ray_run import _error, told
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, Row, RunFolder, read_rows, read_run
 from hoptree.evaluation.running import Progress, Ways, _ask_all, _shut_out, run_experiment
-from hoptree.runtime import trace
 
 
 def questions(folder: Path, count: int = 10) -> Path:

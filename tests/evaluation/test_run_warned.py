@@ -10,13 +10,14 @@ from tests.evaluation.report_runs import cells, data, right, run, script, table
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.evaluation.experiment import Experiment
-from hoptree.evaluation.report import read_groups, tables_of
+from hoptree.evaluation.report.contents import tables_of
+from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
 from hoptree.evaluation.running import Ways, run_experiment
-from hoptree.indexing import index_passages
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 TITLE = "numbers: questions with a warning"
 

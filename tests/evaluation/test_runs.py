@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from tests.e2e.endpoint import Endpoint, refused, said
 
-from hoptree.errors import ConfigError, EndpointError, InputError
-from hoptree.evaluation.asking import cited_sentences, failed_row
-from hoptree.evaluation.datasets import Example
+from hoptree.core.errors import ConfigError, EndpointError, InputError
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine import registry
+from hoptree.engine.context import Context, Prices
+from hoptree.engine.registry import list_methods, method
+from hoptree.evaluation.ask_question import cited_sentences, failed_row
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import METRICS, RESULTS, RUN, TRACES, read_rows, read_run, trace_of
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.evaluation.summary import summarise
-from hoptree.indexing import index_passages
-from hoptree.methods import registry
-from hoptree.methods.registry import list_methods, method
-from hoptree.runtime.context import Context, Prices
-from hoptree.values import Answer, Passage, Question
+from hoptree.retrieval.indexing.commands import index_passages
 
 
 def questions(path: Path, count: int = 6) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.decisions import KNOWS, RELEVANT, Decision
 from hoptree.evaluation.sheets import Sheet, neutral, read_sheet, read_sheets, undone, write_sheet
 

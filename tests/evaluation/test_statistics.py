@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evaluation.paired_scores import flipped, named
 
-from hoptree.errors import ConfigError, InputError, MissingExtra
+from hoptree.core.errors import ConfigError, InputError, MissingExtra
 from hoptree.evaluation.statistics import Change, PairedComparison, compare, compare_pair, interval
 
 pytestmark = pytest.mark.skipif(find_spec("numpy") is None, reason="needs the extra 'eval'")

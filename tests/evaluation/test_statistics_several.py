@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.evaluation.paired_scores import flipped, named
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.statistics import (
     compare_groups,
     compare_pair,

@@ -13,20 +13,19 @@ from typing import Any
 import pytest
 import yaml
 
-from hoptree.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.values import Passage
+from hoptree.engine.context import Prices
+from hoptree.engine.registry import find_method, read_options
 from hoptree.evaluation import tuning as tuning_module
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import read_plan
 from hoptree.evaluation.run_folder import RESULTS, read_rows, read_run
 from hoptree.evaluation.running import Ways, run_experiment
-from hoptree.evaluation.tuned import Outcome, Tuned
+from hoptree.evaluation.tuned import Outcome, Tuned, read_trials
 from hoptree.evaluation.tuning import Tuning, rungs, tune
-from hoptree.evaluation.variations import read_trials
-from hoptree.indexing import index_passages
-from hoptree.methods.registry import find_method, read_options
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.context import Prices
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 COUNT = 40
 

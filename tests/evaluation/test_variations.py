@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import HoptreeError, InputError
-from hoptree.evaluation.variations import Trial, read_trials
-from hoptree.methods.registry import find_method, read_options
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.engine.registry import find_method, read_options
+from hoptree.evaluation.tuned import Trial, read_trials
 
 
 def tried(*varied: str, method: str = "mind", fixed: dict[str, Any] | None = None, **more: Any) -> list[str]:

@@ -15,17 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.small_indexes import rows, write_rows
 
-from hoptree.errors import CorpusError, EndpointError, HoptreeError, IndexUnavailable, InputError
-from hoptree.extraction import Progress, Wanted, extract, extracting
-from hoptree.extraction.entries import Entry, Spent, fact_rows
-from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON
-from hoptree.indexing import index_passages
-from hoptree.lock import WriteLock
+from hoptree.core.errors import CorpusError, EndpointError, HoptreeError, IndexUnavailable, InputError
+from hoptree.core.files import WriteLock
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.extraction import run as extracting
+from hoptree.extraction.folder import FACTS, FAILED, LOG, RESTS_ON, Entry, Spent, fact_rows
+from hoptree.extraction.run import Progress, Wanted, extract
+from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.context import Prices
-from hoptree.steps.facts.extraction import StatedFact
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 COUNT = 12
 
@@ -254,7 +254,7 @@ def test_a_folder_of_another_model_or_prompt_is_refused_unless_told(
     rests_on = json.loads((out / RESTS_ON).read_text(encoding="utf-8"))
     assert (rests_on["model"], [old["model"] for old in rests_on["before"]]) == (other.identity, [teller().identity])
     assert len(lines(out / FACTS)) == 4, "what was done before stays"
-    monkeypatch.setattr("hoptree.extraction.extracting.facts_template", lambda: "graph/facts@other")
+    monkeypatch.setattr("hoptree.extraction.run.facts_template", lambda: "graph/facts@other")
     with pytest.raises(InputError, match="another prompt"):
         run(other, source, out)
 

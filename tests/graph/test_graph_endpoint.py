@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
-from hoptree.errors import ConfigError, EndpointError, RateLimited, UnusableReply
-from hoptree.graph import open_graph
-from hoptree.graph.endpoint.asking import Asking
-from hoptree.graph.endpoint.queries import Dialect, entities_query, facts_query, iri, literal, names_query
-from hoptree.graph.endpoint.remembered import Remembered
-from hoptree.graph.endpoint.sparql import SparqlEndpoint
-from hoptree.graph.errors import GraphError, QueryTooLong
+from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, RateLimited, UnusableReply
+from hoptree.core.http_cache import Remembered
+from hoptree.graph.opening import open_graph
 from hoptree.graph.oxigraph import ox
+from hoptree.graph.sparql_client import Asking
+from hoptree.graph.sparql_endpoint import SparqlEndpoint
+from hoptree.graph.sparql_queries import Dialect, entities_query, facts_query, iri, literal, names_query
 
 T = TypeVar("T")
 

@@ -13,15 +13,15 @@ import pytest
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 from tests.held import PATIENCE, Clock
 
-from hoptree.errors import EndpointError
-from hoptree.graph import open_graph
-from hoptree.graph.endpoint import labels, sparql
-from hoptree.graph.endpoint.asking import Asking
-from hoptree.graph.endpoint.queries import Dialect
-from hoptree.graph.endpoint.sparql import SparqlEndpoint
-from hoptree.graph.errors import QueryTooLong
+from hoptree.core.errors import EndpointError, QueryTooLong
+from hoptree.core.http_client import Unreachable
+from hoptree.graph import sparql_endpoint as sparql
+from hoptree.graph import sparql_queries as labels
 from hoptree.graph.facts import Stats, Table
-from hoptree.http.carrier import Unreachable
+from hoptree.graph.opening import open_graph
+from hoptree.graph.sparql_client import Asking
+from hoptree.graph.sparql_endpoint import SparqlEndpoint
+from hoptree.graph.sparql_queries import Dialect
 
 T = TypeVar("T")
 E = "http://e.org/"
@@ -109,8 +109,8 @@ def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
     async def nowhere(*args: object) -> None:
         raise Unreachable("Name or service not known")
 
-    monkeypatch.setattr("hoptree.http.polite.asyncio.sleep", at_once)
-    monkeypatch.setattr("hoptree.http.general.General.send", nowhere)
+    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.http_client.General.send", nowhere)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         asyncio.run(open_graph(where, cached=False).facts("Q1"))
     assert remedy in raised.value.remedy and raised.value.exit_code == code

@@ -7,10 +7,10 @@ import json
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hoptree.extraction.entries import Entry, fact_rows
-from hoptree.graph.reading.rows import Rows
-from hoptree.steps.facts.extraction import StatedFact
-from hoptree.steps.reading.triples import read_triples
+from hoptree.extraction.folder import Entry, fact_rows
+from hoptree.graph.triple_rows import Rows
+from hoptree.methods.steps.fact_extraction import StatedFact
+from hoptree.text.parse_triples import read_triples
 
 PART = st.text(min_size=1, max_size=40)
 

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from tests.graph.graph_files import ENTITY, TRUTHY, jsonl, written
 
-from hoptree.graph.errors import GraphError, GraphUnavailable
+from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.store.folder import changing
+from hoptree.graph.store.folder import FORMAT, MANIFEST, changing
 from hoptree.graph.store.loading import load_graph, remove_source
-from hoptree.graph.store.manifest import FORMAT, MANIFEST
 
 KILLED = """
 import os, signal, sys

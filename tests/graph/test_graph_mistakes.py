@@ -14,11 +14,11 @@ from tests.graph.graph_files import TRUTHY, jsonl, written
 from tests.graph.sparql_server import Answer, serving, sparql_server
 from tests.small_indexes import hoptree
 
-from hoptree.graph import open_graph
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import GraphError
+from hoptree.graph.opening import open_graph
 from hoptree.graph.store.embedded import EmbeddedGraph
+from hoptree.graph.store.folder import MANIFEST
 from hoptree.graph.store.loading import load_graph
-from hoptree.graph.store.manifest import MANIFEST
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.errors import GraphError
-from hoptree.graph.naming import best_name, fold, language_rank, wanted_language
+from hoptree.core.errors import GraphError
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import (
     entity_id,
@@ -20,6 +19,7 @@ from hoptree.graph.vocabulary import (
     role,
     step_iri,
 )
+from hoptree.text.names import best_name, fold, language_rank, wanted_language
 
 NAMES = st.text(min_size=1, max_size=30).filter(lambda name: bool(name.split()))
 

@@ -14,11 +14,10 @@ from tests.graph.graph_files import TRUTHY, written
 from tests.graph.sparql_server import serving, sparql_server
 from tests.small_indexes import hoptree
 
-from hoptree.errors import EndpointError
-from hoptree.graph import open_graph
-from hoptree.graph.errors import GraphError
-from hoptree.graph.own_queries import bounded, columns_in_order
+from hoptree.core.errors import EndpointError, GraphError
+from hoptree.graph.opening import open_graph
 from hoptree.graph.oxigraph import ox
+from hoptree.graph.sparql_guard import bounded, columns_in_order
 from hoptree.graph.store.loading import load_graph
 
 TURTLE = "".join(f"<http://e.org/{number}> <http://e.org/p> {number} .\n" for number in range(20))
@@ -91,7 +90,7 @@ def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:
 
 
 def test_a_reply_that_is_far_too_long_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.graph.endpoint.asking._MAX_BODY", 1_000)
+    monkeypatch.setattr("hoptree.graph.sparql_client._MAX_BODY", 1_000)
     with sparql_server(lambda query: (200, {}, b" " * 5_000)) as seen:
         with pytest.raises(EndpointError, match=r"more than .* MB"):
             asyncio.run(open_graph(seen.url, cached=False).query(f"SELECT * {ALL}"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.graph.graph_files import jsonl
 
-from hoptree.graph import Neighbourhood
-from hoptree.graph.store import qualifiers
+from hoptree.graph.facts import Neighbourhood
+from hoptree.graph.store import neighbours as qualifiers
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 

@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import ConfigError
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import ConfigError, GraphError
 from hoptree.graph.oxigraph import Triple, ox
-from hoptree.graph.reading.broken import Broken
-from hoptree.graph.reading.files import form_of, read_triples
-from hoptree.graph.reading.rdf import read_ntriples
-from hoptree.graph.reading.tables import read_jsonl, read_tsv
-from hoptree.graph.reading.turtle import read_turtle, statements
+from hoptree.graph.triple_files import (
+    form_of,
+    read_jsonl,
+    read_ntriples,
+    read_triples,
+    read_tsv,
+    read_turtle,
+    statements,
+)
+from hoptree.graph.triple_lines import Broken
 from hoptree.graph.vocabulary import LABEL
 
 E = "http://e.org/"

@@ -14,10 +14,10 @@ from tests.graph.graph_files import jsonl
 from tests.patience import patience
 from tests.small_indexes import put_in_place
 
-from hoptree.graph.errors import GraphError, GraphUnavailable
-from hoptree.graph.linking import Candidates, LookedUp, open_candidates
-from hoptree.graph.linking.index import NameIndex, open_name_index
-from hoptree.graph.linking.indexed import IndexedCandidates
+from hoptree.core.errors import GraphError, GraphUnavailable
+from hoptree.graph.facts import Candidates
+from hoptree.graph.linking.entities import IndexedCandidates, LookedUp, open_candidates
+from hoptree.graph.linking.names_index import NameIndex, open_name_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 

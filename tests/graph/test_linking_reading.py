@@ -10,11 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
-from hoptree.errors import ConfigError, HoptreeError, InputError, MissingModel, UnusableReply
-from hoptree.graph.facts import Entity
-from hoptree.graph.linking import Candidate, Mention, ReadCandidates, open_reader
-from hoptree.graph.linking.gliner import LABELS
-from hoptree.graph.naming import fold
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingModel, UnusableReply
+from hoptree.graph.facts import Candidate, Entity
+from hoptree.graph.linking.mention_models import LABELS, Mention, ReadCandidates, open_reader
+from hoptree.text.names import fold
 
 ENTITIES = (
     Entity("Q1", "Splendor in the Grass", page="Splendor in the Grass (film)"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.linking.matching import Asked
+from hoptree.graph.linking.entities import Asked
 from hoptree.graph.linking.words import bare_words, likeness, name_words, question_words
 
 

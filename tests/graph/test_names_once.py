@@ -14,16 +14,16 @@ from tests.graph.graph_files import jsonl
 from tests.methods.small_knowledge import Pages
 from tests.methods.treeqa_asked import MOON, node, rules, tree
 
-from hoptree.cli.names_indexing import say_of_names
-from hoptree.engine import Engine
-from hoptree.graph.errors import GraphUnavailable
-from hoptree.graph.linking import index as names_index
+from hoptree.cli.ask import say_of_names
+from hoptree.core.errors import GraphUnavailable
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
+from hoptree.graph.linking import names_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
 
 ROWS = [
     {"s": "Apollo 14", "p": "landing date", "o": "5 February 1971"},

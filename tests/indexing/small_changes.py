@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoptree.indexing import Outcome
+from hoptree.retrieval.indexing.sources import Outcome
 
 __all__ = ["broken", "counts", "namesakes", "readmes"]
 

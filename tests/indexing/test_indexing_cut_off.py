@@ -9,11 +9,12 @@ import pytest
 from tests.indexing.small_changes import broken, counts, readmes
 from tests.small_indexes import found, rows, write_rows
 
-from hoptree.errors import CorpusError
-from hoptree.indexing import Reading, build_index, index_passages, remove_from_index, update_index
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.index.manifest import Settings, read_manifest
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import build_index, index_passages, remove_from_index, update_index
+from hoptree.retrieval.indexing.sources import Reading
 
 
 @pytest.mark.parametrize("after", [1, 4, 6, 8, 10, 12, 14, 15, 16, 17])
@@ -38,8 +39,8 @@ def test_a_run_that_was_cut_off_anywhere_loses_and_keeps_nothing(
 
     original = Change.save
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run._SAVE_EVERY", 1)
-        patch.setattr("hoptree.indexing.run._AT_ONCE", 2)
+        patch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 1)
+        patch.setattr("hoptree.retrieval.indexing.run._AT_ONCE", 2)
         patch.setattr(Change, "save", save)
         with pytest.raises(RuntimeError):
             update_index(out)
@@ -55,12 +56,12 @@ def test_a_run_that_was_cut_off_anywhere_loses_and_keeps_nothing(
 def test_a_file_that_came_back_while_its_removal_was_cut_off_is_read_again(
     docs: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 1)
-    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 1)
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._AT_ONCE", 4)
     before = read_manifest(out)
     (docs / "1.jsonl").rename(tmp_path / "1.jsonl")
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.Run.finish", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.Run.finish", broken)
         patch.setattr("hoptree.retrieval.index.ledger.Ledger.drop_file", broken)
         with pytest.raises(RuntimeError):
             update_index(out)
@@ -71,7 +72,7 @@ def test_a_file_that_came_back_while_its_removal_was_cut_off_is_read_again(
 
 def test_a_removal_that_was_cut_off_is_not_taken_up_by_another(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.link_passages", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.link_passages", broken)
         with pytest.raises(RuntimeError):
             remove_from_index(out, ids=["p1"])
     assert counts(remove_from_index(out, ids=["p2"])) == (0, 0, 0, 1, 0)
@@ -80,7 +81,7 @@ def test_a_removal_that_was_cut_off_is_not_taken_up_by_another(out: Path, monkey
 
 def test_a_removal_that_was_cut_off_can_be_repeated(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.link_passages", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.link_passages", broken)
         with pytest.raises(RuntimeError):
             remove_from_index(out, ids=["p1"])
     assert remove_from_index(out, ids=["p1"]).manifest.passages == 29
@@ -90,7 +91,7 @@ def test_passages_of_a_program_that_were_cut_off_are_not_mixed_with_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.link_passages", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.link_passages", broken)
         with pytest.raises(RuntimeError):
             index_passages([Passage("a", "", "ant")], tmp_path / "idx")
     assert index_passages([Passage("b", "", "bee")], tmp_path / "idx").passages == 1
@@ -101,8 +102,8 @@ def test_a_build_that_was_cut_off_forgets_a_file_that_is_gone(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file was being read: part of it had been made safe."""
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 1)
-    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 3)
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 1)
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._AT_ONCE", 3)
     (docs / "1.jsonl").write_text("broken\n", encoding="utf-8")
     write_rows(docs / "0.jsonl", rows(10))
     with (docs / "0.jsonl").open("a") as file:
@@ -121,7 +122,7 @@ def test_a_run_that_failed_can_be_repeated_in_the_same_program(
     docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The failed run holds no lock, although its error is still at hand."""
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 5)
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 5)
     bad = write_rows(docs / "9.jsonl", [{"id": "p3", "title": "", "text": "Other."}])
     with pytest.raises(CorpusError, match="p3") as failure:
         build_index(docs, tmp_path / "idx")
@@ -136,7 +137,7 @@ def test_a_build_of_two_folders_that_was_cut_off_names_documents_the_same(
 ) -> None:
     sources = readmes(tmp_path, "The aardvark.", "The bear.")
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.link_passages", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.link_passages", broken)
         with pytest.raises(RuntimeError):
             build_index(sources, tmp_path / "idx")
     (sources[1] / "more.txt").write_text("The crane.", encoding="utf-8")
@@ -173,8 +174,8 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, after: int, act: Callable[[], o
 
     original = Change.save
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run._SAVE_EVERY", 1)
-        patch.setattr("hoptree.indexing.run._AT_ONCE", 4)
+        patch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 1)
+        patch.setattr("hoptree.retrieval.indexing.run._AT_ONCE", 4)
         patch.setattr(Change, "save", save)
         with pytest.raises(KeyboardInterrupt):
             act()

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from tests.small_indexes import rows, write_rows
 
-from hoptree.indexing import Progress, add_to_index, build_index, estimate, estimate_change
 from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.commands import add_to_index, build_index
+from hoptree.retrieval.indexing.estimate import estimate, estimate_change
+from hoptree.retrieval.indexing.sources import Progress
 
 
 @pytest.mark.parametrize("content", [b"\x1f\x8b", b"\x1f\x8b" + b"\xff" * 50, b"", gzip.compress(b"{}", mtime=0)])

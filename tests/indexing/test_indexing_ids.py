@@ -8,9 +8,15 @@ import pytest
 from tests.indexing.small_changes import counts
 from tests.small_indexes import found, rows, write_rows
 
-from hoptree.errors import CorpusError
-from hoptree.indexing import add_to_index, build_index, compact_index, remove_from_index, update_index
+from hoptree.core.errors import CorpusError
 from hoptree.retrieval.index.manifest import read_manifest
+from hoptree.retrieval.indexing.commands import (
+    add_to_index,
+    build_index,
+    compact_index,
+    remove_from_index,
+    update_index,
+)
 
 
 def test_the_same_passage_twice_is_kept_once_and_counted(docs: Path, tmp_path: Path) -> None:

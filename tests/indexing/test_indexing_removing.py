@@ -8,10 +8,11 @@ import pytest
 from tests.indexing.small_changes import counts, namesakes
 from tests.small_indexes import found, rows, write_rows
 
+from hoptree.core.errors import CorpusError
 from hoptree.corpus.chunk import Chunking
-from hoptree.errors import CorpusError
-from hoptree.indexing import Reading, build_index, remove_from_index, update_index
 from hoptree.retrieval.index.manifest import read_manifest
+from hoptree.retrieval.indexing.commands import build_index, remove_from_index, update_index
+from hoptree.retrieval.indexing.sources import Reading
 
 
 def test_passages_documents_and_sources_are_removed(tmp_path: Path) -> None:

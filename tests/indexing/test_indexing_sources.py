@@ -10,21 +10,20 @@ import pytest
 from tests.indexing.small_changes import counts, namesakes, readmes
 from tests.small_indexes import found, rows, write_rows
 
-from hoptree.errors import CorpusError
-from hoptree.indexing import (
-    Reading,
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.retrieval.index.ledger import Ledger
+from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,
     compact_index,
-    estimate,
     index_passages,
     remove_from_index,
     update_index,
 )
-from hoptree.indexing.sources import prefix_for
-from hoptree.retrieval.index.ledger import Ledger
-from hoptree.retrieval.index.manifest import Settings, read_manifest
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.estimate import estimate
+from hoptree.retrieval.indexing.sources import Reading, prefix_for
 
 
 def test_a_source_that_is_gone_is_named(docs: Path, out: Path) -> None:

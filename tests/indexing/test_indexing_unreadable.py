@@ -13,10 +13,17 @@ import pytest
 from tests.indexing.small_changes import counts
 from tests.small_indexes import found, rows, write_rows
 
-from hoptree.errors import CorpusError, HoptreeError
-from hoptree.indexing import Reading, add_to_index, build_index, compact_index, remove_from_index, update_index
+from hoptree.core.errors import CorpusError, HoptreeError
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.indexing.commands import (
+    add_to_index,
+    build_index,
+    compact_index,
+    remove_from_index,
+    update_index,
+)
+from hoptree.retrieval.indexing.sources import Reading
 
 
 def test_broken_lines_are_passed_over_up_to_a_limit(docs: Path, tmp_path: Path) -> None:

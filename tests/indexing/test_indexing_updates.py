@@ -11,11 +11,18 @@ import pytest
 from tests.indexing.small_changes import counts
 from tests.small_indexes import found, graph, inodes, rows, write_rows
 
+from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking
-from hoptree.indexing import Reading, add_to_index, build_index, compact_index, remove_from_index, update_index
 from hoptree.retrieval.index.manifest import read_manifest
+from hoptree.retrieval.indexing.commands import (
+    add_to_index,
+    build_index,
+    compact_index,
+    remove_from_index,
+    update_index,
+)
+from hoptree.retrieval.indexing.sources import Reading
 from hoptree.retrieval.opening import open_retriever
-from hoptree.values import Passage
 
 
 def test_an_update_without_a_change_touches_nothing(out: Path) -> None:

@@ -11,21 +11,20 @@ import pytest
 from tests.indexing.small_changes import broken, counts
 from tests.small_indexes import hoptree, rows, write_rows
 
-from hoptree.errors import CorpusError, HoptreeError
-from hoptree.indexing import (
-    Outcome,
+from hoptree.core.errors import CorpusError, HoptreeError
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,
     compact_index,
     encode_index,
-    estimate,
-    estimate_encoding,
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.estimate import estimate, estimate_encoding
+from hoptree.retrieval.indexing.sources import Outcome
 from hoptree.retrieval.vectors import Vectors
 
 
@@ -57,10 +56,10 @@ class Letters:
 def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     pytest.importorskip("usearch")
     encoder = Letters()
-    monkeypatch.setattr("hoptree.retrieval.index.encoding.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.indexing.commands.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.index.encoding._AT_ONCE", 4)
-    monkeypatch.setattr("hoptree.retrieval.index.encoding._SAVE_EVERY", -1.0)
+    monkeypatch.setattr("hoptree.retrieval.index.passes.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.indexing.commands.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.index.passes._AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.index.passes._SAVE_EVERY", -1.0)
     return encoder
 
 
@@ -122,7 +121,7 @@ def test_a_compaction_that_was_cut_off_goes_on_with_the_vectors(
     encode_index(out, "letters")
     letters.encoded.clear()
     with monkeypatch.context() as patch:
-        patch.setattr("hoptree.indexing.run.link_passages", broken)
+        patch.setattr("hoptree.retrieval.indexing.run.link_passages", broken)
         with pytest.raises(RuntimeError):
             compact_index(out)
     assert compact_index(out).resumed
@@ -197,7 +196,7 @@ def test_an_encoder_that_is_refused_leaves_nothing_behind(out: Path, monkeypatch
 def test_an_estimate_counts_vectors(
     docs: Path, out: Path, letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.indexing.forecast.open_encoder", lambda spec: letters)
+    monkeypatch.setattr("hoptree.retrieval.indexing.estimate.open_encoder", lambda spec: letters)
     plain, dense = (estimate([docs], tmp_path / "new", Settings(encoder=encoder)) for encoder in ("", "letters"))
     assert dense.disk_bytes > plain.disk_bytes and dense.memory_bytes > plain.memory_bytes
     encoding = estimate_encoding(out, "letters")

@@ -11,9 +11,8 @@ import pytest
 from tests.held import Held
 from tests.integrations.films import QUESTION, films, model
 
-from hoptree.errors import CorpusError, EndpointError
-from hoptree.integrations import Hoptree
-from hoptree.integrations.lasting import in_words
+from hoptree.core.errors import CorpusError, EndpointError
+from hoptree.integrations.lasting import Hoptree, in_words
 from hoptree.models.scripted import Rule, ScriptedModel
 
 

@@ -19,7 +19,7 @@ from tests.e2e.endpoint import index_of
 from tests.forking import Command
 from tests.held import PATIENCE
 
-from hoptree.engine import Engine
+from hoptree.engine.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
 
 pytest.importorskip("mcp_types")

@@ -13,13 +13,13 @@ from tests.held import Held
 from tests.mcp.served import PASSAGES, QUESTION, Heard, answering, checking, connected, text_of
 from tests.methods.small_knowledge import SmallGraph
 
-from hoptree.engine import MAX_QUESTION, Engine
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.engine import MAX_QUESTION, Engine
+from hoptree.engine.trace import Event
 from hoptree.mcp.tools import AT_ONCE, MAX_PASSAGES, MAX_TEXT, open_server
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
 
 pytest.importorskip("mcp_types")
 

@@ -31,8 +31,8 @@ from tests.mcp.served import (
     text_of,
 )
 
-from hoptree.engine import Engine
-from hoptree.http import crowding
+from hoptree.core import http_server as crowding
+from hoptree.engine.engine import Engine
 from hoptree.mcp import serving
 from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
 from hoptree.models.scripted import Rule, ScriptedModel

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hoptree.methods import registry
-from hoptree.methods.registry import Method, list_methods, method
+from hoptree.engine import registry
+from hoptree.engine.registry import Method, list_methods, method
 
 __all__ = ["registered"]
 

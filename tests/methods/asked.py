@@ -7,12 +7,12 @@ from typing import Any
 
 from tests.held import without_waiting
 
-from hoptree.engine import Engine
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
 
 __all__ = ["Asked", "Shelf"]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from tests.methods.small_knowledge import Pages, SmallGraph
 
-from hoptree.engine import Engine
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
+from hoptree.core.values import Fact, Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.values import Fact, Passage
 
 __all__ = ["ASKED", "BAD", "FOUND", "TRIPLES", "Library", "Say", "Voice", "World", "always", "by_chance"]
 

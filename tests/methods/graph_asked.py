@@ -10,12 +10,12 @@ from tests.methods.asked import Asked
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.stretch_asked import Scripted
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.trace import Event
 from hoptree.graph.facts import Term
 from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
 
 __all__ = ["BORN", "BORN_WHEN", "FILM", "PAGES", "Run", "films", "scored", "so"]
 

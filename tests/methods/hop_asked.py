@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.methods.asked import Asked, Shelf
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 ROOT = "In which city was the director of the film Whiplash born?"
 WHICH = "Which film has the director who was born earlier, Whiplash or Vertigo?"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from hoptree.core.values import Passage
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Property, Stats, Table, Term
-from hoptree.values import Passage
 
 __all__ = ["Pages", "SmallGraph"]
 

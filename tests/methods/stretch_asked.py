@@ -8,12 +8,12 @@ from typing import Any
 
 from tests.methods.asked import Asked, Shelf
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.values import Passage
 
 __all__ = ["DUKES", "GRANDFATHER", "Run", "Scripted", "Search", "sure"]
 

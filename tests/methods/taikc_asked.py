@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.methods.asked import Asked, Shelf
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 __all__ = ["CHAIN", "FOUND", "ROOT", "Run", "plan", "rules"]
 

@@ -9,11 +9,11 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
 
-from hoptree.engine import Engine
-from hoptree.methods.registry import find_method
+from hoptree.engine.budget import Budget
+from hoptree.engine.engine import Engine
+from hoptree.engine.registry import find_method
+from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
 
 FATHER = "His father is Jean."
 LAST = "So the answer is: Charles Armand."

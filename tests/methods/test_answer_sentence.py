@@ -9,8 +9,8 @@ import pytest
 from tests.methods.mind_asked import EXTRACTED
 from tests.methods.stretch_asked import GRANDFATHER, Run, sure
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 LAST = "So the answer is: Louis Charles."
 STEP = "His father is Jean."

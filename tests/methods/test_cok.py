@@ -6,9 +6,9 @@ import pytest
 from tests.methods.graph_asked import BORN, Run, so
 from tests.methods.small_knowledge import Pages, SmallGraph
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 WRONG = "Whiplash was directed by Justin Hurwitz."
 MENDED = "Whiplash was directed by Damien Chazelle."

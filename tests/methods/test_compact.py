@@ -11,12 +11,12 @@ from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
 from tests.patience import patience
 
-from hoptree.errors import ConfigError
-from hoptree.methods.registry import find_method, read_options
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.registry import find_method, read_options
+from hoptree.methods.baselines.compact import Compacted, read_compacted
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.answering.compaction import Compacted, read_compacted
-from hoptree.values import Passage
 
 ASKED = "Where was the painter of the Red Barn born?"
 MISSING = "Summary: Ada Moor painted the Red Barn.\nEvaluation: [INCOMPLETE] Where Ada Moor was born is lacking."

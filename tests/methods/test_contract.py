@@ -13,11 +13,11 @@ from tests.methods.asked import Shelf
 from tests.methods.contract_world import ASKED, BAD, FOUND, Voice, World, always, by_chance
 from tests.methods.small_knowledge import Pages, SmallGraph
 
-from hoptree.errors import CorpusError
-from hoptree.methods.registry import Method, find_method, list_methods
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
-from hoptree.values import Passage
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.registry import Method, find_method, list_methods
+from hoptree.engine.result import Result
 
 METHODS = [method.name for method in list_methods()]
 NEEDS = {"corpus", "graph", "logprobs"}

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from tests.methods import test_contract as contract
 
-from hoptree.errors import BudgetSpent
-from hoptree.methods import registry
-from hoptree.methods.registry import list_methods, method
-from hoptree.runtime.context import Context
-from hoptree.runtime.prompts import prompt_for
-from hoptree.values import Answer, Question
+from hoptree.core.errors import BudgetSpent
+from hoptree.core.values import Answer, Question
+from hoptree.engine import registry
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.registry import list_methods, method
 
 NAME = "broken"
 Run = Callable[..., Awaitable[Answer]]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.methods.stretch_asked import GRANDFATHER, Run
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 CHAIN = "His father is Jean Bretagne. The father of Jean Bretagne is Charles Armand. So the answer is: Charles Armand."
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from tests.methods.stretch_asked import GRANDFATHER, Run, Scripted
 
-from hoptree.models.model import Choice, Reply, Request, Token
+from hoptree.core.values import Token
+from hoptree.engine.budget import Budget
+from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 
 def so(answer: str) -> str:

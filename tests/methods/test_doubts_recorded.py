@@ -20,8 +20,8 @@ from tests.methods.written_runs import (
     no_surer,
 )
 
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
-from hoptree.values import Passage
 
 ALL = (from_memory, contradicted, no_surer, by_samples, asked_dragin, asked_flare, asked_seakr)
 

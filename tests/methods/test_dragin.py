@@ -6,10 +6,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, sure
 
-from hoptree.models.model import Token
+from hoptree.core.values import Token
+from hoptree.methods.baselines.dragin import with_attention
+from hoptree.methods.steps.continuation import Draft
 from hoptree.models.scripted import Rule
-from hoptree.steps.writing.attended import with_attention
-from hoptree.steps.writing.stretch import Draft
 
 SURE = "Charles Bretagne was a duke."
 UNSURE = "His father is Louis."

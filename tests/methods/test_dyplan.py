@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
 
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.dyplan import read_final
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.dialogues.strategy_turns import read_final
 
 LAST = "So the answer is: Charles Armand."
 DIALOGUE = (

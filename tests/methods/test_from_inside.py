@@ -14,9 +14,9 @@ pytest.importorskip("transformers")
 
 from tests.models.hf_models import saved
 
-from hoptree.engine import Engine
+from hoptree.engine.engine import Engine
+from hoptree.engine.trace import Event
 from hoptree.models.hf import HFModel
-from hoptree.runtime.trace import Event
 
 
 @pytest.fixture(scope="module")

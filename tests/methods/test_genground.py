@@ -9,12 +9,11 @@ from tests.methods.stretch_asked import DUKES, Run, Search
 from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.genground import Cited, cited_passage, read_cited, read_deduced
+from hoptree.methods.steps.parse_dialogue import Said
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.dialogues.citing import Cited, cited_passage, read_cited
-from hoptree.steps.dialogues.deducing import read_deduced
-from hoptree.steps.reading.dialogue import Said
-from hoptree.values import Passage
 
 FATHER = "Who is the father of Charles Bretagne?"
 BORN = "Where was Jean Bretagne born?"

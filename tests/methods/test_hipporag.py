@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.asked import Asked, Shelf
 
+from hoptree.core.values import Fact, Passage
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.hipporag import BestFound, read_recognised
 from hoptree.models.scripted import Rule
 from hoptree.retrieval.retriever import FactGuided, Retriever
-from hoptree.runtime.budget import Budget
-from hoptree.steps.linking.recognition import BestFound, read_recognised
-from hoptree.values import Fact, Passage
 
 ASKED = "Who is the mother of the director of Grey Harbour?"
 FILM = Passage("film", "Grey Harbour", "Grey Harbour was directed by Arne Holt.", 0.4)

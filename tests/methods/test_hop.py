@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.methods.hop_asked import CHOOSER, HALF, Ask, asking, chosen, plan, reads, steps
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 
 @pytest.fixture

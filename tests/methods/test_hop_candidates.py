@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.methods.hop_asked import FOUND
 
-from hoptree.choosing import Chooser
+from hoptree.core.values import Answer
 from hoptree.methods.hop.candidates import Candidate, Pool
-from hoptree.values import Answer
+from hoptree.methods.hop.chooser import Chooser
 
 CHOOSER = Chooser({"confidence": 1.0, "held": 1.0}, -1.0)
 CITY = "In which city was the film made?"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hoptree.choosing import Outlook, Policy
+from hoptree.core.values import Answer
 from hoptree.methods.hop.candidates import Standing
-from hoptree.methods.hop.spending import next_move
-from hoptree.values import Answer
+from hoptree.methods.hop.chooser import Outlook, Policy
+from hoptree.methods.hop.method import next_move
 
 WORTH = {"again": Outlook(0.2, 500), "split": Outlook(0.9, 3000), "which": Outlook(0.9, 100)}
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.ircot import Gathered, tells_facts
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.writing.interleaving import Gathered, tells_facts
-from hoptree.values import Passage
 
 FIRST = "His father is Jean Bretagne Charles de La Trémoille."
 LAST = "So the answer is: Charles Armand."

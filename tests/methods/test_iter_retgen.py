@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 ROUNDS = [
     "His father is Jean. So the answer is: Jean.",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.methods.stretch_asked import GRANDFATHER, Run
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 FATHER = "Who is the father of Charles Bretagne?"
 HIS = "Who is the father of that person?"

@@ -9,8 +9,8 @@ from tests.methods.asked import Shelf
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 NEEDED = ["[1]", "[2]"]
 

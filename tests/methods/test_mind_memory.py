@@ -10,9 +10,9 @@ import pytest
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search
 
-from hoptree.engine import Engine
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.values import Passage
 
 
 def ask(script: list[Rule], **options: Any) -> Run:

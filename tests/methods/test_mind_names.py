@@ -10,12 +10,12 @@ import pytest
 from tests.methods.mind_asked import CHARLES, LAST, figure
 from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
+from hoptree.engine.prompts import prompt_for
+from hoptree.methods.mind.look_up import sought_words
+from hoptree.methods.steps.fact_extraction import ground_triples
 from hoptree.models.scripted import Rule
-from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.facts.extraction import ground_triples
-from hoptree.steps.facts.sub_query import sought_words
-from hoptree.steps.reading.triples import read_triples
-from hoptree.uncertainty import open_tagger
+from hoptree.text.parse_triples import read_triples
+from hoptree.text.word_classes import open_tagger
 
 ROSES = "Where was the director of film A Day Of Roses In August born?"
 

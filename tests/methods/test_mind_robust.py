@@ -12,10 +12,10 @@ from tests.methods.asked import Shelf
 from tests.methods.mind_asked import ARMAND, CHARLES, DOUBTED, FACTS, FATHER, JEAN, LAST, SECOND, WRITTEN, figure
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.uncertainty.triggers import CEILING
-from hoptree.values import Passage
+from hoptree.text.retrieval_triggers import CEILING
 
 MANY = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
 MORE = MANY.replace('["paternal', '["paternal", "paternal')

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.methods.stretch_asked import GRANDFATHER, Run, Search
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 
 def test_direct_asks_once_without_documents() -> None:

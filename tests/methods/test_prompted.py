@@ -12,10 +12,10 @@ import pytest
 from tests.command_line import call
 from tests.methods.another import registered
 
-from hoptree.methods.registry import Method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import direct_answer
-from hoptree.values import Answer, Question
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import Method
+from hoptree.methods.steps.answer import direct_answer
 
 
 async def tuned(question: Question, ctx: Context, *, checkpoint: bool = False) -> Answer:

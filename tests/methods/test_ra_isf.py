@@ -10,8 +10,8 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, deeper, knows, listed, rules
 
+from hoptree.engine.result import TreeNode
 from hoptree.models.scripted import Rule
-from hoptree.runtime.result import TreeNode
 
 # Self-knowledge
 

@@ -8,10 +8,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, knows, listed, robust, rules
 
+from hoptree.core.values import Passage
+from hoptree.engine.prompts import prompt_for
+from hoptree.methods.steps.compare import compares_again
 from hoptree.models.scripted import Rule
-from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.answering.compare import compares_again
-from hoptree.values import Passage
 
 SAME = "Are both Slava and Țerova located in the same country?"
 PARTS = ("Which country is Slava located in?", "Which country is Țerova located in?")

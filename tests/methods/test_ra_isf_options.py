@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 from tests.methods.ra_isf_asked import FIRST, ROOT, SECOND, Run, knows, listed, rules
 
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, CorpusError
+from hoptree.core.errors import ConfigError, CorpusError
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.result import Result
 
 
 def test_without_self_knowledge_nobody_is_asked_whether_it_is_known() -> None:

@@ -10,11 +10,11 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, FOUND, ROOT, SECOND, Run, knows, listed, rules
 
-from hoptree.engine import Engine
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
+from hoptree.engine.budget import Budget
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import Result
 
 # Memory
 

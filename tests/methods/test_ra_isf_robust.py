@@ -9,9 +9,9 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, FOUND, ROOT, SECOND, knows, listed, robust, rules
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 
 def test_robust_takes_memory_for_a_candidate_and_not_for_an_exit() -> None:

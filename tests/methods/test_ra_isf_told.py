@@ -12,10 +12,10 @@ from tests.methods.ra_isf_asked import FIRST, ROOT, Run, knows, listed, robust, 
 
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.result import TreeNode, read_result
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import TreeNode, read_result
-from hoptree.values import Passage
 
 BORN = ("When was Damien Chazelle born?", "When was Celia Martin born?")
 OLDER = "Who was born first, Damien Chazelle or Celia Martin?"

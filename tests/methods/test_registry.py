@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import pytest
 
-from hoptree.errors import ConfigError
-from hoptree.methods import baselines, registry
-from hoptree.methods.registry import Method, Option, find_method, list_methods, method, read_options
-from hoptree.runtime.context import Context
-from hoptree.values import Answer, Question
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Question
+from hoptree.engine import registry
+from hoptree.engine.context import Context
+from hoptree.engine.registry import Method, Option, find_method, list_methods, method, read_options
+from hoptree.methods import baselines
 
 
 async def sample(

@@ -11,10 +11,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run, Scripted
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 WROTE = "Who wrote the Liederbuch?"
 

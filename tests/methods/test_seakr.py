@@ -10,7 +10,7 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run
 
-import hoptree.steps.writing.spreading as module
+import hoptree.methods.baselines.seakr as module
 from hoptree.models.scripted import Rule
 
 FIRST = "His father is Jean."

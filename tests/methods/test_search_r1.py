@@ -13,10 +13,10 @@ from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run
 from tests.patience import patience
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.search_r1 import break_tags, read_action
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.writing.actions import break_tags, read_action
-from hoptree.values import Passage
 
 ASKED = "Where was the painter of the Red Barn born?"
 PAGES = (

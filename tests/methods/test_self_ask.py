@@ -10,11 +10,11 @@ from tests.methods.stretch_asked import GRANDFATHER as DUKE
 from tests.patience import patience
 from tests.steps.broken_texts import LONG
 
+from hoptree.core.values import Answer
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.self_ask import LABELS, write_dialogue
+from hoptree.methods.steps.parse_dialogue import Said, read_dialogue
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.dialogues.follow_ups import LABELS, write_dialogue
-from hoptree.steps.reading.dialogue import Said, read_dialogue
-from hoptree.values import Answer
 
 FATHER = "Who is the father of Charles Bretagne?"
 GRANDFATHER = "Who is the father of Jean Bretagne?"

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import Run, Scripted
 
-from hoptree.models.model import Choice, Reply, Request, Token
+from hoptree.core.values import Passage, Token
+from hoptree.engine.budget import Budget
+from hoptree.methods.baselines.self_rag import label_shares, read_label
+from hoptree.methods.steps.reflection_tokens import needs_retrieval, read_critique, without_tokens
+from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.steps.judging.labels import label_shares, read_label
-from hoptree.steps.judging.reflection import needs_retrieval, read_critique, without_tokens
-from hoptree.values import Passage
 
 ASKED = "Where was Ada Moor born?"
 PAGES = (

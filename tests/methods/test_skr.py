@@ -11,10 +11,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.stretch_asked import GRANDFATHER, Run
 
-import hoptree.steps.planning.neighbours as module
-from hoptree.methods.registry import find_method
+import hoptree.methods.baselines.skr as module
+from hoptree.engine.budget import Budget
+from hoptree.engine.registry import find_method
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 LAST = "So the answer is: Charles Armand."
 

@@ -9,11 +9,11 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import FOUND, ROOT, Run, rules
 
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, CorpusError
+from hoptree.core.errors import ConfigError, CorpusError
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.result import Result
-from hoptree.values import Passage
 
 # Knowledge first
 

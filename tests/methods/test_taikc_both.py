@@ -6,10 +6,10 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import Run, rules
 
-from hoptree.comparing import detect
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
+from hoptree.text.comparison_questions import detect
 
 QUESTION = "Are both Elko Regional Airport and Ford Airport (Grand Rapids) located in Michigan?"
 ELKO = Passage("p1", "Elko Regional Airport", "It lies a mile west of Elko in Nevada.", 3.0)

@@ -6,8 +6,8 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import Run, plan, rules
 
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
-from hoptree.values import Passage
 
 
 @pytest.mark.parametrize(("asked", "decided"), [("did {} die", True), ("was {} born", False)])

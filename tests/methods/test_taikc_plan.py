@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.methods.taikc_asked import CHAIN, ROOT, Run, plan, rules
 
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 # The plan
 

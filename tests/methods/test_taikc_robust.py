@@ -9,9 +9,9 @@ import pytest
 from tests.methods.asked import Shelf
 from tests.methods.taikc_asked import CHAIN, FOUND, ROOT, Run, plan, rules
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 # Robust: with continuation off, as careful as it can be
 

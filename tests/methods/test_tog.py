@@ -9,8 +9,8 @@ from rich.console import Console
 from tests.methods.graph_asked import BORN, FILM, Run, films, scored, so
 
 from hoptree.cli.render import show_result
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
 
 NO = "Enough: No\nAnswer: unknown"
 YES = "Enough: Yes\nAnswer: Providence"

@@ -8,9 +8,9 @@ import pytest
 from tests.methods.graph_asked import BORN, BORN_WHEN, FILM, PAGES, Run, films, scored, so
 from tests.methods.small_knowledge import Pages
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 NO = "Enough: No\nAnswer: unknown\nClue: the city where Damien Chazelle was born"
 YES = "Enough: Yes\nAnswer: Providence\nClue: none"

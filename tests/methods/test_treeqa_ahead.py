@@ -17,21 +17,20 @@ from tests.methods.treeqa_asked import (
 )
 from tests.methods.treeqa_fickle import Fickle, Generous, asked
 
-from hoptree.errors import EndpointError
-from hoptree.methods.treeqa import careful
+from hoptree.core.errors import EndpointError
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.logic_tree import Claim
+from hoptree.methods.steps.verify import Verdict
+from hoptree.methods.treeqa import robust as careful
 from hoptree.methods.treeqa import walk as treeqa_walk
-from hoptree.methods.treeqa.evidence import Ahead, Wanted
-from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
+from hoptree.methods.treeqa.hypotheses import Rebuilt
+from hoptree.methods.treeqa.nodes import Ahead, Attempt, Branch, Outcome, Wanted
 from hoptree.methods.treeqa.walk import Walk, hang
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.steps.hypotheses.logic_tree import Claim
-from hoptree.steps.hypotheses.rebuild import Rebuilt
-from hoptree.steps.hypotheses.verify import Verdict
-from hoptree.tree import Node
+from hoptree.text.question_tree import Node
 
 COSTLY = (3, 4, 9, 11)
 """Of the first twelve seeds those with which most is begun in vain."""

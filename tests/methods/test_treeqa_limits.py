@@ -19,9 +19,9 @@ from tests.methods.treeqa_asked import (
 )
 
 from hoptree.cli.render import show_result
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
 
 # Failures and fallbacks
 

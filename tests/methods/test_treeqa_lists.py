@@ -9,10 +9,10 @@ import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, careful, node, rules, tree, verdict
 
+from hoptree.core.values import Passage
+from hoptree.methods.steps.conditions import may_list, read_conditions
 from hoptree.methods.treeqa import method, walk
 from hoptree.models.scripted import Rule
-from hoptree.steps.hypotheses.conditions import may_list, read_conditions
-from hoptree.values import Passage
 
 NO_GRAPH = SmallGraph()
 FILM = "Who starred in Night Train and also studied at Bard College?"

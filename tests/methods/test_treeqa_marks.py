@@ -18,9 +18,9 @@ from tests.methods.treeqa_asked import (
     verdict,
 )
 
-from hoptree.methods.treeqa.told import unmarked
+from hoptree.core.values import Answer
+from hoptree.methods.treeqa.nodes import unmarked
 from hoptree.models.scripted import Rule
-from hoptree.values import Answer
 
 MARKS = [
     "not verified",

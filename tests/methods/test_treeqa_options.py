@@ -21,16 +21,16 @@ from tests.methods.treeqa_asked import (
     tree,
 )
 
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, CorpusError
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import ConfigError, CorpusError, GraphError
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
+from hoptree.engine.registry import find_method
 from hoptree.graph.facts import Entity
-from hoptree.graph.linking import Mention, reading
-from hoptree.methods.registry import find_method
+from hoptree.graph.linking import mention_models as reading
+from hoptree.graph.linking.mention_models import Mention
+from hoptree.methods.steps import relations
 from hoptree.methods.treeqa import method
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.steps.linking import relations
-from hoptree.values import Passage
 
 # Where it looks
 

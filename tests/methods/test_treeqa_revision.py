@@ -8,21 +8,19 @@ from typing import Any
 
 import pytest
 
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Event, Trace
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.logic_tree import Claim, carried
+from hoptree.methods.steps.verify import Verdict
 from hoptree.methods.treeqa import walk as treeqa_walk
-from hoptree.methods.treeqa.evidence import Wanted
-from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome
-from hoptree.methods.treeqa.revision import revise_siblings
+from hoptree.methods.treeqa.hypotheses import Rebuilt
+from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome, Wanted
+from hoptree.methods.treeqa.robust import revise_siblings
 from hoptree.methods.treeqa.walk import Walk, hang
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.steps.hypotheses.logic_tree import Claim
-from hoptree.steps.hypotheses.rebuild import Rebuilt
-from hoptree.steps.hypotheses.substitution import carried
-from hoptree.steps.hypotheses.verify import Verdict
-from hoptree.tree import Node
+from hoptree.text.question_tree import Node
 
 LANDING = Claim("When was the third landing?", "Apollo 8")
 ONE_MOON = tuple(Claim(f"Where was part {part} of the Moon?", "the Sea") for part in ("one", "two", "three"))

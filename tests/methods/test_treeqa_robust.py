@@ -20,8 +20,8 @@ from tests.methods.treeqa_asked import (
     verdict,
 )
 
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
-from hoptree.values import Passage
 
 WRONG = "Who was the President of the United States in December 1968?"
 TREE = tree(node(LANDING, "December 1968", node(WRONG, "Lyndon Baines Johnson")))

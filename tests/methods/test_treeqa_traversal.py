@@ -25,19 +25,19 @@ from tests.methods.treeqa_asked import (
 )
 from tests.methods.treeqa_fickle import APOLLO, Fickle, Foreseeable, asked, final_tree, settled
 
-from hoptree.engine import Engine
-from hoptree.methods.treeqa import careful
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import TreeNode
+from hoptree.engine.trace import Trace
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.treeqa import robust as careful
 from hoptree.methods.treeqa import walk as treeqa_walk
-from hoptree.methods.treeqa.evidence import PRESETS, Sources
+from hoptree.methods.treeqa.nodes import PRESETS, Sources
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.result import TreeNode
-from hoptree.runtime.trace import Trace
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.tree import Node
-from hoptree.values import Passage
+from hoptree.text.question_tree import Node
 
 SHARES = [(0.0, 0.0), (0.2, 0.2), (0.6, 0.1), (0.1, 0.8), (1.0, 0.0)]
 

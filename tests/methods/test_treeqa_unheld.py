@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, node, tree, verdict
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.values import Passage
 
 WHEN = "When was the director of the film of 1961 about grass born?"
 WHO, BORN = "Who directed Splendor in the Grass?", "When was Elia Kazan born?"

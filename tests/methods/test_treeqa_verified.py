@@ -9,10 +9,10 @@ import pytest
 from tests.methods.small_knowledge import Pages, SmallGraph
 from tests.methods.treeqa_asked import Run, node, rules, tree, verdict
 
+from hoptree.core.values import Passage
+from hoptree.engine.golden_tree import golden_tree
+from hoptree.methods.steps.answer_grounds import NONE_HOLDS
 from hoptree.models.scripted import Rule
-from hoptree.runtime.golden import golden_tree
-from hoptree.steps.answering.grounds import NONE_HOLDS
-from hoptree.values import Passage
 
 MADE = "Who made Film Alpha?"
 BEHIND = "Who is behind Film Alpha?"

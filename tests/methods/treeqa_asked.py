@@ -9,10 +9,10 @@ from typing import Any
 from tests.methods.asked import Asked
 from tests.methods.small_knowledge import Pages, SmallGraph
 
+from hoptree.core.values import Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.result import TreeNode
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import TreeNode
-from hoptree.values import Passage
 
 __all__ = [
     "GRAPH",

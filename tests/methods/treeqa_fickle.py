@@ -18,13 +18,12 @@ from tests.methods.treeqa_asked import (
     verdict,
 )
 
-from hoptree.engine import Engine
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
+from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.steps.hypotheses.logic_tree import Claim
-from hoptree.steps.hypotheses.substitution import carried
-from hoptree.values import Passage
 
 __all__ = ["APOLLO", "Fickle", "Foreseeable", "Generous", "asked", "final_tree", "settled"]
 

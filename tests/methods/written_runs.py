@@ -8,8 +8,8 @@ from typing import Any
 from tests.methods.mind_asked import CHARLES, FACTS, FATHER, JEAN, LAST, WRITTEN, figure
 from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
-from hoptree.values import Passage
 
 __all__ = [
     "APART",

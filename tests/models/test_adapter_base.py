@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from tests.models.hf_asking import ask, asking
 
-from hoptree.errors import ConfigError
-from hoptree.models.adapter_files import ADAPTER_CARD
+from hoptree.core.errors import ConfigError
+from hoptree.models.catalogue import ADAPTER_CARD
 
 torch: Any = pytest.importorskip("torch")
 peft: Any = pytest.importorskip("peft")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.errors import ConfigError, InputError, MissingModel
+from hoptree.core.errors import ConfigError, InputError, MissingModel
 from hoptree.models import catalogue
 from hoptree.models.catalogue import CATALOGUE, Entry, Hub, Progress, Unreachable, Wheels
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from hoptree.models.batching.memory import is_memory  # noqa: E402
+from hoptree.models.batching.kv_cache import is_memory  # noqa: E402
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import by_transformers, saved
 
-from hoptree.errors import ConfigError, EndpointError, HoptreeError, MissingExtra, MissingModel
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra, MissingModel
 from hoptree.models import open_model
 from hoptree.models.catalogue import Entry, find, is_complete
 from hoptree.models.model import Request
@@ -22,7 +22,7 @@ torch: Any = pytest.importorskip("torch")
 transformers: Any = pytest.importorskip("transformers")
 hf: Any = importlib.import_module("hoptree.models.hf")
 batching: Any = importlib.import_module("hoptree.models.batching")
-prefixes: Any = importlib.import_module("hoptree.models.batching.prefixes")
+prefixes: Any = importlib.import_module("hoptree.models.batching.kv_cache")
 
 
 def test_sampling_follows_the_probabilities() -> None:

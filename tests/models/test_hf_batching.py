@@ -17,12 +17,12 @@ from tests.held import PATIENCE
 from tests.models.hf_asking import ask, ask_all, asking, mixed, texts
 from tests.models.hf_models import RULES, by_transformers
 
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
 from hoptree.models.model import Reply
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("transformers")
-prefixes: Any = importlib.import_module("hoptree.models.batching.prefixes")
+prefixes: Any = importlib.import_module("hoptree.models.batching.kv_cache")
 
 
 @contextmanager

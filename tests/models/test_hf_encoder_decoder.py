@@ -18,7 +18,7 @@ from tests.models.encoder_decoders import POSITIONS, RULES, saved
 from tests.models.hf_asking import ask, ask_all, asking, texts
 from tests.models.hf_asking import mixed as mixed_requests
 
-from hoptree.errors import ConfigError, EndpointError
+from hoptree.core.errors import ConfigError, EndpointError
 from hoptree.models.model import Message, Reply, Request
 
 torch: Any = pytest.importorskip("torch")
@@ -156,7 +156,7 @@ def test_rows_that_outgrow_the_batch_are_taken_up_again(
     opened: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hoptree.models.batching.rows.AHEAD", 1)
-    monkeypatch.setattr("hoptree.models.batching.kv.COLUMNS", 8)
+    monkeypatch.setattr("hoptree.models.batching.kv_cache.COLUMNS", 8)
     model = opened("t5", max_batch_tokens=60)
     requests = mixed(3, most_words=4, max_tokens=24)
     expected = by_transformers(model.name, requests)

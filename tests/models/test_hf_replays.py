@@ -10,8 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from hoptree.models.batching import ATTENTION, DecoderOnly, Row, register_attention  # noqa: E402
-from hoptree.models.batching.graphs import SEEN_BEFORE, Replays, Said, Shape, rounded_columns, rounded_rows  # noqa: E402
+from hoptree.models.batching.cuda_graphs import SEEN_BEFORE, Replays, Said, Shape, rounded_columns, rounded_rows  # noqa: E402
+from hoptree.models.batching.decoder import DecoderOnly  # noqa: E402
+from hoptree.models.batching.kv_cache import ATTENTION, register_attention  # noqa: E402
+from hoptree.models.batching.rows import Row  # noqa: E402
 
 # What makes the processor wait for a number, after which a step cannot be recorded.
 READS_BACK = ("item", "tolist", "cpu", "numpy", "nonzero", "__bool__", "__int__", "__float__")

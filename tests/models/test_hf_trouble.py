@@ -17,7 +17,7 @@ from tests.models.hf_models import TEMPLATE, saved
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app, main
-from hoptree.errors import ConfigError, EndpointError, RequestTooLong
+from hoptree.core.errors import ConfigError, EndpointError, RequestTooLong
 from hoptree.models.model import Signal
 
 torch: Any = pytest.importorskip("torch")
@@ -201,7 +201,7 @@ def test_weights_for_which_there_is_no_memory(own: Path, monkeypatch: pytest.Mon
 def test_a_run_outlives_a_moment_without_memory(
     own: Path, tmp_path: Path, prepared: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.runtime.calls.random.uniform", lambda low, high: 0.05)  # waits are short
+    monkeypatch.setattr("hoptree.engine.calls.random.uniform", lambda low, high: 0.05)  # waits are short
     data = questions(tmp_path, ["Who wrote it?", "Where is the town?", "Which hill?"])
     passes = 0
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.held import PATIENCE
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.models import hardware, local, open_model
+from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.models import local, open_model
+from hoptree.models import local as hardware
 from hoptree.models.catalogue import find, is_complete, located
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
@@ -219,7 +220,7 @@ def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Pa
     numpy = pytest.importorskip("numpy")
     pytest.importorskip("gguf")
     files = pytest.importorskip("safetensors.numpy")
-    from hoptree.alignment.training.gguf_adapter import convert
+    from hoptree.training.lora.gguf import convert
 
     drawn, wide = numpy.random.default_rng(1), 576
     layer = "base_model.model.model.layers.{}.mlp.gate_proj.lora_{}.weight"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hoptree.models import hardware, machine
+from hoptree.models import local as hardware
+from hoptree.models import machine
 from hoptree.models.catalogue import CATALOGUE
 
 ARM = frozenset({"fp", "asimd", "asimddp"})

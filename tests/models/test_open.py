@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.errors import ConfigError, EndpointError
+from hoptree.core.errors import ConfigError, EndpointError
 from hoptree.models import open_model
 from hoptree.models.openai import OpenAIModel
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.e2e.endpoint import Endpoint, Response, said
 
-from hoptree.errors import EndpointError, ModelError, UnusableReply
+from hoptree.core.errors import EndpointError, ModelError, UnusableReply
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.openai import OpenAIModel
 

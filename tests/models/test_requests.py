@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, refused, said
 
-from hoptree.errors import ConfigError
-from hoptree.models.llama import body_of
+from hoptree.core.errors import ConfigError
+from hoptree.models.llama_cpp import body_of
 from hoptree.models.model import Message, Request
 from hoptree.models.openai import OpenAIModel
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.models.model import Choice, Message, Request, Signal
 from hoptree.models.scripted import Rule, ScriptedModel
 

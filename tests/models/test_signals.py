@@ -18,7 +18,7 @@ from tests.models.encoder_decoders import saved as with_encoder
 from tests.models.hf_asking import ask, ask_all, asking, mixed
 from tests.models.hf_models import RULES
 
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
 from hoptree.models.catalogue import Entry, find, is_complete
 from hoptree.models.model import Choice, Reply, Request, Signal
 
@@ -27,7 +27,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 hf: Any = importlib.import_module("hoptree.models.hf")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
-signals: Any = importlib.import_module("hoptree.models.batching.signals")
+signals: Any = importlib.import_module("hoptree.models.batching.rows")
 decoder: Any = importlib.import_module("hoptree.models.batching.decoder")
 rows: Any = importlib.import_module("hoptree.models.batching.rows")
 whitebox: Any = importlib.import_module("benchmarks.whitebox")

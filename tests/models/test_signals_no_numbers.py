@@ -12,7 +12,7 @@ import pytest
 from tests.held import PATIENCE
 from tests.models.hf_asking import ask_all, asking, mixed
 
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError
 from hoptree.models.model import Signal
 
 torch: Any = pytest.importorskip("torch")

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from hoptree.models.hf_text import OneSequence, Text
-from hoptree.models.model import Choice, Message, Request
-from hoptree.models.reasoning import close_thought, read_choice
+from hoptree.models.model import Choice, Message, Request, close_thought, read_choice
 
 
 class Letters:

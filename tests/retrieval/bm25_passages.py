@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.values import Passage
 
 __all__ = ["PASSAGES", "found"]
 

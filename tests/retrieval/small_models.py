@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hoptree.values import Passage
+from hoptree.core.values import Passage
 
 __all__ = ["WORDS", "Fixed", "Store", "save_onnx", "save_static", "save_tokenizer", "save_transformer"]
 

@@ -11,12 +11,12 @@ import pytest
 from tests.retrieval.bm25_passages import PASSAGES, found
 from tests.small_indexes import put_in_place
 
-from hoptree.errors import CorpusError, InputError
-from hoptree.indexing import index_passages
+from hoptree.core.errors import CorpusError, InputError
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import MANIFEST, Settings
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 # Building
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from tests.retrieval.small_models import Store, save_static
 
-from hoptree.retrieval.dense import Dense
-from hoptree.retrieval.encoders import Encoder, Role, open_encoder
+from hoptree.core.values import Passage
+from hoptree.retrieval.encoder import Encoder, Role
+from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import whole_text
-from hoptree.retrieval.vectors import Vectors, VectorWriter
-from hoptree.values import Passage
+from hoptree.retrieval.vectors import Dense, Vectors, VectorWriter
 
 pytest.importorskip("usearch")
 pytest.importorskip("model2vec")

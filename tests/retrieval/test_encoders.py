@@ -16,12 +16,10 @@ from tests.held import PATIENCE
 from tests.retrieval.json_server import json_server
 from tests.retrieval.small_models import save_onnx, save_static, save_tokenizer, save_transformer
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
-from hoptree.retrieval.encoders import Encoder, Prefixes, Role, open_encoder
-from hoptree.retrieval.encoders.encoder import weights_digest
-from hoptree.retrieval.encoders.opening import settled
-from hoptree.retrieval.encoders.packaged import minilm_folder
-from hoptree.retrieval.encoders.static import distil_static
+from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel, UnusableReply
+from hoptree.retrieval.encoder import Encoder, Prefixes, Role, weights_digest
+from hoptree.retrieval.encoder_backends import distil_static, minilm_folder
+from hoptree.retrieval.open_encoder import open_encoder, settled
 
 np = pytest.importorskip("numpy")
 

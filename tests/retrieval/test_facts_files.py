@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import CorpusError, InputError
-from hoptree.indexing import add_facts, index_passages
-from hoptree.retrieval.hippo.rows import read_facts
+from hoptree.core.errors import CorpusError, InputError
+from hoptree.core.values import Fact, Passage
+from hoptree.retrieval.hippo.store import read_facts
+from hoptree.retrieval.indexing.commands import add_facts, index_passages
 from hoptree.retrieval.opening import open_retriever
-from hoptree.values import Fact, Passage
 
 pytest.importorskip("rustworkx")
 

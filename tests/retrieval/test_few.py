@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.indexing import index_passages
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
-from hoptree.retrieval.few import Analysis, Sought, Words, bm25
+from hoptree.retrieval.bm25_memory import Analysis, Sought, Words, bm25
 from hoptree.retrieval.index.folder import Index
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 PASSAGES = (
     Passage("a", "Apollo 14", "Alan Shepard was the commander of the mission to the Moon."),

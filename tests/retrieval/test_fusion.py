@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.small_models import Fixed
 
-from hoptree.errors import ConfigError, EndpointError
+from hoptree.core.errors import ConfigError, EndpointError
+from hoptree.core.values import Passage
 from hoptree.retrieval.fusion import Fused, normalised
-from hoptree.values import Passage
 
 
 def ranking(kind: str, *scored: tuple[str, float]) -> Fixed:

@@ -14,18 +14,26 @@ import pytest
 from tests.retrieval.small_models import save_static
 from tests.small_indexes import hoptree
 
-from hoptree.engine import Engine
-from hoptree.errors import CorpusError, MissingExtra
-from hoptree.indexing import add_facts, add_to_index, compact_index, index_passages, remove_from_index, update_index
-from hoptree.indexing.commands import build_index
+from hoptree.core.errors import CorpusError, MissingExtra
+from hoptree.core.values import Fact, Passage
+from hoptree.engine.engine import Engine
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.encoders import open_encoder
-from hoptree.retrieval.hippo import nearest, taking_in
+from hoptree.retrieval.hippo import build as taking_in
+from hoptree.retrieval.hippo import retriever as nearest
 from hoptree.retrieval.hippo.store import FILE, FOLDER
 from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.indexing.commands import (
+    add_facts,
+    add_to_index,
+    build_index,
+    compact_index,
+    index_passages,
+    remove_from_index,
+    update_index,
+)
+from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.retriever import FactGuided, Retriever
-from hoptree.values import Fact, Passage
 
 pytest.importorskip("rustworkx")
 
@@ -291,7 +299,7 @@ def test_other_numbers_are_no_synonyms_and_neither_are_initials(tmp_path: Path) 
 def test_the_encoder_of_the_index_is_taken_unless_another_is_named(tmp_path: Path) -> None:
     pytest.importorskip("usearch")
     pytest.importorskip("model2vec")
-    from hoptree.indexing import encode_index
+    from hoptree.retrieval.indexing.commands import encode_index
 
     index, spec = tmp_path / "idx", f"static/{save_static(tmp_path / 'encoder')}"
     index_passages(ROYAL, index)

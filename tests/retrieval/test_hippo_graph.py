@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.retrieval.hippo.graph import PhraseGraph
-from hoptree.retrieval.hippo.phrases import fact_key, phrase_key, phrase_of
-from hoptree.values import Fact
+from hoptree.core.values import Fact
+from hoptree.retrieval.hippo.retriever import PhraseGraph
+from hoptree.retrieval.hippo.store import fact_key, phrase_key, phrase_of
 
 pytest.importorskip("rustworkx")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
 from hoptree.retrieval.index.ledger import Entry, Ledger, content_of, key_of
-from hoptree.values import Passage
 
 PASSAGE = Passage("a", "Title", "Text.", 0.0, "a", 0, 5)
 

@@ -14,15 +14,15 @@ from tests.patience import patience
 from tests.retrieval.linked_films import QUESTION, films
 from tests.small_indexes import names
 
-from hoptree.errors import ConfigError, CorpusError
-from hoptree.indexing import index_passages, remove_from_index
+from hoptree.core.errors import ConfigError, CorpusError
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.links import Links
 from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.indexing.commands import index_passages, remove_from_index
 from hoptree.retrieval.linked import Linked, LinkWeights, _keep, _names_in
 from hoptree.retrieval.opening import open_retriever
-from hoptree.values import Passage
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_a_word_that_every_passage_holds_is_no_division_by_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a large corpus such a word's score is too small to show."""
-    monkeypatch.setattr("hoptree.retrieval.index.texts._DECIMALS", 0)
+    monkeypatch.setattr("hoptree.retrieval.index.text_index._DECIMALS", 0)
     index_passages([Passage(f"{n}", f"Name Number{n}", "word") for n in range(9)], tmp_path / "idx")
     assert names(Linked(Index(tmp_path / "idx")).search_now("word", 3)) == ["0", "1", "2"]
 

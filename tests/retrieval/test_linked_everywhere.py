@@ -9,13 +9,13 @@ import pytest
 from tests.retrieval.linked_films import QUESTION, films
 from tests.small_indexes import names
 
-from hoptree.errors import ConfigError
-from hoptree.indexing import index_passages
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import Settings
+from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.retrieval.opening import open_retriever
-from hoptree.values import Passage
 
 
 @pytest.mark.parametrize("kind", ["bm25", "linked"])
@@ -24,8 +24,9 @@ def test_results_do_not_depend_on_order_or_segments(tmp_path: Path, kind: str, m
     passages = films()
     index_passages(passages, tmp_path / "up")
     index_passages(passages[::-1], tmp_path / "down")
-    monkeypatch.setattr("hoptree.indexing.run._AT_ONCE", 10)
-    monkeypatch.setattr("hoptree.indexing.run._SAVE_EVERY", 10)  # eight segments or more would be merged meanwhile
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._AT_ONCE", 10)
+    # Eight segments or more would be merged meanwhile.
+    monkeypatch.setattr("hoptree.retrieval.indexing.run._SAVE_EVERY", 10)
     index_passages(passages, tmp_path / "parts")
     segments = {
         name: len(list((Index(tmp_path / name).generation / "text").glob("*.store"))) for name in ("up", "parts")

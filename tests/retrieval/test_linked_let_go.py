@@ -6,10 +6,10 @@ import gc
 import weakref
 from pathlib import Path
 
-from hoptree.indexing.commands import index_passages
+from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.retrieval.linked import Linked, _names_in
-from hoptree.values import Passage
 
 FILMS = (
     Passage("kite", "Red Kite", "Red Kite is a film by Ada Moor."),

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.small_models import Fixed
 
-from hoptree.errors import ConfigError
-from hoptree.retrieval.near_duplicates import Distinct, distinct
-from hoptree.values import Passage
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Passage
+from hoptree.retrieval.fusion import Distinct, distinct
 
 LONG = "The river Elbe rises in the Giant Mountains and flows through Dresden and Hamburg to the North Sea in the end"
 

@@ -13,13 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.elasticsearch_server import Answer, Server, error
 
-from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, RateLimited, UnusableReply
+from hoptree.core.errors import (
+    ConfigError,
+    CorpusError,
+    EndpointError,
+    HoptreeError,
+    InputError,
+    RateLimited,
+    UnusableReply,
+)
+from hoptree.core.values import Passage
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote, load, open_remote
 from hoptree.retrieval.remote.address import read_address
 from hoptree.retrieval.remote.elasticsearch import Elasticsearch
 from hoptree.retrieval.retriever import Retriever
-from hoptree.values import Passage
 
 PASSAGES = (
     Passage("p3", "Moon", "Cats cats cats look at it.", metadata=(("lang", "en"), ("year", "1969"))),
@@ -43,7 +51,7 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """An empty server that speaks as Elasticsearch does, and pauses that take no time."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("hoptree.retrieval.remote.bulk._PAUSE", 0.0)
+    monkeypatch.setattr("hoptree.retrieval.remote.elasticsearch._PAUSE", 0.0)
     server = Server()
     yield server
     server.close()
@@ -130,7 +138,7 @@ def test_the_index_is_made_with_an_english_analyzer(node: Server) -> None:
 
 
 def test_passages_are_sent_in_batches_and_counted(node: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.retrieval.remote.sending.BATCH", 10)
+    monkeypatch.setattr("hoptree.retrieval.remote.address.BATCH", 10)
     told: list[int] = []
     asyncio.run(load(node.url(), iter(PASSAGES), told.append))
     assert told == [10, 20, 30, 40, 43]

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError
+from hoptree.core.errors import ConfigError, CorpusError, EndpointError, HoptreeError
+from hoptree.core.values import Passage
 from hoptree.retrieval.remote import load, open_remote
 from hoptree.retrieval.retriever import Retriever
-from hoptree.values import Passage
 
 pytest.importorskip("pymilvus")
 pytest.importorskip("milvus_lite")

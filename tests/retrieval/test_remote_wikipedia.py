@@ -13,17 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.retrieval.wiki_server import Answer, Wiki, serving
 
-from hoptree.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.http.carrier import Unreachable
-from hoptree.http.remembered import Remembered
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
+from hoptree.core.http_cache import Remembered
+from hoptree.core.http_client import Unreachable
+from hoptree.core.values import Passage
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
-from hoptree.retrieval.remote.wikipedia.address import wiki_url
-from hoptree.retrieval.remote.wikipedia.api import WikiApi, can_be_title
-from hoptree.retrieval.remote.wikipedia.passages import passages_of
-from hoptree.retrieval.remote.wikipedia.replies import Page, read_hits, read_page, read_site
-from hoptree.retrieval.remote.wikipedia.retriever import Wikipedia
-from hoptree.values import Passage
+from hoptree.retrieval.remote.wikipedia import Wikipedia, passages_of
+from hoptree.retrieval.remote.wikipedia_api import (
+    Page,
+    WikiApi,
+    can_be_title,
+    read_hits,
+    read_page,
+    read_site,
+    wiki_url,
+)
 
 APOLLO = """Apollo 14 was the eighth crewed mission of the Apollo program and the third to land on the Moon.
 
@@ -281,7 +286,7 @@ def test_a_wiki_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(seconds: float) -> None:
         return None
 
-    monkeypatch.setattr("hoptree.http.polite.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         open_retriever("mediawiki+http://127.0.0.1:9/w/api.php", cached=False)
     assert raised.value.exit_code == 2
@@ -294,8 +299,8 @@ def test_without_a_network_wikipedia_cannot_be_started(monkeypatch: pytest.Monke
     async def nowhere(*args: object) -> None:
         raise Unreachable("Name or service not known")
 
-    monkeypatch.setattr("hoptree.http.polite.asyncio.sleep", at_once)
-    monkeypatch.setattr("hoptree.http.general.General.send", nowhere)
+    monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
+    monkeypatch.setattr("hoptree.core.http_client.General.send", nowhere)
     with pytest.raises(EndpointError, match=r"en\.wikipedia\.org.* cannot be reached") as raised:
         open_retriever("wikipedia", cached=False)
     assert raised.value.exit_code == 1 and "Is there a network?" in raised.value.remedy

@@ -11,11 +11,11 @@ import pytest
 from tests.retrieval.json_server import json_server
 from tests.retrieval.small_models import Fixed, save_static, save_transformer
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra, UnusableReply
+from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, UnusableReply
+from hoptree.core.values import Passage
 from hoptree.retrieval import rerank as module
-from hoptree.retrieval.encoders import open_encoder
+from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.rerank import EmbeddingReranker, Reranked, open_reranker, whole_text
-from hoptree.values import Passage
 
 PASSAGES = [
     Passage("a", "moon", "king", 9.0),

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.small_indexes import put_in_place
 
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
 from hoptree.retrieval import vectors as module
 from hoptree.retrieval.vectors import Vectors, VectorWriter, expected_bytes
 

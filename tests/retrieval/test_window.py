@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.held import PATIENCE
 
-from hoptree.retrieval.window import Window
+from hoptree.retrieval.microbatch import Window
 
 
 class Doubler:

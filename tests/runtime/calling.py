@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 
 from tests.held import PATIENCE
 
-from hoptree.errors import ModelError
+from hoptree.core.errors import ModelError
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Call, Calls
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Call, Calls
-from hoptree.values import Passage
 
 __all__ = ["REQUEST", "Finder", "asking", "full", "ignore", "one_after_another", "say", "soon"]
 

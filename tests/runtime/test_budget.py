@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.errors import BudgetSpent, ConfigError
-from hoptree.runtime.budget import Budget
+from hoptree.core.errors import BudgetSpent, ConfigError
+from hoptree.engine.budget import Budget
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ import pytest
 from tests.held import PATIENCE
 from tests.runtime.calling import REQUEST, asking, full, one_after_another, say
 
-from hoptree.errors import CacheError, EndpointError
-from hoptree.models.model import Attended, Choice, Message, Reply, Request, Token, TokenUsage
+from hoptree.core.errors import CacheError, EndpointError
+from hoptree.core.values import Attended, Token
+from hoptree.engine.cache import REPLY, Cache
+from hoptree.engine.calls import AdaptiveLimit, Call, Calls, call_key, digest, open_calls
+from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.cache import REPLY, Cache
-from hoptree.runtime.calls import Call, Calls, call_key, digest, open_calls
-from hoptree.runtime.limits import AdaptiveLimit
 
 
 def test_the_second_call_is_answered_by_the_cache(tmp_path: Path) -> None:

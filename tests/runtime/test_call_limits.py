@@ -9,11 +9,10 @@ import pytest
 from tests.held import PATIENCE
 from tests.runtime.calling import asking, say
 
-from hoptree.errors import EndpointError, ModelError, RateLimited
+from hoptree.core.errors import EndpointError, ModelError, RateLimited
+from hoptree.engine.calls import AdaptiveLimit, Call, Calls
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Call, Calls
-from hoptree.runtime.limits import AdaptiveLimit
 
 
 class Crowd(ScriptedModel):
@@ -88,7 +87,7 @@ def test_the_limit_does_not_grow_beyond_its_ceiling() -> None:
 
 def test_refusals_of_one_round_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10.0
-    monkeypatch.setattr("hoptree.runtime.limits.time.monotonic", lambda: now)
+    monkeypatch.setattr("hoptree.engine.calls.time.monotonic", lambda: now)
     limit = AdaptiveLimit(10)
     for _ in range(5):
         limit.refused(sent_at=9.0)
@@ -100,7 +99,7 @@ def test_refusals_of_one_round_cut_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_the_limit_is_never_cut_below_one(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("hoptree.runtime.limits.time.monotonic", lambda: now)
+    monkeypatch.setattr("hoptree.engine.calls.time.monotonic", lambda: now)
     limit = AdaptiveLimit(3)
     for _ in range(20):
         limit.refused(sent_at=now + 0.5)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from tests.runtime.calling import REQUEST, Finder, asking, one_after_another, say, soon
 
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, EndpointError, ModelError, RateLimited
+from hoptree.core.errors import ConfigError, EndpointError, ModelError, RateLimited
+from hoptree.engine.cache import Cache
+from hoptree.engine.calls import THINKING_TOKENS, Call, Calls
+from hoptree.engine.engine import Engine
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.cache import Cache
-from hoptree.runtime.calls import THINKING_TOKENS, Call, Calls
 
 # Single flight
 
@@ -260,7 +260,7 @@ class Loaded(ScriptedModel):
 
 def test_loading_a_model_is_no_part_of_a_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("hoptree.runtime.calls.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("hoptree.engine.calls.time.monotonic", lambda: clock[0])
     model = Loaded(clock)
     first, again = one_after_another(Calls(Cache(tmp_path / "c.sqlite")), model, REQUEST, REQUEST)
     assert (first.seconds, again.cached, model.is_loaded) == (0.0, True, 1)

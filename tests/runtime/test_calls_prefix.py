@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from hoptree.engine.calls import Calls
 from hoptree.models.model import Choice, Message, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
 
 
 class Listening(ScriptedModel):

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import TraceError
-from hoptree.runtime.golden import golden_tree
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event
+from hoptree.core.errors import TraceError
+from hoptree.engine.golden_tree import golden_tree
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import Event
 
 
 def event(event_kind: str, /, **fields: Any) -> Event:

@@ -9,20 +9,18 @@ from typing import Any
 import pytest
 from tests.methods.small_knowledge import SmallGraph
 
-from hoptree.engine import Engine
-from hoptree.errors import EndpointError
+from hoptree.core.errors import EndpointError, GraphError
+from hoptree.engine.cache import ENTITIES, NEIGHBOURHOOD, Cache, from_text, graph_key, to_text
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import Event, Trace
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import read_plan
-from hoptree.graph.errors import GraphError
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Qualifier, Term
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.cache import Cache, from_text, to_text
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.graph_forms import ENTITIES, NEIGHBOURHOOD, graph_key
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event, Trace
-from hoptree.tree import Node
+from hoptree.text.question_tree import Node
 
 TRIPLES = (("Jakarta", "capital of", "Indonesia"), ("Jakarta", "on", "Java"))
 JAKARTA = Entity("_Jakarta", "Jakarta", ("Batavia",), "a city", "Jakarta")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from hoptree.core.values import Answer
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.result import read_result
+from hoptree.engine.schedule import grow, plant, spent_under
+from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.growing import grow, plant, spent_under
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Trace
-from hoptree.values import Answer
 
 
 def context() -> Context:

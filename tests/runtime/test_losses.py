@@ -10,9 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.runtime.losses import losses
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event
+from hoptree.engine.result import losses, read_result
+from hoptree.engine.trace import Event
 
 NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?", "parent": 0}]
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.held import PATIENCE
 
-from hoptree.errors import BudgetSpent
-from hoptree.runtime.once import Once
-from hoptree.runtime.schedule import together
+from hoptree.core.errors import BudgetSpent
+from hoptree.core.singleflight import Once
+from hoptree.engine.schedule import together
 
 
 class Work:

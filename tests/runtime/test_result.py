@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hoptree.errors import TraceError
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event, Trace, TraceFile, read_events, read_traces
-from hoptree.values import Passage, Usage
+from hoptree.core.errors import TraceError
+from hoptree.core.values import Passage, Usage
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import Event, Trace, TraceFile, read_events, read_traces
 
 
 def event(event_kind: str, /, t: float = 0.0, **fields: Any) -> Event:
@@ -278,7 +278,7 @@ def test_a_trace_that_cannot_be_written_is_a_trace_error(tmp_path: Path) -> None
 def test_what_a_killed_run_leaves_is_at_most_a_second_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Methods that write and search for minutes record nothing else meanwhile."""
     now = 0.0
-    monkeypatch.setattr("hoptree.runtime.trace._clock", lambda: now)
+    monkeypatch.setattr("hoptree.engine.trace._clock", lambda: now)
     path = tmp_path / "trace.jsonl"
     listener = TraceFile(path)
     left = []

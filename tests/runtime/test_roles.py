@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.engine import Engine
+from hoptree.engine.trace import Event
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import read_run
 from hoptree.evaluation.running import Ways, run_experiment
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.trace import Event
 
 PLAN = json.dumps({"query1": {"question": "Who wrote Emma?"}})
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.runtime.said import LEVELS, Said, SaidWord, read_said
+from hoptree.engine.sentence_view import LEVELS, Said, SaidWord, read_said
 
 
 def judged(text: str, *words: list[Any], hits: list[int] | None = None, **more: Any) -> Said:

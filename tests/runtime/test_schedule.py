@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from hoptree.errors import BudgetSpent
-from hoptree.runtime.schedule import in_order, together
-from hoptree.tree import Node, Plan
+from hoptree.core.errors import BudgetSpent
+from hoptree.engine.schedule import in_order, together
+from hoptree.text.question_tree import Node, Plan
 
 
 def test_a_failure_cancels_the_others_and_is_raised_as_itself() -> None:

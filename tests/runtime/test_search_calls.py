@@ -11,19 +11,18 @@ from typing import Any
 import pytest
 from tests.runtime.calling import Finder, full, ignore, soon
 
-from hoptree.errors import EndpointError, ModelError, RateLimited
+from hoptree.core.errors import EndpointError, ModelError, RateLimited
+from hoptree.core.values import Passage
+from hoptree.engine.cache import Cache
+from hoptree.engine.calls import Call, Calls, OnRetry, search_key
+from hoptree.engine.context import Context
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
-from hoptree.retrieval.fusion import Fused
-from hoptree.retrieval.near_duplicates import Distinct
-from hoptree.retrieval.remote.wikipedia.api import WikiApi
-from hoptree.retrieval.remote.wikipedia.retriever import Wikipedia
+from hoptree.retrieval.fusion import Distinct, Fused
+from hoptree.retrieval.remote.wikipedia import Wikipedia
+from hoptree.retrieval.remote.wikipedia_api import WikiApi
 from hoptree.retrieval.retriever import lasting
-from hoptree.runtime.cache import Cache
-from hoptree.runtime.calls import Call, Calls, OnRetry, search_key
-from hoptree.runtime.context import Context
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Trace
-from hoptree.values import Passage
 
 
 def look(
@@ -178,7 +177,7 @@ def test_what_a_changing_source_said_counts_for_as_long_as_it_says(
     finder, lasting = Finder(), Finder(identity="fake:2")
     finder.lasts = 100.0  # type: ignore[attr-defined]
     now = [1_000.0]
-    monkeypatch.setattr("hoptree.runtime.calls.time.time", lambda: now[0])
+    monkeypatch.setattr("hoptree.engine.calls.time.time", lambda: now[0])
 
     async def run(at: float) -> list[bool]:
         now[0] = at

@@ -21,11 +21,11 @@ from tests.methods.written_runs import (
     no_surer,
 )
 
-from hoptree.errors import TraceError
+from hoptree.core.errors import TraceError
+from hoptree.engine.budget import Budget
+from hoptree.engine.generation_view import Writing, read_writing
+from hoptree.engine.result import read_result
 from hoptree.models.scripted import Rule
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.result import read_result
-from hoptree.runtime.writing import Writing, read_writing
 
 
 def read(run: Run) -> Writing:

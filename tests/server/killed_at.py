@@ -18,7 +18,7 @@ from tests.forking import PROCESSES
 from tests.server import forked
 from tests.server.running import settings
 
-from hoptree.server.house import House, open_house
+from hoptree.server.state import House, open_house
 
 __all__ = ["is_killed_at"]
 

@@ -18,15 +18,15 @@ from typing import Any
 import httpx
 from tests.held import PATIENCE, Clock
 
-from hoptree.http.listening import listen
-from hoptree.indexing.commands import index_passages
+from hoptree.core.http_server import listen
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule, ScriptedModel
+from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.server.app import create_app, house_of
-from hoptree.server.house import House
 from hoptree.server.limits import Limits
-from hoptree.server.serving import Server
+from hoptree.server.serve import Server
 from hoptree.server.settings import Settings
-from hoptree.values import Passage
+from hoptree.server.state import House
 
 __all__ = [
     "PASSAGES",

@@ -16,11 +16,11 @@ pytest.importorskip("fastapi")
 from tests.held import PATIENCE, Held
 from tests.server.running import QUESTION, Running, events_in, events_of, limits, running, script, settings
 
-from hoptree.engine import ask
-from hoptree.methods.registry import list_methods
+from hoptree.engine.calls import Call
+from hoptree.engine.engine import ask
+from hoptree.engine.registry import list_methods
 from hoptree.models.scripted import Rule
-from hoptree.runtime.calls import Call
-from hoptree.server.mistakes import log_mistake
+from hoptree.server.error_responses import log_mistake
 
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 _JSON = {"content-type": "application/json"}

@@ -16,10 +16,10 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import Running, limits, running, settings
 
-from hoptree.server import placing
+from hoptree.server import staging as placing
 from hoptree.server.corpora import Managed
-from hoptree.server.file_names import Names
-from hoptree.server.refusals import Refusal
+from hoptree.server.error_responses import Refusal
+from hoptree.server.uploads import Names
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

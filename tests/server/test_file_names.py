@@ -13,9 +13,8 @@ from tests.server.corpora_made import create, documents, passages
 from tests.server.hostile import zipped
 from tests.server.running import limits, running, settings
 
-from hoptree.server.file_names import check_file_name
-from hoptree.server.refusals import Refusal
-from hoptree.server.unpacking import Staging
+from hoptree.server.error_responses import Refusal
+from hoptree.server.uploads import Staging, check_file_name
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

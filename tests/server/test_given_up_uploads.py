@@ -15,8 +15,9 @@ from starlette.datastructures import UploadFile
 from tests.held import PATIENCE
 from tests.server.running import settings
 
-from hoptree.server import changing, placing
-from hoptree.server.house import House, open_house
+from hoptree.server import corpus_service as changing
+from hoptree.server import staging as placing
+from hoptree.server.state import House, open_house
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

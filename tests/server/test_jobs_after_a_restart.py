@@ -16,11 +16,12 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, create, found, made
 from tests.server.running import Running, eventually, running, settings
 
-from hoptree.server import changing, pending
+from hoptree.server import corpus_service as changing
+from hoptree.server import staging as pending
 from hoptree.server.corpora import Managed
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
-from hoptree.server.pending import Change, Stage
+from hoptree.server.staging import Change, Stage
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

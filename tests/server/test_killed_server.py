@@ -22,15 +22,16 @@ from tests.held import PATIENCE
 from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
 
-from hoptree.errors import IndexUnavailable
-from hoptree.lock import WriteLock
-from hoptree.server import changing, indexing
+from hoptree.core.errors import IndexUnavailable
+from hoptree.core.files import WriteLock
+from hoptree.server import corpus_service as changing
+from hoptree.server import indexing
 from hoptree.server.corpora import Managed
+from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import bring_up_to_date
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
-from hoptree.server.pending import Change, Stage
-from hoptree.server.refusals import Refusal
+from hoptree.server.staging import Change, Stage
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

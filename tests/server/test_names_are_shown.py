@@ -10,9 +10,9 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import events_of, running, settings
 
-from hoptree.http.outside import hidden, without_keys
-from hoptree.indexing.commands import index_passages
-from hoptree.values import Passage
+from hoptree.core.redaction import hidden, without_keys
+from hoptree.core.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 _IDS = ("key-results-q3.txt#1", "org_chart_2024.txt#1", "log-10.0.0.1.txt#1", "http://10.0.0.7:8000/a.html#2")
 

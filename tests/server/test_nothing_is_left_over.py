@@ -19,8 +19,8 @@ from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.server.answering_worker import Teller, begin
 from hoptree.server.app import create_app, house_of
-from hoptree.server.house import open_asking
-from hoptree.server.serving import Server
+from hoptree.server.serve import Server
+from hoptree.server.state import open_asking
 
 _SLOW = "When will it come?"
 

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from hoptree.indexing.commands import index_passages
+from hoptree.core.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 from hoptree.server import sources
-from hoptree.server.refusals import Refusal
+from hoptree.server.error_responses import Refusal
 from hoptree.server.sources import Retrievers
-from hoptree.values import Passage
 
 
 class _Opened:

@@ -8,8 +8,8 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import Running
 
-from hoptree.methods.registry import find_method, list_methods
-from hoptree.server.option_words import about_option
+from hoptree.engine.registry import find_method, list_methods
+from hoptree.server.routes.about import about_option
 
 
 def test_every_option_has_a_line_of_its_own() -> None:

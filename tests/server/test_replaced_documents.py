@@ -12,7 +12,7 @@ from tests.server.corpora_made import add, class_of, create, documents, found, m
 from tests.server.running import eventually, running, settings
 
 from hoptree.server.corpora import Managed
-from hoptree.server.pending import Change, Stage
+from hoptree.server.staging import Change, Stage
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

@@ -202,7 +202,7 @@ def test_there_is_room_for_all_connections_or_a_word_about_it(hard: int, said: s
     told = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, {hard}))
-from hoptree.server.open_files import make_room
+from hoptree.server.serve import make_room
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], make_room(1024))
 print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """

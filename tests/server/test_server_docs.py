@@ -12,8 +12,8 @@ pytest.importorskip("fastapi")
 from tests.server.running import Running
 
 from hoptree.cli.serve import with_name
-from hoptree.errors import InputError
-from hoptree.server import changing
+from hoptree.core.errors import InputError
+from hoptree.server import corpus_service as changing
 from hoptree.server.indexing import WAITING_SECONDS
 from hoptree.server.limits import Limits
 

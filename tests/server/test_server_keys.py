@@ -12,11 +12,10 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
-from hoptree.errors import ConfigError
-from hoptree.runtime.budget import Budget
-from hoptree.server.allowance import Allowances
-from hoptree.server.keys import Key, find_key, read_keys
-from hoptree.server.refusals import Refusal
+from hoptree.core.errors import ConfigError
+from hoptree.engine.budget import Budget
+from hoptree.server.error_responses import Refusal
+from hoptree.server.keys import Allowances, Key, find_key, read_keys
 
 SECRET = "correct-horse-battery"
 
@@ -201,7 +200,7 @@ def test_a_file_of_keys_that_cannot_be_used_says_why_and_no_secret(tmp_path: Pat
 
 
 def test_a_budget_of_money_needs_prices(tmp_path: Path) -> None:
-    from hoptree.runtime.context import Prices
+    from hoptree.engine.context import Prices
 
     wanted = settings(tmp_path, keys=(_key(budget=Budget(cost=1.0)),))
     with pytest.raises(ConfigError, match="prices"):

@@ -19,8 +19,10 @@ from tests.held import PATIENCE, Clock
 from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
-from hoptree.http import crowding, hanging_up, patience
-from hoptree.http.listening import listen
+from hoptree.core import http_server as crowding
+from hoptree.core import http_server as hanging_up
+from hoptree.core import http_server as patience
+from hoptree.core.http_server import listen
 from hoptree.server.keys import Key
 
 

@@ -17,14 +17,14 @@ pytest.importorskip("fastapi")
 from tests.server.hostile import all_of, corpora, head, link, locked, lying, zipped
 from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
-from hoptree.errors import ConfigError, CorpusError
-from hoptree.http.outside import hidden
-from hoptree.indexing.commands import index_passages
+from hoptree.core.errors import ConfigError, CorpusError
+from hoptree.core.redaction import hidden
+from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
+from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import Key
 from hoptree.server.names import check_name
-from hoptree.server.refusals import Refusal, refusal_of
-from hoptree.values import Passage
 
 _PRIVATE = "/home/ada/diary"
 _SECRET = "sixteen-characters-or-more"
@@ -80,7 +80,7 @@ def test_parts_of_the_page_are_the_only_files_served(server: Running) -> None:
     ],
 )
 def test_an_upload_whose_name_leads_elsewhere_is_refused(server: Running, name: str) -> None:
-    from hoptree.server.file_names import check_file_name
+    from hoptree.server.uploads import check_file_name
 
     with pytest.raises(Refusal):
         check_file_name(name)

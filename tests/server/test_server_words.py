@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from hoptree.server.words import Words
+from hoptree.server.progress_text import Words
 
 
 def _plan(*ids: int, **more: Any) -> dict[str, Any]:

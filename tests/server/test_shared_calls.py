@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.engine import Engine
+from hoptree.engine.calls import open_calls
+from hoptree.engine.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import open_calls
 
 
 @pytest.mark.parametrize("remembered", [True, False])

@@ -15,8 +15,8 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import limits
 
-from hoptree.server.refusals import Refusal
-from hoptree.server.unpacking import Staging
+from hoptree.server.error_responses import Refusal
+from hoptree.server.uploads import Staging
 
 
 def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:

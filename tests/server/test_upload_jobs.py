@@ -17,16 +17,17 @@ pytest.importorskip("fastapi")
 from tests.server.hostile import zipped
 from tests.server.running import Running, eventually, running, settings
 
-from hoptree.errors import ConfigError
-from hoptree.server import changing, placing
+from hoptree.core.errors import ConfigError
+from hoptree.server import corpus_service as changing
+from hoptree.server import staging as placing
 from hoptree.server.corpora import Managed
-from hoptree.server.house import open_house
+from hoptree.server.error_responses import Refusal
 from hoptree.server.indexing import bring_up_to_date
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
-from hoptree.server.pending import Change
-from hoptree.server.refusals import Refusal
-from hoptree.server.unpacking import Staging
+from hoptree.server.staging import Change
+from hoptree.server.state import open_house
+from hoptree.server.uploads import Staging
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 

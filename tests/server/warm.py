@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.server import killed_at
 
-from hoptree.methods.registry import list_methods
+from hoptree.engine.registry import list_methods
 
 __all__ = ["killed_at"]
 

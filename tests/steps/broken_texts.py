@@ -7,21 +7,13 @@ from typing import Any
 
 from tests.patience import patience
 
-from hoptree.models.model import Token
-from hoptree.models.reasoning import read_choice
-from hoptree.runtime.prompts import Prompt, plain, read_prompt
-from hoptree.steps.reading.parse import (
-    clean_answer,
-    concluded,
-    read_json,
-    read_knowing,
-    read_numbers,
-    read_questions,
-    read_relevance,
-    retrieval_trigger,
-    why_unanswered,
-)
-from hoptree.tree import make_plan, references, resolve
+from hoptree.core.values import Token
+from hoptree.engine.prompts import Prompt, plain, read_prompt
+from hoptree.models.model import read_choice
+from hoptree.text.loose_json import read_json
+from hoptree.text.parse import clean_answer, concluded, read_knowing, read_questions, retrieval_trigger, why_unanswered
+from hoptree.text.parse_relevance import read_numbers, read_relevance
+from hoptree.text.question_tree import make_plan, references, resolve
 
 __all__ = ["LONG", "QUESTION", "READERS", "choice_of", "fill", "plan_of", "prompt_of", "question_of", "read_all"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.patience import patience
 
+from hoptree.core.values import Answer
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.hop.nodes import count_listed, intersect_branches
+from hoptree.methods.steps.compare import compare_branches, compare_pairs
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.answering.compare import compare_branches, compare_pairs
-from hoptree.steps.answering.sets import count_listed, intersect_branches
-from hoptree.tree import Node, Plan
-from hoptree.values import Answer
+from hoptree.text.question_tree import Node, Plan
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.facts.candidates import Candidate, choose_by_confidence, names_in
-from hoptree.steps.facts.sub_query import sought_words, sub_query
-from hoptree.uncertainty import LexiconTagger
+from hoptree.methods.mind.look_up import sought_words, sub_query
+from hoptree.methods.mind.names import Candidate, choose_by_confidence, names_in
+from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.answering.choose import answer_key, majority, surest
-from hoptree.values import Answer
+from hoptree.core.values import Answer
+from hoptree.methods.steps.choose import answer_key, majority, surest
 
 
 class Heard:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.hypotheses.conditions import may_list, read_conditions
-from hoptree.steps.hypotheses.names_asked import named
+from hoptree.methods.steps.conditions import may_list, named, read_conditions
 
 
 def split(question: str, asked: str, *conditions: str) -> tuple[str, tuple[str, ...]] | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hoptree.core.values import Answer
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.hop.nodes import count_listed
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.answering.sets import count_listed
-from hoptree.tree import Node, Plan
-from hoptree.values import Answer
+from hoptree.text.question_tree import Node, Plan
 
 
 def counted(question: str, answer: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.steps.answering.ground import covers
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.methods.steps.grounding import covers
 
 FILM = Passage("p1", "Whiplash", "A film by Damien Chazelle.")
 TOWN = Passage("p2", "Łódź", "A city in Poland.")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from hoptree.steps.planning.demonstrations import Demonstration, fixed, load_bank, nearest
-from hoptree.steps.reading.parse import read_json
-from hoptree.tree import Plan, make_plan
+from hoptree.methods.steps.demonstrations import Demonstration, fixed, load_bank, nearest
+from hoptree.text.loose_json import read_json
+from hoptree.text.question_tree import Plan, make_plan
 
 BANK = load_bank()
 KINDS = {"bridge", "comparison", "bridge-comparison", "family", "time", "place", "intersection", "counting", "yes/no"}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.trace import Event, Trace
+from hoptree.methods.steps.evidence import MAX_WORDS, _without_orders, show_passages
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.prompts import prompt_for
-from hoptree.runtime.trace import Event, Trace
-from hoptree.steps.answering.evidence import MAX_WORDS, _without_orders, show_passages
-from hoptree.values import Passage
 
 FACT = "Paris is the capital of France."
 

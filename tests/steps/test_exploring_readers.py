@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.steps.broken_texts import LONG, read_all
 
-from hoptree.steps.answering.enough import read_enough
-from hoptree.steps.linking.scoring import read_scores
-from hoptree.steps.writing.rationales import read_mended, read_rationales
+from hoptree.methods.baselines.cok import read_mended, read_rationales
+from hoptree.methods.steps.enough import read_enough
+from hoptree.methods.steps.graph_exploration import read_scores
 
 NAMES = [(f"Somebody | relation {number} | ?", f"relation {number}") for number in range(60)]
 READERS: dict[str, Callable[[str], object]] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.steps.facts.memory import FactMemory, Held, relation_key
-from hoptree.steps.facts.sub_query import sought_words
-from hoptree.uncertainty import LexiconTagger, Span
-from hoptree.values import Fact
+from hoptree.core.values import Fact
+from hoptree.methods.mind.look_up import sought_words
+from hoptree.methods.mind.memory import FactMemory, Held, relation_key
+from hoptree.text.tokens import Span
+from hoptree.text.word_classes import LexiconTagger
 
 
 def held(said: str, sure: float = 0.9, *, relation: str = "father", by: str = "p1", step: int = 1) -> Held:

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.naming import fold
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.steps.fact_extraction import Extracted, StatedFact, Wording, extract_facts, ground_triples
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.sentences import sentences
-from hoptree.steps.facts.extraction import Extracted, StatedFact, extract_facts, ground_triples
-from hoptree.steps.facts.wording import Wording
-from hoptree.values import Passage
+from hoptree.text.names import fold
+from hoptree.text.sentences import sentences
 
 TITLE = "Émile Chautard (director)"
 TEXT = (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.answering.ground import grounded
-from hoptree.values import Answer, Passage
+from hoptree.core.values import Answer, Passage
+from hoptree.methods.steps.grounding import grounded
 
 HAS = Passage("has", "Wojciech Jerzy Has", "The director died in Łódź in 2000.")
 CEMETERY = Passage("cemetery", "Assistens Cemetery", "Assistens Cemetery is in Copenhagen.")

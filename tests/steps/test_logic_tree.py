@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoptree.steps.hypotheses.logic_tree import (
+from hoptree.methods.steps.logic_tree import (
     MAX_DEPTH,
     MAX_NODES,
     Claim,
@@ -20,7 +20,7 @@ from hoptree.steps.hypotheses.logic_tree import (
     text_of,
     thinned,
 )
-from hoptree.steps.reading.parse import read_json
+from hoptree.text.loose_json import read_json
 
 QUESTION = "On which island is the Indonesian capital located?"
 CAPITAL = Claim("What is the capital of Indonesia?", "Jakarta", (Claim("On which island is Jakarta?", "Java"),))

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from tests.steps.broken_texts import READERS, read_all
 
+from hoptree.core.values import Passage
 from hoptree.corpus.read import read_passages
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.steps.demonstrations import nearest
+from hoptree.methods.steps.evidence import show_passages
 from hoptree.models.scripted import ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.answering.evidence import show_passages
-from hoptree.steps.planning.demonstrations import nearest
-from hoptree.tree import make_plan
-from hoptree.values import Passage
+from hoptree.text.question_tree import make_plan
 
 
 def leak_of(text: str) -> object:

@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.reading.brackets import regrouped
-from hoptree.steps.reading.parse import (
-    read_json,
-)
-from hoptree.tree import Pairs
+from hoptree.text.loose_json import read_json, regrouped
+from hoptree.text.question_tree import Pairs
 
 PLAN = {"query1": {"question": "Who?"}}
 

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from tests.steps.broken_texts import LONG, READERS
 
-from hoptree.corpus.jsonl import read_json_lines
-from hoptree.corpus.problems import Problems
+from hoptree.core.errors import CorpusError, ModelError, TraceError
+from hoptree.core.values import Passage
+from hoptree.corpus.document import Problems
+from hoptree.corpus.json_rows import read_json_lines
 from hoptree.corpus.read import read_passages
-from hoptree.errors import CorpusError, ModelError, TraceError
-from hoptree.indexing import index_passages
+from hoptree.engine.result import read_result
+from hoptree.engine.trace import read_traces
 from hoptree.models.openai import OpenAIModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import read_traces
-from hoptree.steps.reading.loose_json import MAX_REPLY
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
+from hoptree.text.loose_json import MAX_REPLY
 
 COUNT = 10_000
 FILES = COUNT // 20

@@ -11,23 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.small_knowledge import SmallGraph
 
-from hoptree.graph.facts import Entity, Neighbourhood
-from hoptree.graph.linking import Candidate
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.graph.facts import Candidate, Entity, Neighbourhood
+from hoptree.methods.steps.link import Linker, keep_entities
+from hoptree.methods.steps.mentions import GraphNames, MentionLinker, Titles, find_entities, read_mentions, united
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.linking.link import Linker
-from hoptree.steps.linking.mentions import (
-    GraphNames,
-    MentionLinker,
-    Titles,
-    find_entities,
-    keep_entities,
-    read_mentions,
-    united,
-)
-from hoptree.values import Passage
 
 ENTITIES = [Entity(f"Q{number}", f"thing {number}") for number in range(1, 20)]
 

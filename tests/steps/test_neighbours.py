@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import hoptree.steps.planning.neighbours as module
-from hoptree.errors import ConfigError, InputError
-from hoptree.steps.planning.neighbours import documents_help, open_neighbours, read_labels
+import hoptree.methods.baselines.skr as module
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.methods.baselines.skr import documents_help, open_neighbours, read_labels
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.planning.nesting import chain_of
+from hoptree.methods.hop.word_plans import chain_of
 
 CHAINS = [
     "Where was the director of film Vertigo born? = Who is the director of film Vertigo? | Where was {} born?",

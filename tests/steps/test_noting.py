@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
+from hoptree.core.values import Answer, Passage
+from hoptree.engine.calls import open_calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.ra_isf_modules import judge_knowledge, judge_passages
+from hoptree.methods.steps.answer import answer_from, confident_answer, direct_answer, synthesise
+from hoptree.methods.steps.combine import combine_answers
+from hoptree.methods.steps.reply_notes import note_written
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import open_calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.answering.answer import answer_from, confident_answer, direct_answer, synthesise
-from hoptree.steps.answering.combine import combine_answers
-from hoptree.steps.judging.relevance import judge_passages
-from hoptree.steps.planning.know import judge_knowledge
-from hoptree.steps.reading.noting import note_written
-from hoptree.values import Answer, Passage
 
 ASKED = "Where was Jane Austen born?"
 PAGE = Passage("a", "Jane Austen", "Jane Austen was born in Steventon.")

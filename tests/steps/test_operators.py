@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hoptree.steps.answering.spans import quoted
-from hoptree.steps.planning.operators import Operator, operator_of
-from hoptree.steps.reading.answer_kinds import fits_kind
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.methods.hop.candidates import quoted
+from hoptree.methods.hop.word_plans import Operator, operator_of
+from hoptree.text.answer_types import fits_kind
 
 
 @pytest.mark.parametrize(

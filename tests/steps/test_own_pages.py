@@ -6,17 +6,17 @@ import asyncio
 
 import pytest
 
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Entity
-from hoptree.indexing import index_passages
+from hoptree.methods.steps.mentions import Titles
+from hoptree.methods.steps.own_pages import own_page
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.linking.mentions import Titles
-from hoptree.steps.linking.own_pages import own_page
-from hoptree.values import Passage
+from hoptree.retrieval.indexing.commands import index_passages
 
 PAGES = [
     Passage("d", "Daisies (film)", "Daisies was made by Věra Chytilová."),

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from hoptree.steps.linking.page_weights import best_sentences, weigh_pages
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.methods.baselines.tog2 import best_sentences, weigh_pages
 
 
 def page(name: str, *scores: float) -> list[Passage]:

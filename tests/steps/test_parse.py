@@ -6,13 +6,7 @@ import json
 
 import pytest
 
-from hoptree.steps.reading.parse import (
-    clean_answer,
-    looks_unanswered,
-    retrieval_trigger,
-    says_unknown,
-    why_unanswered,
-)
+from hoptree.text.parse import clean_answer, looks_unanswered, retrieval_trigger, says_unknown, why_unanswered
 
 PLAN = {"query1": {"question": "Who?"}}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.answering.conclusion import gives_answer
-from hoptree.steps.writing.rationales import read_mended, read_rationales
+from hoptree.methods.baselines.cok import read_mended, read_rationales
+from hoptree.methods.steps.conclusion import gives_answer
 
 
 @pytest.mark.parametrize(

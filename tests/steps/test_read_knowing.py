@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.reading.parse import Knowing, read_knowing
+from hoptree.text.parse import Knowing, read_knowing
 
 TEXT = st.text(max_size=300)
 

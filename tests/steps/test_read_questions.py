@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.reading.parse import question_key, read_questions
+from hoptree.text.parse import question_key, read_questions
 
 TEXT = st.text(max_size=300)
 FIRST, SECOND = "Who directed Polish-Russian War?", "Who is the mother of that director?"

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
-from hoptree.graph.linking import Relation
+from hoptree.graph.linking.relations import Relation
+from hoptree.methods.steps.link import choose_facts
+from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords, RelationRanking, edges_in, foremost
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.linking.edges import edges_in
-from hoptree.steps.linking.link import choose_facts
-from hoptree.steps.linking.relations import ByEncoder, ByModel, ByWords, RelationRanking, foremost
 
 if TYPE_CHECKING:
     import numpy

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.models.model import Choice, Reply, Token, TokenUsage
-from hoptree.steps.planning.route import likeliest_label, list_ways, load_ways, read_way
+from hoptree.core.values import Token
+from hoptree.methods.steps.route import likeliest_label, list_ways, load_ways, read_way
+from hoptree.models.model import Choice, Reply, TokenUsage
 
 STRATEGIES = ("Direct", "Plan", "Reason", "Retrieval")
 LETTERS = ("A", "B", "C")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.facts.stating import states
+from hoptree.methods.mind.learning import states
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.errors import ConfigError
-from hoptree.models.model import Choice, Token
-from hoptree.steps.answering.conclusion import led_to_answer, read_conclusion
-from hoptree.steps.writing.rewriting import adds
-from hoptree.steps.writing.stretch import Draft, _read
-from hoptree.steps.writing.worked import Worked, draw_documented, draw_worked, load_worked
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Token
+from hoptree.methods.steps.conclusion import led_to_answer, read_conclusion
+from hoptree.methods.steps.continuation import Draft, _read
+from hoptree.methods.steps.rewrite_loop import adds
+from hoptree.methods.steps.worked_examples import Worked, draw_documented, draw_worked, load_worked
+from hoptree.models.model import Choice
 
 
 def tokens(text: str) -> tuple[Token, ...]:

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.hypotheses.agreement import agree, same
-from hoptree.steps.hypotheses.logic_tree import Claim
-from hoptree.steps.hypotheses.substitution import carried, names_it, substituted
+from hoptree.methods.steps.agreement import agree, same
+from hoptree.methods.steps.logic_tree import Claim, carried, names_it, substituted
 
 
 @pytest.mark.parametrize(

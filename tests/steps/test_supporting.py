@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hoptree.core.values import Passage
 from hoptree.graph.facts import Fact, Term
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.values import Passage
+from hoptree.methods.steps.evidence_box import EvidenceBox
 
 BOX = EvidenceBox(
     (

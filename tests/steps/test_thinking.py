@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.methods.stretch_asked import Scripted
 
+from hoptree.core.values import Answer, Passage
+from hoptree.engine.calls import open_calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
+from hoptree.methods.steps.chain_of_thought import think
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import open_calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.answering.thinking import think
-from hoptree.values import Answer, Passage
 
 ASKED = "Where was the author of Emma born?"
 CHAIN = "Emma was written by Jane Austen. She was born in Steventon. So the answer is: Steventon."

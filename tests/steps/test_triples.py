@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.steps.reading.triples import LONGEST_NAME, MAX_TRIPLES, Triple, read_triples
+from hoptree.text.parse_triples import LONGEST_NAME, MAX_TRIPLES, Triple, read_triples
 
 TWO: list[Triple] = [("Elia Kazan", "spouse", "Molly Kazan"), ("Wanda", "director", "Barbara Loden")]
 LINES = "\n".join(" | ".join(one) for one in TWO)

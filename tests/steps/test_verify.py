@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
+from hoptree.core.values import Passage
+from hoptree.engine.calls import Calls
+from hoptree.engine.context import Context
+from hoptree.engine.trace import Trace
 from hoptree.graph.facts import Fact, Qualifier, Term
+from hoptree.methods.steps.evidence_box import Cited, EvidenceBox, read_references
+from hoptree.methods.steps.link import names_in
+from hoptree.methods.steps.verify import Label, Verdict, held, read_verdict, validate
+from hoptree.methods.treeqa.hypotheses import read_clue
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.runtime.calls import Calls
-from hoptree.runtime.context import Context
-from hoptree.runtime.trace import Trace
-from hoptree.steps.hypotheses.clue import read_clue
-from hoptree.steps.hypotheses.evidence_box import Cited, EvidenceBox, read_references
-from hoptree.steps.hypotheses.verify import Label, Verdict, held, read_verdict, validate
-from hoptree.steps.linking.link import names_in
-from hoptree.steps.reading.parse import read_json
-from hoptree.values import Passage
+from hoptree.text.loose_json import read_json
 
 JAVA = Passage("Java_0_1", "Java", "Jakarta is on Java's northwestern coast.")
 JAKARTA = Passage("Jakarta_5_1", "Jakarta", "Jakarta is situated on the northwest coast of Java.")

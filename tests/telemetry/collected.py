@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.methods.contract_world import ASKED, Library, Voice, World, by_chance
 
-from hoptree.runtime.result import Result, TreeNode
-from hoptree.runtime.trace import Event
+from hoptree.engine.result import Result, TreeNode
+from hoptree.engine.trace import Event
 
 pytest.importorskip("opentelemetry.sdk.trace")
 
@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from hoptree.telemetry.spans import SpanListener
+from hoptree.engine.telemetry import SpanListener
 
 __all__ = ["Collected", "Shape", "ask", "shape_of"]
 

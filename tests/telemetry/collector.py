@@ -12,7 +12,7 @@ from tests.held import PATIENCE
 
 __all__ = ["PATIENT", "Collector", "Received"]
 
-PATIENT = f"import hoptree.telemetry.sending; hoptree.telemetry.sending.PATIENCE = {PATIENCE}\n"
+PATIENT = f"import hoptree.engine.telemetry; hoptree.engine.telemetry.PATIENCE = {PATIENCE}\n"
 """For a process to begin with: at its end it waits until its spans are taken, however long the test stands still."""
 
 

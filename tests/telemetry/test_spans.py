@@ -13,13 +13,12 @@ from tests.methods.contract_world import ASKED, FOUND, Library, Voice, World, al
 from tests.methods.treeqa_asked import LANDING, Run, refutes, rules
 from tests.telemetry.collected import Collected, ask, shape_of, told
 
-from hoptree.methods.registry import list_methods
-from hoptree.runtime.context import Prices
-from hoptree.runtime.result import read_result
-from hoptree.runtime.trace import Event
-from hoptree.telemetry.attributes import DOCUMENTS, attributes_of, name_of
-from hoptree.telemetry.work import Work
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.engine.context import Prices
+from hoptree.engine.registry import list_methods
+from hoptree.engine.result import read_result
+from hoptree.engine.telemetry_spans import DOCUMENTS, Work, attributes_of, name_of
+from hoptree.engine.trace import Event
 
 pytest.importorskip("opentelemetry.sdk.trace")
 

@@ -12,8 +12,8 @@ import pytest
 from tests.held import PATIENCE
 from tests.telemetry.collector import PATIENT, Collector
 
-from hoptree.errors import ConfigError, MissingExtra
-from hoptree.telemetry import spans_wanted
+from hoptree.core.errors import ConfigError, MissingExtra
+from hoptree.engine.telemetry import spans_wanted
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
@@ -21,7 +21,7 @@ ASK = """
 import asyncio, os, sys
 from hoptree.engine import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.telemetry import spans_wanted
+from hoptree.engine.telemetry import spans_wanted
 
 PATIENCE = float(os.environ["PATIENCE"])
 async def main():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.models.model import Token
-from hoptree.uncertainty import confidence, entity_confidence, mentions
+from hoptree.core.values import Token
+from hoptree.text.retrieval_triggers import confidence, entity_confidence, mentions
 
 
 def test_names_are_found_by_their_words() -> None:

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.steps.facts.candidates import names_in
-from hoptree.steps.facts.sub_query import sought_words
-from hoptree.uncertainty import LexiconTagger, NameTagger
+from hoptree.methods.mind.look_up import sought_words
+from hoptree.methods.mind.names import names_in
+from hoptree.text.names import NameTagger
+from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

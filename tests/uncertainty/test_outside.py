@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.models.model import Token
-from hoptree.uncertainty import LexiconTagger
-from hoptree.uncertainty.outside import agreement, disagreement, entropy_of, entropy_of_top
+from hoptree.core.values import Token
+from hoptree.text.uncertainty import agreement, disagreement, entropy_of, entropy_of_top
+from hoptree.text.word_classes import LexiconTagger
 
 
 def told(*shares: float, chosen: float | None = None) -> Token:

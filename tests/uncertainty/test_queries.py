@@ -7,8 +7,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.models.model import Attended, Token
-from hoptree.uncertainty import LexiconTagger, attended_query, content_query, masked_query, sure_query
+from hoptree.core.values import Attended, Token
+from hoptree.text.retrieval_triggers import attended_query, content_query, masked_query, sure_query
+from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.uncertainty import least_spread, shortest, spread
+from hoptree.methods.baselines.seakr import least_spread, shortest, spread
 
 
 @pytest.fixture(params=["numpy", "plain"])

@@ -9,17 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.models.model import Token
-from hoptree.uncertainty import (
-    Dynamic,
-    Fixed,
-    LexiconTagger,
-    find_words,
-    improbable_sentence,
-    judge_sentences,
-    score_words,
-)
-from hoptree.uncertainty.scores import mean_one
+from hoptree.core.values import Token
+from hoptree.text.retrieval_triggers import Dynamic, Fixed, improbable_sentence, judge_sentences
+from hoptree.text.tokens import find_words
+from hoptree.text.uncertainty import mean_one, score_words
+from hoptree.text.word_classes import LexiconTagger
 
 NAN = math.nan
 

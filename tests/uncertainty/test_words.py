@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.uncertainty import find_words, token_spans, word_spans
+from hoptree.text.tokens import find_words, token_spans, word_spans
 
 
 def written(text: str, pieces: list[str]) -> list[tuple[str, int, int]]:

@@ -2,20 +2,103 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hoptree.cli.align_build import build, counted
+from hoptree.cli.align_build import Exclude, build, counted
 from hoptree.cli.align_eval import evaluate
-from hoptree.cli.align_gguf import gguf
-from hoptree.cli.align_plans import plans
 from hoptree.cli.align_train import train
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.options import AsJson
+from hoptree.core.errors import InputError
 
-__all__ = ["app"]
+
+def gguf(
+    adapter: Annotated[Path, typer.Argument(help="The folder of an adapter of hoptree align train.")],
+    base: Annotated[str, typer.Option(help="The model that llama.cpp runs: FILE.gguf, or a name of the catalogue.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write an adapter as a LoRA file for llama.cpp, whose server puts it on a GGUF model (--lora).
+
+    Models of the kinds llama and qwen2 can be converted for. All layers are held against those of the base, which may
+    have fewer bits than the weights that were trained on.
+
+    \b
+    hoptree align gguf adapters/both --base qwen --out both.gguf
+    llama-server -m qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --lora both.gguf --port 8080
+    hoptree ask "Who …?" --corpus docs.idx -m openai/both --base-url http://localhost:8080/v1
+    """
+    from hoptree.models.hf_weights import adapter_folder, source_of
+    from hoptree.training.lora.gguf import convert
+
+    file = source_of(base).file
+    if file is None:
+        raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
+    told = convert(adapter_folder(str(adapter)), file, out)
+    if as_json:
+        print_json(told)
+        return
+    typer.echo(clean(f"{told['layers']:,} layers of rank {told['rank']} for {told['base']} ({told['kind']}): {out}"))
+
+
+_SHOWN = 5
+
+
+def plans(
+    data: Annotated[
+        list[Path],
+        typer.Option(help="Questions that the plans are for; several times for several files.", show_default=False),
+    ] = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    as_json: AsJson = False,
+) -> None:
+    """Count the plans that `align build gold` trains on, by data set and by how many sub-questions they have.
+
+    With --data each is held against its question: TAIKC must be able to carry it out as it stands. With --exclude it
+    is told which of these questions are evaluation questions, by id or by words. Either ends with exit code 1.
+
+    \b
+    hoptree align plans
+    hoptree align plans --data 2wikimultihopqa/dev_open.jsonl --exclude 2wikimultihopqa/dev.jsonl
+    """
+    from hoptree.training.leakage import Excluded
+    from hoptree.training.plans.by_hand import check_plans, packaged_plans
+    from hoptree.training.questions import read_training_questions
+
+    found = packaged_plans()
+    sizes: dict[str, Counter[int]] = {}
+    for plan in found.values():
+        sizes.setdefault(plan.dataset, Counter())[plan.size] += 1
+    by_set = {name: dict(sorted(counts.items())) for name, counts in sorted(sizes.items())}
+    told = {"plans": len(found), "sub_questions": by_set}
+    checked = check_plans(found, read_training_questions(data), Excluded(exclude)) if data else None
+    if as_json:
+        print_json({**told, **({"check": checked} if checked else {})})
+    else:
+        typer.echo(f"{len(found):,} plans, by the number of their sub-questions:")
+        for name, counts in by_set.items():
+            parts = ", ".join(f"{count:,} of {size}" for size, count in counts.items())
+            typer.echo(clean(f"  {name:20} {sum(counts.values()):>4,}: {parts}"))
+    if checked is None:
+        return
+    if not as_json:
+        held, without = checked["checked"], checked["without_question"]
+        typer.echo(f"  {held:,} held against their questions, {without:,} have none in --data")
+        typer.echo(f"  checked against {checked['excluded_questions']:,} evaluation questions")
+        for what, keys in (("cannot be carried out", "faults"), ("is an evaluation question", "evaluation_questions")):
+            for key, why in list(checked[keys].items())[:_SHOWN]:
+                typer.echo(clean(f"  {key} {what}: {why}"))
+            if len(checked[keys]) > _SHOWN:
+                typer.echo(f"  … and {len(checked[keys]) - _SHOWN:,} more (--json lists them)")
+        if not checked["faults"] and not checked["evaluation_questions"]:
+            typer.echo("  all can be carried out as they stand, and none is an evaluation question")
+    if checked["faults"] or checked["evaluation_questions"]:
+        raise typer.Exit(1)
+
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,7 +150,7 @@ def skr(
     hoptree align skr runs/cot runs/read --out labels.jsonl
     hoptree run --data dev.jsonl --method skr --set how=knn --set labels=labels.jsonl --corpus docs.idx --out runs/skr
     """
-    from hoptree.alignment.building.skr_labels import LabelsWanted, label_questions
+    from hoptree.training.skr_labels import LabelsWanted, label_questions
 
     told = label_questions(
         LabelsWanted(without, with_documents, out, metric, tuple(exclude), allow_evaluation=allow_evaluation_questions)

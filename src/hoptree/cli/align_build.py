@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from hoptree.cli.align_figures import print_beside_the_paper
 from hoptree.cli.console import clean, print_error, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, Settings, read_settings
 from hoptree.cli.progress import shown
 from hoptree.cli.search import Rerank, RetrieverKind
-from hoptree.errors import HoptreeError, InputError
+from hoptree.core.errors import HoptreeError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
-__all__ = ["Exclude", "build", "counted"]
+
+def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["words", "tokens"]) -> None:
+    """Counts and mean lengths, which only tokens can be held against the paper's."""
+    if not lines:
+        return
+    typer.echo(
+        f"  {f'mean {unit}':14}{'rows':>8}{'prompt':>9}{'target':>9}   {'TAIKC: rows':>12}{'prompt':>9}{'target':>9}"
+    )
+    for line in lines:
+        paper = line["paper"]
+        typer.echo(
+            f"  {line['part']:14}{line['rows']:>8,}{line['instruction']:>9.1f}{line['output']:>9.1f}   "
+            f"{paper['rows']:>12,}{paper['instruction']:>9.1f}{paper['output']:>9.1f}  Table {paper['table']}"
+        )
+    if unit == "words":
+        typer.echo("  (the paper counts tokens, as it seems: hoptree align train --dry-run says how many there are)")
+
 
 Exclude = Annotated[
     list[Path],
@@ -139,8 +154,8 @@ def build(
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
     hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
-    from hoptree.alignment.building.formats import read_format
-    from hoptree.alignment.building.sets import Wanted, build, read_kind
+    from hoptree.training.build import Wanted, build, read_kind
+    from hoptree.training.formats import read_format
 
     named = read_kind(kind)
     _check_settings(named, settings, robust=robust, judge=judge)

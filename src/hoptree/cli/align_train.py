@@ -10,13 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.align_figures import print_beside_the_paper
+from hoptree.cli.align_build import print_beside_the_paper
 from hoptree.cli.console import clean, print_json, say, stoppable
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import Show, bars, lines, on_terminal
-from hoptree.errors import HoptreeError
-
-__all__ = ["train"]
+from hoptree.core.errors import HoptreeError
 
 
 @stoppable(lambda options: "Steps up to the last save are kept: the same command goes on from there.")
@@ -72,9 +70,9 @@ def train(
     hoptree ask "Who …?" -m 'hf/NAME?adapter=adapters/both'
     torchrun --nproc-per-node 4 -m hoptree align train -m hf/NAME --data if.jsonl --out adapters/if
     """
-    from hoptree.alignment.training.processes import first_of_all
-    from hoptree.alignment.training.recipe import Pace, Recipe
-    from hoptree.alignment.training.training import TrainingWanted, train
+    from hoptree.training.lora.model import first_of_all
+    from hoptree.training.lora.recipe import Pace, Recipe
+    from hoptree.training.lora.train import TrainingWanted, train
 
     recipe = Recipe(
         rank=rank,
@@ -155,8 +153,8 @@ def _report_repeats(same: Mapping[str, Any]) -> None:
 
 
 def _report_losses(told: Mapping[str, Any]) -> None:
-    from hoptree.alignment.training.loss_plot import loss_line
-    from hoptree.evaluation.lines import read_lines
+    from hoptree.evaluation.jsonl_log import read_lines
+    from hoptree.training.lora.checkpoint import loss_line
 
     loss, out = told["loss"], Path(told["out"])
     losses = [row["loss"] for _, row in read_lines(out / "log.jsonl")]

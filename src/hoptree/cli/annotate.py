@@ -15,10 +15,9 @@ from hoptree.cli.progress import shown
 
 if TYPE_CHECKING:
     from hoptree.evaluation.decisions import Module
-    from hoptree.evaluation.rating import ModelRatings
+    from hoptree.evaluation.ratings import ModelRatings
     from hoptree.evaluation.sheets import Sheet
 
-__all__ = ["annotate", "ratings"]
 
 _TITLES: dict[Module, str] = {"know": "self-knowledge", "relevance": "relevance", "decompose": "decomposition"}
 _WIDTH = 22
@@ -48,7 +47,7 @@ def annotate(
     hoptree ratings first.csv second.csv --model openai/NAME
     """
     from hoptree.evaluation.decisions import draw_of_runs
-    from hoptree.evaluation.report import find_runs
+    from hoptree.evaluation.report.measures import find_runs
     from hoptree.evaluation.sheets import write_sheet
 
     found = draw_of_runs(find_runs(runs), None if everything else sample, seed)
@@ -109,7 +108,7 @@ def ratings(
 async def _rated(
     sheets: Sequence[Sheet], spec: str, base_url: str, concurrency: int | None, *, cache: bool, quiet: bool
 ) -> ModelRatings:
-    from hoptree.evaluation.rating import rate_decisions
+    from hoptree.evaluation.ratings import rate_decisions
     from hoptree.models import open_model
 
     decisions = list({key: one for sheet in sheets for key, one in sheet.decisions.items()}.values())

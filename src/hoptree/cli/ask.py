@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hoptree.cli.console import print_error, print_json, run, say, what_stays
-from hoptree.cli.names_indexing import say_of_names
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
@@ -25,17 +25,40 @@ from hoptree.cli.options import (
     read_settings,
 )
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
-from hoptree.errors import InputError
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import InputError
+from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.graph.facts import NamesIndexed
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.cli.outcome import Outcome
-    from hoptree.engine import Engine
-    from hoptree.runtime.result import Result
-    from hoptree.runtime.trace import Event
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.result import Result
+    from hoptree.engine.trace import Event
 
-__all__ = ["ask", "ask_and_show", "print_outcome", "say_without_graph"]
+
+_EVERY = 5.0
+"""Seconds between two lines."""
+
+
+def say_of_names(graph: object) -> None:
+    """Have a graph tell when it makes the index of its names, and how far that is."""
+    if isinstance(graph, NamesIndexed):
+        graph.on_indexing = _Said()
+
+
+class _Said:
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        once = "" if self._next else " This is done once."
+        self._next = now + _EVERY
+        say(f"indexing the names of the graph: {done:,} of {total:,}.{once}")
+
 
 _FILE_WIDTH = 200
 
@@ -81,10 +104,10 @@ def ask(
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     """
-    from hoptree.engine import Engine
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL
-    from hoptree.runtime.budget import Budget
-    from hoptree.runtime.trace import TraceFile
 
     limits = Budget.parse(budget)
     text = sys.stdin.read() if question == "-" else question
@@ -146,7 +169,7 @@ def _refused(result: Result) -> bool:
 
 def say_without_graph(method: str, graph: str | None) -> None:
     """Tell whoever gives a knowledge graph to a method that has no use for one."""
-    from hoptree.methods.registry import find_method
+    from hoptree.engine.registry import find_method
 
     if graph is not None and "graph" not in find_method(method).needs:
         say(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")

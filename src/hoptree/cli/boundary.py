@@ -12,13 +12,12 @@ import typer
 from hoptree.cli.console import clean, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import Progress
 
-__all__ = ["boundary"]
 
 _FLIPS = 5
 _LETTERS = 70
@@ -86,7 +85,7 @@ def boundary(
     hoptree boundary experiments/taikc/table4.yaml --data DATA -m openai/NAME --judge openai/JUDGE --out boundary/NAME
     hoptree report boundary --html boundary.html
     """
-    from hoptree.evaluation.boundary_asking import BoundaryExperiment
+    from hoptree.evaluation.boundary import BoundaryExperiment
     from hoptree.evaluation.boundary_run import measure_all, planned_for
     from hoptree.evaluation.plan import read_plan
     from hoptree.evaluation.running import Ways

@@ -11,13 +11,12 @@ import typer
 
 from hoptree.cli.console import clean, print_json
 from hoptree.cli.options import AsJson
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
-    from hoptree.choosing import Chooser
-    from hoptree.evaluation.choosing import Fitted, Replayed
+    from hoptree.evaluation.fit_chooser import Fitted, Replayed
+    from hoptree.methods.hop.chooser import Chooser
 
-__all__ = ["app"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -45,7 +44,7 @@ def fit(
     The questions must be others than those that are measured later. Each fifth of them is told by weights that were
     fitted to the other four. When to go on is chosen by replaying the runs: the best F1 for so many calls.
     """
-    from hoptree.evaluation.choosing import courses_in, courses_of, fit_chooser
+    from hoptree.evaluation.fit_chooser import courses_in, courses_of, fit_chooser
     from hoptree.evaluation.run_folder import RESULTS, read_run, write_json
 
     courses = courses_in(runs)
@@ -88,7 +87,7 @@ def replay(
 
     Nothing is asked: the answers are those that the runs had. Without a move, the others go on by the same policy.
     """
-    from hoptree.evaluation.choosing import courses_in, replayed
+    from hoptree.evaluation.fit_chooser import courses_in, replayed
 
     weighing = _opened(chooser)
     courses = courses_in(runs)
@@ -119,7 +118,7 @@ def show(
 
 
 def _opened(file: Path | None) -> Chooser:
-    from hoptree.choosing import frozen_chooser, read_chooser
+    from hoptree.methods.hop.chooser import frozen_chooser, read_chooser
 
     if file is None:
         return frozen_chooser()
@@ -155,7 +154,7 @@ def _frontier(tried: Sequence[Replayed]) -> list[Replayed]:
 
 
 def _weights(chooser: Chooser) -> None:
-    from hoptree.choosing import in_words
+    from hoptree.methods.hop.chooser import in_words
 
     for name, weight in sorted(chooser.weights.items(), key=lambda one: -abs(one[1])):
         # A weight of less than half a thousandth is none, of whichever sign.

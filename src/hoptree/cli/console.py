@@ -13,22 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
-from hoptree.errors import HoptreeError
-
-__all__ = [
-    "Interrupted",
-    "chance",
-    "clean",
-    "counted",
-    "interruptible",
-    "print_error",
-    "print_json",
-    "run",
-    "run_at_once",
-    "say",
-    "stoppable",
-    "what_stays",
-]
+from hoptree.core.errors import HoptreeError
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -8,13 +8,12 @@ import typer
 
 from hoptree.cli.console import clean, interruptible, print_error, print_json, run, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.engine.registry import DEFAULT_METHOD
 
 if TYPE_CHECKING:
-    from hoptree.engine import Engine
-    from hoptree.runtime.result import Result
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.result import Result
 
-__all__ = ["demo"]
 
 DEMO_QUESTION = "q01"
 # What the embedded 1.5B model does best with: hop goes on as long as it is in doubt, whatever that costs; TAIKC puts
@@ -40,7 +39,7 @@ def demo(
     hoptree demo --all --method direct             the same model without documents, for comparison
     hoptree demo --all --method taikc --set robust=off      TAIKC as in its paper
     """
-    from hoptree.engine import Engine
+    from hoptree.engine.engine import Engine
     from hoptree.models import DEFAULT_MODEL
     from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete
 
@@ -88,7 +87,7 @@ async def _one(engine: Engine, as_json: bool) -> int:
 
 async def _all(engine: Engine, as_json: bool) -> int:
     """Ask every question and print the score; a failed question counts as wrong."""
-    from hoptree.runtime.schedule import together
+    from hoptree.engine.schedule import together
     from hoptree.sample import sample_questions
 
     rows: dict[str, dict[str, Any]] = {}

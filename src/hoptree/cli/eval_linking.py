@@ -14,15 +14,13 @@ from hoptree.cli.console import clean, print_json, run_at_once, say, stoppable, 
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
 from hoptree.cli.options import BaseURL, Concurrency, NoCache
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.linking import LinkingRun, Parts
-    from hoptree.evaluation.linking_data import LinkingSet
-    from hoptree.graph.linking import NameReader
-    from hoptree.steps.linking.relations import RelationRanking
+    from hoptree.evaluation.linking import LinkingRun, LinkingSet, Parts
+    from hoptree.graph.linking.mention_models import NameReader
+    from hoptree.methods.steps.relations import RelationRanking
 
-__all__ = ["eval_linking"]
 
 _DEEPEST = 10
 _RANKINGS = ("words", "dense", "llm")
@@ -112,7 +110,7 @@ def eval_linking(
     hoptree eval-linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
     hoptree eval-linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
-    from hoptree.evaluation.linking_data import read_linking_questions
+    from hoptree.evaluation.linking import read_linking_questions
 
     depths = _depths(k)
     _check(relations, among, model)
@@ -187,11 +185,12 @@ async def _open(
     on_progress: Callable[[int], None],
 ) -> Parts:
     """All parts, which are closed with the stack."""
+    from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
-    from hoptree.graph.linking import ReadCandidates, open_candidates
+    from hoptree.graph.linking.entities import open_candidates
+    from hoptree.graph.linking.mention_models import ReadCandidates
     from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
-    from hoptree.runtime.calls import open_calls
 
     graph = open_graph(options["graph"], cached=cached)
     opened.push_async_callback(graph.aclose)
@@ -214,7 +213,7 @@ def _reader(spec: str) -> NameReader | None:
     """The model that marks names, if one is asked for; that it may be fetched from elsewhere is said before."""
     if not spec:
         return None
-    from hoptree.graph.linking import open_reader
+    from hoptree.graph.linking.mention_models import open_reader
 
     kind, _, where = spec.partition(":")
     if where and not Path(where).exists():
@@ -223,12 +222,12 @@ def _reader(spec: str) -> NameReader | None:
 
 
 async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
-    from hoptree.steps.linking.relations import ByEncoder, ByModel, ByWords
+    from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords
 
     found: dict[str, RelationRanking] = {}
     for one in dict.fromkeys(relations):
         if one == "dense":
-            from hoptree.retrieval.encoders import open_encoder
+            from hoptree.retrieval.open_encoder import open_encoder
 
             texts = open_encoder(encoder)
             opened.push_async_callback(texts.aclose)

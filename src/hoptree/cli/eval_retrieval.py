@@ -15,14 +15,13 @@ import typer
 from hoptree.cli.console import chance, clean, print_json, run_at_once, say, stoppable
 from hoptree.cli.options import AsJson
 from hoptree.cli.search import Rerank, open_corpus
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.retrieval import QuestionSet, RetrievalRun
     from hoptree.evaluation.statistics import Comparison
     from hoptree.retrieval.retriever import Retriever
 
-__all__ = ["eval_retrieval", "write_rows"]
 
 _BY = "recall@5"
 _HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per s", "mrr": "MRR"}
@@ -135,7 +134,7 @@ def _rows(kinds: Sequence[str], rerank: str, compare: str) -> list[_Row]:
 async def _run_all(
     corpus: str, rows: Sequence[_Row], asked: QuestionSet, k: int, show: Callable[[str], None]
 ) -> dict[_Row, RetrievalRun]:
-    from hoptree.evaluation.ranking import RankingMetrics
+    from hoptree.evaluation.metrics import RankingMetrics
     from hoptree.evaluation.retrieval import evaluate
 
     runs: dict[_Row, RetrievalRun] = {}

@@ -11,13 +11,12 @@ import typer
 from hoptree.cli.console import clean, counted, print_error, print_json, run, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
 from hoptree.cli.progress import shown
-from hoptree.errors import HoptreeError, InputError
-from hoptree.lock import WriteLock
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.core.files import WriteLock
 
 if TYPE_CHECKING:
-    from hoptree.extraction import Progress, Wanted
+    from hoptree.extraction.run import Progress, Wanted
 
-__all__ = ["describe_extraction", "extract"]
 
 _SAMPLE = 5
 _LISTED = 5
@@ -66,9 +65,9 @@ def extract(
     hoptree graph extract docs.idx --out docs.facts --into kg -m openai/NAME --budget cost=2 --prices 0.15/0.60
     hoptree graph entity "Elia Kazan" --graph kg
     """
-    from hoptree.extraction import Wanted
-    from hoptree.runtime.budget import Budget
-    from hoptree.runtime.context import Prices
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.context import Prices
+    from hoptree.extraction.run import Wanted
 
     limits = Budget.parse(budget)
     if limits.cost is not None and not prices:
@@ -105,7 +104,7 @@ def extract(
 
 
 async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> dict[str, Any]:
-    from hoptree.extraction import extract as extract_facts
+    from hoptree.extraction.run import extract as extract_facts
     from hoptree.models import DEFAULT_MODEL, open_model
 
     model = open_model(spec or DEFAULT_MODEL, base_url=base_url)
@@ -140,8 +139,7 @@ def describe_extraction(progress: Progress) -> str:
 def _check_graph(into: Path) -> None:
     """Say before anything is paid for that facts could not be loaded there."""
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
-    from hoptree.graph.store.folder import check_place
-    from hoptree.graph.store.manifest import MANIFEST, read_manifest
+    from hoptree.graph.store.folder import MANIFEST, check_place, read_manifest
 
     check_place(into)
     strange = into.exists() and not (into.is_dir() and all(_of_a_graph(path.name) for path in into.iterdir()))

@@ -15,13 +15,12 @@ from hoptree.cli.console import clean, counted, print_json, run, say, stoppable,
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
 from hoptree.cli.progress import LINE_EVERY
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
-    from hoptree.graph import Entity, KnowledgeGraph, Neighbourhood
+    from hoptree.graph.facts import Entity, KnowledgeGraph, Neighbourhood
     from hoptree.graph.store.loading import Loaded, Progress
 
-__all__ = ["app"]
 
 T = TypeVar("T")
 _NEARLY = 3
@@ -59,7 +58,7 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew,
 
 
 def _stays(options: Mapping[str, Any]) -> str:
-    from hoptree.graph.store.manifest import MANIFEST
+    from hoptree.graph.store.folder import MANIFEST
 
     was = "The graph is as it was. " if (options["out"] / MANIFEST).exists() else ""
     return f"{was}The same command begins again."
@@ -216,7 +215,7 @@ def entity(
 
 async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
     """The entities a person means: that of an id, else those of a name."""
-    from hoptree.graph.errors import GraphError
+    from hoptree.core.errors import GraphError
 
     try:
         known = await graph.entity(name)
@@ -227,7 +226,7 @@ async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
 
 async def _nearly(graph: KnowledgeGraph, name: str) -> list[str]:
     """The names that are nearly this one, if the graph has an index of its names."""
-    from hoptree.graph.candidates import NamesIndexed
+    from hoptree.graph.facts import NamesIndexed
 
     if not isinstance(graph, NamesIndexed):
         return []
@@ -310,7 +309,7 @@ def _with(
     seconds: float = 10.0,
 ) -> T:
     """What some work with a graph gives; the graph is closed behind it."""
-    from hoptree.graph import open_graph
+    from hoptree.graph.opening import open_graph
 
     async def whole() -> T:
         opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)

@@ -24,9 +24,7 @@ from hoptree.cli.index_output import (
     size_of,
 )
 from hoptree.cli.options import AsJson
-from hoptree.errors import ConfigError, InputError
-
-__all__ = ["app"]
+from hoptree.core.errors import ConfigError, InputError
 
 
 def _goes_on(options: Mapping[str, Any]) -> str:
@@ -123,9 +121,11 @@ def build(
 ) -> None:
     """Make an index. One that is there stays usable meanwhile; a run that was killed goes on when it is repeated."""
     from hoptree.corpus.chunk import Chunking
-    from hoptree.indexing import Reading, build_index, check_build, estimate
-    from hoptree.retrieval.encoders.opening import settled
     from hoptree.retrieval.index.manifest import Settings
+    from hoptree.retrieval.indexing.commands import build_index, check_build
+    from hoptree.retrieval.indexing.estimate import estimate
+    from hoptree.retrieval.indexing.sources import Reading
+    from hoptree.retrieval.open_encoder import settled
 
     settings = Settings(language=language, links=links, encoder=settled(encoder))
     reading = Reading(Chunking.parse(chunk), tokenizer, skip_broken, tuple(without_questions))
@@ -144,7 +144,8 @@ def build(
 @stoppable(_goes_on)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
-    from hoptree.indexing import add_to_index, estimate_change
+    from hoptree.retrieval.indexing.commands import add_to_index
+    from hoptree.retrieval.indexing.estimate import estimate_change
 
     announce_change(estimate_change(out, sources), _NEW, as_json)
     with shown(as_json) as progress:
@@ -170,7 +171,8 @@ def update(
 
     A file counts as changed when its size or its time is another one.
     """
-    from hoptree.indexing import estimate_change, update_index
+    from hoptree.retrieval.indexing.commands import update_index
+    from hoptree.retrieval.indexing.estimate import estimate_change
 
     what = "of documents are read again" if reread else _NEW
     announce_change(estimate_change(out, reread=reread), what, as_json)
@@ -195,8 +197,8 @@ def remove(
     What is taken out of a file that stays a source comes back when that file changes, and with update --reread: to be
     rid of it, mend the file.
     """
-    from hoptree.indexing import remove_from_index
     from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.indexing.commands import remove_from_index
 
     if not all(name.strip() for name in what):
         raise InputError("An empty name names nothing to remove.", "Give ids or sources, or --ids FILE.")
@@ -216,7 +218,7 @@ def remove(
 @stoppable(_goes_on)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
-    from hoptree.indexing import compact_index
+    from hoptree.retrieval.indexing.commands import compact_index
 
     with shown(as_json) as progress:
         outcome = compact_index(out, on_progress=progress)
@@ -231,9 +233,10 @@ def encode(
     as_json: AsJson = False,
 ) -> None:
     """Give an index vectors, for --retriever dense and hybrid."""
-    from hoptree.indexing import encode_index, estimate_encoding
-    from hoptree.retrieval.encoders.opening import settled
     from hoptree.retrieval.index.manifest import read_manifest
+    from hoptree.retrieval.indexing.commands import encode_index
+    from hoptree.retrieval.indexing.estimate import estimate_encoding
+    from hoptree.retrieval.open_encoder import settled
 
     passages, spec = passages_of(read_manifest(out).passages), settled(encoder)
     expected = estimate_encoding(out, spec)
@@ -272,8 +275,8 @@ def facts(
     """
     from dataclasses import asdict
 
-    from hoptree.indexing import add_facts
-    from hoptree.retrieval.encoders.opening import settled
+    from hoptree.retrieval.indexing.commands import add_facts
+    from hoptree.retrieval.open_encoder import settled
 
     spec = None if encoder is None else "" if encoder == "none" else settled(encoder)
     with shown(as_json) as progress:
@@ -313,9 +316,10 @@ def info(
     """
     from dataclasses import asdict
 
-    from hoptree.indexing import Reading, check_all, check_parts
-    from hoptree.retrieval.hippo.opening import held_facts
+    from hoptree.retrieval.hippo.retriever import held_facts
     from hoptree.retrieval.index.folder import Index
+    from hoptree.retrieval.indexing.check import check_all, check_parts
+    from hoptree.retrieval.indexing.sources import Reading
 
     index = Index(out)
     manifest, checked = index.manifest, None

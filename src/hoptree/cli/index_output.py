@@ -12,19 +12,10 @@ import typer
 from hoptree.cli.console import print_json, say
 
 if TYPE_CHECKING:
-    from hoptree.indexing import Checked, Estimate, Outcome, Progress
     from hoptree.retrieval.index.manifest import Settings
-
-__all__ = [
-    "announce",
-    "announce_change",
-    "passages_of",
-    "report",
-    "report_checked",
-    "say_what_goes",
-    "shown",
-    "size_of",
-]
+    from hoptree.retrieval.indexing.check import Checked
+    from hoptree.retrieval.indexing.estimate import Estimate
+    from hoptree.retrieval.indexing.sources import Outcome, Progress
 
 
 def report_checked(checked: Checked, settings: Settings) -> None:
@@ -41,7 +32,7 @@ def report_checked(checked: Checked, settings: Settings) -> None:
 
 def say_what_goes(out: Path, sources: list[Path], settings: Settings) -> None:
     """A new index takes the place of the old one, which may hold more than the command makes again."""
-    from hoptree.errors import CorpusError
+    from hoptree.core.errors import CorpusError
     from hoptree.retrieval.index.manifest import read_manifest
 
     try:

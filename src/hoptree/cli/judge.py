@@ -15,8 +15,6 @@ from hoptree.cli.progress import describe_judge, shown
 if TYPE_CHECKING:
     from hoptree.models.model import Model as OpenModel
 
-__all__ = ["judge"]
-
 
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs, or folders that hold such folders.")],
@@ -45,7 +43,7 @@ def judge(
     hoptree judge runs/oner runs/taikc --model openai/NAME
     hoptree compare runs/oner runs/taikc --metric judge
     """
-    from hoptree.evaluation.report import find_runs
+    from hoptree.evaluation.report.measures import find_runs
 
     work = _judge_all(find_runs(runs), model, base_url, concurrency, cache=not no_cache, quiet=as_json)
     found = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
@@ -72,7 +70,7 @@ async def _judge_all(
 async def _judge_one(
     folder: Path, model: OpenModel, cache: str | None, concurrency: int | None, *, quiet: bool
 ) -> dict[str, Any]:
-    from hoptree.evaluation.judging import judge_run
+    from hoptree.evaluation.judge_run import judge_run
 
     with shown(quiet) as show:
         return await judge_run(

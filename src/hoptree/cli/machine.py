@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.console import interruptible, print_json
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from hoptree.models.catalogue import Entry
 
-__all__ = ["doctor", "models_app", "pull_with_progress"]
 
 models_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="List the models that run inside Hoptree, and fetch them."

@@ -18,7 +18,6 @@ from hoptree.cli import (
     ask,
     boundary,
     chooser,
-    compare,
     demo,
     eval_linking,
     eval_retrieval,
@@ -36,10 +35,9 @@ from hoptree.cli import (
     show,
     tune,
 )
+from hoptree.cli import report as compare
 from hoptree.cli.console import print_error
-from hoptree.errors import HoptreeError, InternalError
-
-__all__ = ["app", "main"]
+from hoptree.core.errors import HoptreeError, InternalError
 
 app = typer.Typer(
     name="hoptree",

@@ -24,12 +24,10 @@ from hoptree.cli.options import (
     read_settings,
 )
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
-from hoptree.errors import MissingExtra
-from hoptree.http.refused import LOG_FORMAT
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import MissingExtra
+from hoptree.core.http_server import LOG_FORMAT
+from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
-
-__all__ = ["mcp"]
 
 
 def mcp(
@@ -88,10 +86,10 @@ def mcp(
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
             raise
         raise MissingExtra("hoptree mcp", "mcp") from error
-    from hoptree.engine import Engine
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.trace import TraceFile
     from hoptree.models import DEFAULT_MODEL
-    from hoptree.runtime.budget import Budget
-    from hoptree.runtime.trace import TraceFile
 
     address = Address.parse(http) if http else None
     # Before the SDK does, which breaks lines to the width of a terminal.

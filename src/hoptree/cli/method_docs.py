@@ -15,10 +15,8 @@ from hoptree.cli.method_facts import (
     prompts_of,
     tell,
 )
+from hoptree.engine.registry import Method, list_methods
 from hoptree.methods.papers import PAPERS, Paper
-from hoptree.methods.registry import Method, list_methods
-
-__all__ = ["as_markdown"]
 
 _OLD = r" \*"
 _HEAD = """# Methods

@@ -2,30 +2,73 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
+from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost
-from hoptree.cli.method_models import UNKNOWN, fidelity_with, is_signal
 from hoptree.cli.method_steps import Step, steps_of
+from hoptree.core.errors import MissingExtra, MissingModel
+from hoptree.engine.registry import Method, Option
 from hoptree.methods.papers import PAPERS
-from hoptree.methods.registry import Method, Option
+from hoptree.models import open_model
+from hoptree.models.hf import HFModel
+from hoptree.models.model import Capability
 from hoptree.sample import sample_questions
 
-__all__ = [
-    "Told",
-    "default_of",
-    "example_of",
-    "held_by_corpus",
-    "how_to_meet",
-    "notes_of",
-    "paragraphs",
-    "prompts_of",
-    "tell",
-]
+UNKNOWN = "?"
+"""Where a model is not here to say what it tells of itself."""
+NOT_POSSIBLE = "not possible"
+OF_CORPUS = "/"
+"""Between the fidelity with a corpus that has what a method takes, and that with another one."""
+
+
+def capabilities_of(spec: str) -> frozenset[str] | None:
+    """What a model tells beside its text; None where it is not on this machine, and an error where there is none.
+
+    A hub is not asked: it may not be there, and to list methods is no reason to take a model from it.
+    """
+    if spec.startswith("openai/") and len(spec) > len("openai/"):
+        from hoptree.models.openai import OpenAIModel
+
+        return frozenset(OpenAIModel.capabilities)  # without the key that a call would need
+    try:
+        model = open_model(spec)
+    except (MissingModel, MissingExtra):
+        return None
+    try:
+        return frozenset(model.capabilities_here() if isinstance(model, HFModel) else model.capabilities)
+    except MissingModel:
+        return None
+    finally:
+        asyncio.run(model.aclose())
+
+
+def is_signal(need: str) -> bool:
+    """Whether a need of a method is for the model to meet."""
+    return need in get_args(Capability)
+
+
+def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
+    """The fidelity of a method's default options, as far as it can be told; two where the corpus makes a difference."""
+    wanted = [need for need in method.needs if is_signal(need)]
+    if capabilities is None:
+        told = {_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
+        return told.pop() if len(told) == 1 and not wanted else UNKNOWN
+    if any(need not in capabilities for need in wanted):
+        return NOT_POSSIBLE
+    return _by_corpus(method, capabilities)
+
+
+def _by_corpus(method: Method, capabilities: Collection[str]) -> str:
+    """The fidelity with a corpus that has what it takes and, if that is another one, with any."""
+    in_corpus = [signal for signal in method.signals if not is_signal(signal)]
+    found = (method.fidelity({}, {*capabilities, *held}) for held in (in_corpus, ()))
+    return OF_CORPUS.join(dict.fromkeys(found))
+
 
 _HOW = {
     "corpus": "hoptree index FOLDER --out DIR, then --corpus DIR (or --corpus sample, --corpus wikipedia)",

@@ -16,13 +16,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from hoptree.methods.registry import Method, list_methods
-from hoptree.runtime.context import Context
-
-__all__ = ["Step", "steps_of"]
+from hoptree.engine.context import Context
+from hoptree.engine.registry import Method, list_methods
 
 _METHODS = "hoptree.methods"
-_STEPS = "hoptree.steps"
+_STEPS = "hoptree.methods.steps"
 _ASKED = {"generate": "model", "facts": "graph", "entities": "graph", "candidates": "graph"}
 """What is asked by which call of a context; by all others that have to be waited for it is the corpus."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -170,11 +168,15 @@ class _Walk:
         elif inspect.isfunction(thing) and thing in self.others:
             other = self.others[thing]
             self._add(Step(other.name, other.summary, _asked_by(thing, _home(thing))))
-        elif (module := _module_of(thing)) == self.home or module.startswith(f"{self.home}."):
+        elif (module := _module_of(thing)) != _STEPS and self._is_home(module):
             self.enter(thing)
         elif module.startswith(f"{_STEPS}.") and _acts(thing) and (about := _sentence(thing)):
             name = f"{module.removeprefix(f'{_STEPS}.')}.{thing.__qualname__}"
             self._add(Step(name, about, _asked_by(thing, _STEPS)))
+
+    def _is_home(self, module: str) -> bool:
+        inside = module == self.home or module.startswith(f"{self.home}.")
+        return inside and (self.home == _STEPS or not module.startswith(f"{_STEPS}."))
 
     def _add(self, step: Step) -> None:
         self.found.setdefault(step.name, replace(step, only=self._only))

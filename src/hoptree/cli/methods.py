@@ -13,15 +13,12 @@ from typer.core import TyperGroup
 from hoptree.cli.console import clean, interruptible, print_json, run, say, what_stays
 from hoptree.cli.options import BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
-from hoptree.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
 
 if TYPE_CHECKING:
-    from hoptree.cli.method_costs import Cost
+    from hoptree.cli.method_costs import Cost, Setting
     from hoptree.cli.method_facts import Told
-    from hoptree.cli.method_measuring import Setting
-    from hoptree.methods.registry import Method
-
-__all__ = ["app"]
+    from hoptree.engine.registry import Method
 
 
 class _ShowOrList(TyperGroup):
@@ -73,7 +70,7 @@ def list_all(
 ) -> None:
     """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
     from hoptree.cli.methods_output import show_all
-    from hoptree.methods.registry import list_methods
+    from hoptree.engine.registry import list_methods
 
     if name is not None:
         show(name, model=model, costs=costs, as_json=as_json)
@@ -95,7 +92,7 @@ def show(
 ) -> None:
     """Explain a method: its steps in order, options with defaults and choices, roles, needs, and an example."""
     from hoptree.cli.methods_output import show_one
-    from hoptree.methods.registry import find_method
+    from hoptree.engine.registry import find_method
 
     (told,) = _tell((find_method(name),), _models(model), costs)
     if as_json:
@@ -106,7 +103,7 @@ def show(
 
 def _models(given: list[str]) -> dict[str, frozenset[str] | None]:
     """What each model tells beside its text."""
-    from hoptree.cli.method_models import capabilities_of
+    from hoptree.cli.method_facts import capabilities_of
     from hoptree.models import DEFAULT_MODEL
 
     named = given or [os.environ.get("HOPTREE_MODEL") or DEFAULT_MODEL]
@@ -159,11 +156,10 @@ def measure(
     hoptree methods measure --from runs/sample --out costs.json
     hoptree methods --costs costs.json
     """
-    from hoptree.cli.method_costs import read_costs
-    from hoptree.cli.method_measuring import Setting, costs_of_runs, short_name
-    from hoptree.methods.registry import find_method, list_methods
+    from hoptree.cli.method_costs import Setting, costs_of_runs, read_costs, short_name
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.registry import find_method, list_methods
     from hoptree.models import DEFAULT_MODEL, open_model
-    from hoptree.runtime.budget import Budget
     from hoptree.sample import sample_questions
 
     chosen = tuple(find_method(name) for name in names) if names else list_methods()
@@ -198,7 +194,7 @@ class _Ledger:
 
     def add(self, name: str, cost: Cost) -> None:
         from hoptree.cli.method_costs import write_costs
-        from hoptree.methods.registry import list_methods
+        from hoptree.engine.registry import list_methods
 
         self.added += 1
         self.costs[name] = cost
@@ -211,7 +207,7 @@ class _Ledger:
 
 async def _measure_all(methods: tuple[Method, ...], setting: Setting, ledger: _Ledger) -> None:
     """Measure one method after the other; what cannot be measured is said and left out."""
-    from hoptree.cli.method_measuring import measure as measure_one
+    from hoptree.cli.method_costs import measure as measure_one
 
     done, total = 0, len(methods) * len(setting.questions)
     try:
@@ -263,7 +259,7 @@ def docs(
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        from hoptree.whole_files import write_whole
+        from hoptree.core.files import write_whole
 
         try:
             write_whole(out, [text])

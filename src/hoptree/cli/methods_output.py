@@ -13,6 +13,8 @@ import typer
 
 from hoptree.cli.console import clean
 from hoptree.cli.method_facts import (
+    OF_CORPUS,
+    UNKNOWN,
     Told,
     default_of,
     example_of,
@@ -22,7 +24,6 @@ from hoptree.cli.method_facts import (
     paragraphs,
     prompts_of,
 )
-from hoptree.cli.method_models import OF_CORPUS, UNKNOWN
 from hoptree.methods.papers import PAPERS
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from hoptree.cli.method_costs import Cost
 
-__all__ = ["show_all", "show_one"]
 
 _WIDE = 200
 """Columns in a file or a pipe."""

@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from hoptree.runtime.context import Prices
+    from hoptree.engine.context import Prices
 
-__all__ = [
-    "AsJson",
-    "BaseURL",
-    "Concurrency",
-    "Graph",
-    "Model",
-    "NoCache",
-    "PricesText",
-    "Roles",
-    "Settings",
-    "read_prices",
-    "read_roles",
-    "read_settings",
-]
 
 _HOW_PRICES = "Write IN/OUT, for example --prices 0.15/0.60."
 
@@ -95,7 +81,7 @@ def read_roles(roles: list[str]) -> dict[str, str]:
 
 def read_prices(text: str) -> Prices | None:
     """IN/OUT as prices; none for an empty text."""
-    from hoptree.runtime.context import Prices
+    from hoptree.engine.context import Prices
 
     if not text:
         return None

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event
-from hoptree.steps.answering.grounds import with_grounds
-
-__all__ = ["Outcome", "told_of"]
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event
+from hoptree.methods.steps.answer_grounds import with_grounds
 
 _KINDS = frozenset(
     (

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from hoptree.cli.console import say
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.judging import JudgeProgress
+    from hoptree.evaluation.judge_run import JudgeProgress
     from hoptree.evaluation.running import Progress
 
-__all__ = ["Show", "bars", "describe", "describe_judge", "lines", "on_terminal", "shown"]
 
 Show = Callable[[int, int, Callable[[], str]], None]
 """Told how many of how many are done, and what else is to be said."""

@@ -16,14 +16,12 @@ from rich.text import Text
 from rich.tree import Tree
 
 from hoptree.cli.console import clean
-from hoptree.cli.doubts import doubt_line, draw_writing, show_writing
 from hoptree.cli.outcome import Outcome
-from hoptree.runtime.golden import unverified
-from hoptree.runtime.reasons import GUESS, Decisions, told_why
-from hoptree.runtime.result import STOPPED, Result, TreeNode, read_result
-from hoptree.runtime.trace import Event
-
-__all__ = ["GrowingTree", "draw_svg", "show_result"]
+from hoptree.cli.uncertainty import doubt_line, draw_writing, show_writing
+from hoptree.engine.explain import GUESS, Decisions, told_why
+from hoptree.engine.golden_tree import unverified
+from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
+from hoptree.engine.trace import Event
 
 _SOURCE_STYLE = {
     "internal": "cyan",

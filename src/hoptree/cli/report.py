@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import chance, clean, print_json
 from hoptree.cli.options import AsJson
+from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.report import DataGroup, Table
-
-__all__ = ["report"]
+    from hoptree.evaluation.report.measures import DataGroup
+    from hoptree.evaluation.report.tables import Table
+    from hoptree.evaluation.run_folder import Row
+    from hoptree.evaluation.statistics import PairedComparison
 
 
 def report(
@@ -34,8 +36,10 @@ def report(
     hoptree report runs/oner runs/taikc --html report.html
     hoptree report runs/table2 --latex table2.tex --csv table2.csv
     """
-    from hoptree.evaluation.report import as_csv, as_latex, as_markdown, read_groups, tables_of, write_page
-    from hoptree.evaluation.report.page import write_text
+    from hoptree.evaluation.report.contents import tables_of
+    from hoptree.evaluation.report.measures import read_groups
+    from hoptree.evaluation.report.page import write_page, write_text
+    from hoptree.evaluation.report.tables import as_csv, as_latex, as_markdown
 
     groups = read_groups(runs)
     tables = tables_of(groups)
@@ -68,3 +72,136 @@ def _told(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
         for run in group.runs
     ]
     return {"runs": runs, "tables": [table.as_dict() for table in tables]}
+
+
+_GROUPS = ("type", "hops")
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of two or more runs over the same questions.")],
+    metric: Annotated[list[str], typer.Option(help="Scores to compare.")] = ["em", "f1"],  # noqa: B006 - typer copies it
+    common_only: Annotated[
+        bool, typer.Option(help="Compare over the questions all runs have finished, though some lack others.")
+    ] = False,
+    by: Annotated[
+        str, typer.Option(metavar="type|hops", help="Also compare question by question type, or number of hops.")
+    ] = "",
+    flipped: Annotated[int, typer.Option(min=0, help="List so many questions whose score changed most.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs question by question: intervals, a paired permutation test, wins and losses, what flipped.
+
+    Each run is compared with each one named before it: the difference is the later one's score less the earlier one's,
+    so that what is above 0 is a gain. The interval is that of the difference (paired bootstrap, 95 %); p is corrected
+    for the number of comparisons (Holm). A failed question counts as wrong.
+
+    \b
+    hoptree compare runs/oner runs/taikc --by type
+    """
+    from hoptree.evaluation.run_folder import read_rows, read_run
+    from hoptree.evaluation.statistics import compare_groups, compare_runs
+
+    if len(runs) < 2:
+        raise InputError("One run has nothing to be compared with.", "Give two or more folders.")
+    if by and by not in _GROUPS:
+        raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
+    told = [read_run(path) for path in runs]
+    _same_data(runs, [run["rests_on"]["data"] for run in told])
+    names = _names(runs, [run["name"] for run in told])
+    rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
+    groups = {row.id: str(getattr(row, by) or "none") for some in rows.values() for row in some} if by else {}
+    found: dict[str, Any] = {}
+    for one in metric:
+        if one.partition(":")[0] == "judge":
+            _same_judge(runs, one.partition(":")[2])
+    for one in metric:  # all of them, before anything is printed
+        for some in rows.values():
+            _scores(some, one)
+    for one in metric:
+        scores = {name: _scores(some, one) for name, some in rows.items()}
+        pairs = compare_runs(scores, common_only=common_only)
+        found[one] = []
+        for (a, b), pair in pairs.items():
+            parts = compare_groups(scores[a], scores[b], groups, common_only=common_only) if by else {}
+            apart = {group: part.as_dict() for group, part in parts.items()}
+            found[one].append({"a": a, "b": b, **pair.as_dict(), "groups": apart, "power_note": pair.power_note()})
+        if not as_json:
+            _show(one, pairs, found[one], rows, flipped)
+    if as_json:
+        print_json({"runs": {name: str(path) for name, path in zip(names, runs, strict=True)}, "metrics": found})
+
+
+def _names(paths: list[Path], names: list[str]) -> list[str]:
+    """What tables call the runs: their names, or their folders where two have the same."""
+    if len(set(names)) == len(names):
+        return names
+    folders = [str(path) for path in paths]
+    if len(set(folders)) < len(folders):
+        raise InputError("A run cannot be compared with itself.", "Give each folder once.")
+    return folders
+
+
+def _same_data(runs: list[Path], digests: list[str]) -> None:
+    """Ids alone do not tell: many sets number their questions from 0."""
+    if len(set(digests)) > 1:
+        said = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
+        raise InputError(
+            f"The runs are over different data ({said}).",
+            "Compare runs over the same file of questions, with the same accepted answers.",
+        )
+
+
+def _same_judge(runs: list[Path], name: str) -> None:
+    """The last judge of each run, or the one of this name, must be one and the same model with one prompt."""
+    from hoptree.evaluation.judge import read_judgements
+
+    judges = {}
+    for path in runs:
+        found = [judged.judge for judged in read_judgements(path) if name in ("", judged.judge.name)]
+        if found:
+            judges[path] = found[-1]
+    if len({judge.digest for judge in judges.values()}) > 1:
+        said = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
+        raise InputError(
+            f"The runs were judged by different models ({said}).",
+            "Have one judge them all: hoptree judge RUN… --model SPEC, or compare --metric judge:NAME.",
+        )
+
+
+def _scores(rows: list[Row], metric: str) -> dict[str, float | None]:
+    known = sorted({name for row in rows for name in row.scores})
+    if metric not in known:
+        raise InputError(f"The runs have no score '{metric}'.", f"They have {', '.join(known) or 'none'}.")
+    return {row.id: row.scores.get(metric) for row in rows}
+
+
+def _show(
+    metric: str,
+    pairs: dict[tuple[str, str], PairedComparison],
+    data: list[dict[str, Any]],
+    rows: dict[str, list[Row]],
+    flipped: int,
+) -> None:
+    for ((a, b), pair), all_of_it in zip(pairs.items(), data, strict=True):
+        typer.echo(clean(f"{metric}: {a} -> {b}"))
+        typer.echo(clean(f"  {_line(pair, a, b)}"))
+        for group, part in all_of_it["groups"].items():
+            typer.echo(
+                clean(
+                    f"  {group:22} {part['questions']:5,} questions  {100 * part['difference']:+6.1f}  "
+                    f"{chance(part['adjusted_p'])}"
+                )
+            )
+        typer.echo(f"  {pair.power_note(scale=100, unit=' points')}")
+        texts = {row.id: row.question for row in rows[a]}
+        for change in pair.changes[:flipped]:
+            typer.echo(clean(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {texts.get(change.id, '')}"))
+
+
+def _line(pair: PairedComparison, a: str, b: str) -> str:
+    low, high = pair.interval.low, pair.interval.high
+    return (
+        f"{100 * pair.mean_a:.1f} -> {100 * pair.mean_b:.1f}: {100 * pair.difference:+.1f} "
+        f"[{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.p_value)} (Holm: {chance(pair.adjusted_p)}); "
+        f"{b} wins {pair.wins:,}, {a} wins {pair.losses:,}, {pair.ties:,} ties"
+    )

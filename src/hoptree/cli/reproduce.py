@@ -16,7 +16,6 @@ from hoptree.cli.progress import describe, shown
 if TYPE_CHECKING:
     from hoptree.evaluation.reproduce import Elsewhere, Reproduction
 
-__all__ = ["reproduce"]
 
 _LISTED = 5
 

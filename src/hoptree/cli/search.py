@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hoptree.cli.console import clean, print_json, run, say
-from hoptree.errors import ConfigError, InputError
+from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
+    from hoptree.core.values import Passage
     from hoptree.retrieval.retriever import Retriever
-    from hoptree.values import Passage
 
-__all__ = ["KINDS_IN_WORDS", "Rerank", "RetrieverKind", "open_corpus", "say_without_links", "search"]
 
 KINDS_IN_WORDS = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
 RetrieverKind = Annotated[str, typer.Option("--retriever", help=KINDS_IN_WORDS)]

@@ -12,14 +12,13 @@ import typer
 
 from hoptree.cli.console import say
 from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
-from hoptree.errors import InputError, MissingExtra
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import InputError, MissingExtra
+from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
     from hoptree.server.settings import Settings
 
-__all__ = ["serve", "with_name"]
 
 _CORPUS_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _OTHERS = 0o077
@@ -135,20 +134,19 @@ def serve(
     """
     try:
         from hoptree.server.app import create_app, house_of
-        from hoptree.server.serving import Server
+        from hoptree.server.serve import Server
         from hoptree.server.settings import Settings, model_name
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "hoptree":
             raise
         raise MissingExtra("hoptree serve", "server") from error
 
-    from hoptree.folders import cache_folder
-    from hoptree.http.listening import listen
-    from hoptree.http.refused import LOG_FORMAT
+    from hoptree.core.files import cache_folder
+    from hoptree.core.http_server import LOG_FORMAT, listen
     from hoptree.models import DEFAULT_MODEL
     from hoptree.server.keys import read_keys
     from hoptree.server.limits import Limits
-    from hoptree.server.open_files import make_room
+    from hoptree.server.serve import make_room
 
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,16 +12,47 @@ import typer
 from hoptree.cli.ask import print_outcome
 from hoptree.cli.console import print_json
 from hoptree.cli.options import AsJson
-from hoptree.cli.quantiles import told_quantiles
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
     from hoptree.cli.outcome import Outcome
+    from hoptree.engine.result import Result
+    from hoptree.engine.trace import Event
     from hoptree.evaluation.run_folder import Row
-    from hoptree.runtime.result import Result
-    from hoptree.runtime.trace import Event
 
-__all__ = ["show"]
+
+_SHARES = (10, 25, 50, 75, 90)
+
+
+def quantiles(values: Sequence[float]) -> tuple[float, ...]:
+    """What 10, 25, 50, 75 and 90 % of the values lie below, on the line between the two nearest."""
+    ordered = sorted(values)
+    found = []
+    for share in _SHARES:
+        place, rest = divmod((len(ordered) - 1) * share, 100)
+        above = ordered[min(place + 1, len(ordered) - 1)]
+        found.append(ordered[place] + (above - ordered[place]) * rest / 100)
+    return tuple(found)
+
+
+def told_quantiles(results: Iterable[Result]) -> Iterator[str]:
+    """A line for the names that the confidence filter saw, and one for the steps that were sampled."""
+    parts = [part for result in results if result.writing for part in result.writing.parts]
+    sure = [one.confidence for part in parts for one in part.names if one.dropped_by != "cot"]
+    yield from _line("confidence", "name", sure, "--set cut=… drops what lies below")
+    apart = [part.said.measured for part in parts if part.said.measure == "spread"]
+    yield from _line("U", "step", apart, "--set theta=… looks up what lies above")
+
+
+def _line(what: str, of: str, values: Iterable[float | None], use: str) -> Iterator[str]:
+    known = [value for value in values if value is not None]
+    if not known:
+        return
+    (first, least), *others = zip(_SHARES, quantiles(known), strict=True)
+    more = "".join(f", {share} % below {value:.2f}" for share, value in others)
+    count = f"{len(known):,} {of}{'' if len(known) == 1 else 's'}"
+    yield f"{what} of {count}: {first} % lie below {least:.2f}{more} ({use})"
+
 
 _NAMED = 5
 """Ids that an error lists."""
@@ -94,7 +125,7 @@ def show(
         if html:
             _write(html, _PAGE.format(drawn), "--html")
     if golden or as_json:
-        from hoptree.runtime.golden import golden_tree
+        from hoptree.engine.golden_tree import golden_tree
 
         told = [golden_tree(one.result) if golden else {**one.more, **one.outcome.as_dict()} for one in found]
         print_json(told if len(told) > 1 else told[0])
@@ -118,8 +149,8 @@ def _write(path: Path, picture: str, option: str) -> None:
 
 def _of_run(folder: Path, name: str) -> list[_Shown]:
     """The questions of a run that have an outcome, each as it was asked last."""
+    from hoptree.engine.trace import read_events
     from hoptree.evaluation.run_folder import RUN, TRACES, read_rows
-    from hoptree.runtime.trace import read_events
 
     if not (folder / RUN).exists():
         below = sorted(str(file.parent) for depth in ("*", "*/*") for file in folder.glob(f"{depth}/{RUN}"))
@@ -142,7 +173,7 @@ def _of_run(folder: Path, name: str) -> list[_Shown]:
 
 def _of_file(path: Path, name: str) -> list[_Shown]:
     """Every question of a trace file, in the order they began."""
-    from hoptree.runtime.trace import read_traces
+    from hoptree.engine.trace import read_traces
 
     traces = list(read_traces(path))
     if name:
@@ -153,7 +184,7 @@ def _of_file(path: Path, name: str) -> list[_Shown]:
 
 
 def _shown(events: list[Event], row: Row | None = None, heading: str = "") -> _Shown:
-    from hoptree.runtime.result import read_result
+    from hoptree.engine.result import read_result
 
     result = read_result(events)
     if row is None:

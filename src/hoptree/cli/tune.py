@@ -27,8 +27,8 @@ from hoptree.cli.options import (
 )
 from hoptree.cli.progress import describe, shown
 from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
-from hoptree.errors import ConfigError, InputError
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from hoptree.evaluation.tuned import Outcome, Tuned
     from hoptree.evaluation.tuning import Step, Tuning
 
-__all__ = ["tune"]
 
 _SEARCHES = ("grid", "halving")
 _SHOWN = 20
@@ -122,13 +121,13 @@ def tune(
         --out tuned/oner
     hoptree report tuned/mind --html tuned.html
     """
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.registry import find_method
     from hoptree.evaluation.experiment import Experiment
     from hoptree.evaluation.running import Ways
+    from hoptree.evaluation.tuned import read_trials
     from hoptree.evaluation.tuning import Tuning
-    from hoptree.evaluation.variations import read_trials
-    from hoptree.methods.registry import find_method
     from hoptree.models import DEFAULT_MODEL
-    from hoptree.runtime.budget import Budget
 
     if search not in _SEARCHES:
         raise ConfigError(f"There is no search '{search}'.", f"Choose --search {' or '.join(_SEARCHES)}.")
@@ -214,7 +213,7 @@ def _report(found: Tuned) -> None:
 
 def _table(found: Tuned, rows: Sequence[Outcome]) -> None:
     """A column an option that is varied, the score, the difference to the defaults, and what a question took."""
-    from hoptree.evaluation.variations import as_text
+    from hoptree.evaluation.tuned import as_text
 
     names = list(found.defaults.trial.values)
     columns: dict[str, Callable[[Outcome], str]] = {

@@ -9,11 +9,9 @@ from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Literal, Protocol
 
+from hoptree.core.errors import ConfigError, MissingExtra
+from hoptree.core.values import Passage
 from hoptree.corpus.document import BETWEEN_HEADINGS, Document
-from hoptree.errors import ConfigError, MissingExtra
-from hoptree.values import Passage
-
-__all__ = ["Chunking", "Tokenizer", "chunk", "load_tokenizer"]
 
 _GRAMMAR = (
     "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.corpus.document import Problems
 from hoptree.corpus.files import find_files, suffix_of
-from hoptree.corpus.problems import Problems
 from hoptree.corpus.read import read_rows
-from hoptree.errors import CorpusError
-from hoptree.values import Passage
-
-__all__ = ["QuestionFilter", "check_questions", "read_questions"]
 
 _WORD = re.compile(r"\w+")
 _FEWEST_WORDS = 5

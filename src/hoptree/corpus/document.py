@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Literal
 
-__all__ = ["BETWEEN_HEADINGS", "Document", "Section"]
+from hoptree.core.errors import CorpusError
 
 BETWEEN_HEADINGS = " › "
 
@@ -35,3 +37,97 @@ class Document:
     metadata: tuple[tuple[str, str], ...] = ()
     sections: tuple[Section, ...] = ()
     whole: bool = False
+
+
+Problem = Literal[
+    "broken lines",
+    "records without text",
+    "fields of the wrong type",
+    "files that are no text",
+    "damaged archives",
+    "damaged PDF files",
+    "oversized lines or files",
+    "unreadable files",
+]
+Note = Literal[
+    "empty documents",
+    "repeated passages",
+    "files of an unknown kind",
+    "files of questions",
+    "hidden files and folders",
+    "links not followed",
+    "pipes, sockets and devices",
+    "indexes",
+]
+
+_KEPT, _KEPT_OF_A_KIND = 20, 5
+"""Sentences: so many, and in any case so many of each kind, lest one kind hide the others."""
+
+
+class Problems:
+    """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`).
+
+    `cut_short` counts the files that were not read to their end; `unlisted` names the files and folders of which not
+    even that could be found out what they hold.
+    """
+
+    def __init__(self, limit: int = 100) -> None:
+        self.limit = limit
+        self.counts: Counter[str] = Counter()
+        self.sentences: list[str] = []
+        self.notes: list[str] = []
+        self.broken = self.cut_short = 0
+        self.unlisted: list[str] = []
+
+    def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
+        """Count something that is broken; above the limit that is the end. `cuts` says that more may lie behind it."""
+        self.counts[kind] += 1
+        self.broken += 1
+        self.cut_short += cuts
+        if len(self.sentences) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
+            self.sentences.append(sentence)
+        if self.broken <= self.limit:
+            return
+        if self.limit <= 0:
+            raise CorpusError(
+                sentence, "Mend or remove it, or run it again with --skip-broken N to pass over N places."
+            )
+        raise CorpusError(
+            f"More than {self.limit:,} places of the corpus cannot be read. The last one: {sentence}",
+            f"Mend them, or run it again with --skip-broken {self.limit * 10} to pass over more.",
+        )
+
+    def note(self, kind: Note, sentence: str) -> None:
+        """Count something that is left out although nothing is wrong with it."""
+        self.counts[kind] += 1
+        if len(self.notes) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
+            self.notes.append(sentence)
+
+    def summary(self) -> str:
+        """One line: each kind with its count, the most frequent first; empty if nothing was passed over."""
+        return "; ".join(f"{kind}: {count:,}" for kind, count in self.counts.most_common())
+
+
+_LONGEST = 300
+
+
+def short(heading: str) -> str:
+    """A heading in one line and of a length that can be shown."""
+    return " ".join(heading[: _LONGEST * 4].split())[:_LONGEST]
+
+
+class HeadingPath:
+    """The headings in force, outermost first; below a heading of the first level the document's title adds nothing."""
+
+    def __init__(self, title: str = "") -> None:
+        self._title = title
+        self._above: list[tuple[int, str]] = []
+
+    def enter(self, level: int, heading: str) -> str:
+        """The path at a new heading, since "Family" alone does not say whose."""
+        self._above = [higher for higher in self._above if higher[0] < level]
+        self._above.append((level, heading))
+        names = [name for _, name in self._above]
+        if self._title and self._above[0][0] > 1 and names[0] != self._title:
+            names.insert(0, self._title)
+        return BETWEEN_HEADINGS.join(names)

@@ -6,13 +6,8 @@ import io
 import re
 from collections.abc import Iterator
 
-from hoptree.corpus.document import Document, Section
-from hoptree.corpus.headings import HeadingPath, short
-from hoptree.corpus.problems import Problems
-from hoptree.corpus.stream import read_text
-from hoptree.corpus.text import stem
-
-__all__ = ["markdown_document", "read_markdown"]
+from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short
+from hoptree.corpus.files import read_text, stem
 
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t](.*)", re.DOTALL)
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")

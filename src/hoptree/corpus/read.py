@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from hoptree.core.errors import MissingExtra
+from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, Tokenizer, chunk
-from hoptree.corpus.document import Document
-from hoptree.corpus.files import SourceFile, find_files, suffix_of
+from hoptree.corpus.document import Document, Problems, short
+from hoptree.corpus.files import Damaged, SourceFile, find_files, open_bytes, read_all, read_text_file, stem, suffix_of
 from hoptree.corpus.html import read_html
-from hoptree.corpus.json_values import read_json_values
-from hoptree.corpus.jsonl import Row, read_json_lines
+from hoptree.corpus.json_rows import Row, read_json_lines, read_json_values, read_tsv
 from hoptree.corpus.markdown import read_markdown
-from hoptree.corpus.pdf import read_pdf
-from hoptree.corpus.problems import Problems
 from hoptree.corpus.records import read_records
-from hoptree.corpus.stream import Damaged, open_bytes
-from hoptree.corpus.text import read_text_file
-from hoptree.corpus.tsv import read_tsv
-from hoptree.values import Passage
 
-__all__ = ["read_documents", "read_file", "read_passages", "read_rows"]
+
+def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
+    """A document a page, so that a passage's metadata tell where to look; ids are those of PDF links (#page=3)."""
+    try:
+        from pypdf import PdfReader
+    except ImportError as error:
+        raise MissingExtra(f"Reading {name}", "pdf") from error
+    content = read_all(stream, name, problems)
+    if content is None:
+        return
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would write of every oddity to the terminal
+    try:
+        reader = PdfReader(io.BytesIO(content))
+        if reader.is_encrypted and not reader.decrypt(""):
+            problems.add("damaged PDF files", f"{name} is locked with a password.", cuts=True)
+            return
+        title = short((reader.metadata and reader.metadata.title) or "") or stem(name)
+        pages = len(reader.pages)
+    except Exception as error:  # a damaged file makes pypdf raise errors of any kind
+        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_said(error)}.", cuts=True)
+        return
+    empty = 0
+    for number in range(pages):
+        try:
+            text = reader.pages[number].extract_text()
+        except Exception as error:
+            said = f"Page {number + 1} of {name} cannot be read: {_said(error)}."
+            problems.add("damaged PDF files", said, cuts=True)
+            continue
+        text = _clean(text)
+        if text.strip():
+            yield Document(f"{name}#page={number + 1}", title, text, metadata=(("page", str(number + 1)),))
+        else:
+            empty += 1
+    if empty:
+        problems.note("empty documents", f"{empty} of {pages} pages of {name} hold no text; scanned pages need OCR.")
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def _said(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
+
 
 _AUTO = Chunking()
 

@@ -11,19 +11,129 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, TypeVar
 
-from hoptree.corpus.contexts import context_passages
-from hoptree.corpus.digests import digest_of, name_for
-from hoptree.corpus.document import BETWEEN_HEADINGS, Document
-from hoptree.corpus.jsonl import Row
-from hoptree.corpus.problems import Problems
-from hoptree.corpus.wikipedia import is_page, read_page
+from hoptree.corpus.document import BETWEEN_HEADINGS, Document, Problems, Section
+from hoptree.corpus.json_rows import Row
 
-__all__ = ["read_records"]
+_DUMP_FIELDS = frozenset(("id", "revid", "url", "title", "text"))
+_SECTION = "Section::::"
+_BULLET = "BULLET::::"
+
+
+def is_page(row: dict[str, Any]) -> bool:
+    """Whether a row is a whole page, to be cut like a text file, and not a passage of one."""
+    text = row.get("text")
+    if type(text) is list:
+        return all(type(paragraph) is str for paragraph in text)
+    url = row.get("url")
+    return type(text) is str and type(url) is str and "wiki" in url and _DUMP_FIELDS.issuperset(row)
+
+
+def read_page(row: dict[str, Any], key: str, title: str) -> Document:
+    url = row.get("url")
+    metadata = (("url", url),) if type(url) is str and url else ()
+    paragraphs = row["text"]
+    if type(paragraphs) is str:
+        paragraphs = paragraphs.split("\n")
+        while paragraphs and paragraphs[0].strip() in ("", title):
+            del paragraphs[0]
+        return Document(key, title, "\n".join(paragraphs), metadata=metadata)
+    text, sections = _with_sections(paragraphs, title)
+    return Document(key, title, text, metadata=metadata, sections=sections)
+
+
+def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
+    """KILT marks the headings of a page as paragraphs of their own: Section::::Life.:Early years."""
+    pieces: list[str] = []
+    sections: list[Section] = []
+    length = 0
+    for number, paragraph in enumerate(paragraphs):
+        body = paragraph.strip()
+        if body.startswith(_SECTION):
+            path = [part.rstrip(".") for part in body.removeprefix(_SECTION).split(".:")]
+            sections.append(Section(length, BETWEEN_HEADINGS.join(part for part in (title, *path) if part)))
+        elif body and not (number == 0 and body == title):
+            piece = body.removeprefix(_BULLET) + "\n\n"
+            pieces.append(piece)
+            length += len(piece)
+    return "".join(pieces), tuple(sections)
+
+
+def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
+    """Title and text of the passages that come with a question; none if the row is no question with passages."""
+    return [(title, text) for title, text in _found(row) if text] if "question" in row else []
+
+
+def _found(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    paragraphs = row.get("paragraphs")
+    if type(paragraphs) is list and paragraphs:
+        return _paragraphs(paragraphs)
+    context = row.get("context")
+    if type(context) is str and context.lstrip()[:1] in ("[", "{"):  # some copies hold it as JSON within JSON
+        try:
+            context = json.loads(context)
+        except (ValueError, RecursionError):
+            return iter(())
+    if type(context) is list:
+        return _contexts_pairs(context)
+    if type(context) is dict:
+        titles, texts = context.get("title"), context.get("sentences", context.get("content"))
+        if type(titles) is list and type(texts) is list:
+            return _contexts_pairs([list(pair) for pair in zip(titles, texts, strict=False)])
+    return iter(())
+
+
+def _paragraphs(paragraphs: list[Any]) -> Iterator[tuple[str, str]]:
+    for paragraph in paragraphs:
+        if type(paragraph) is dict:
+            yield _title(paragraph.get("title")), _joined(paragraph.get("paragraph_text", paragraph.get("text")))
+
+
+def _contexts_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
+    for pair in context:
+        if type(pair) is list and len(pair) == 2:
+            yield _title(pair[0]), _joined(pair[1])
+
+
+def _title(value: object) -> str:
+    return value.strip() if type(value) is str else ""
+
+
+def _joined(sentences: object) -> str:
+    """The sentences as one text; some files keep the space between them, others do not."""
+    if type(sentences) is str:
+        return sentences.strip()
+    text = ""
+    for sentence in sentences if type(sentences) is list else ():
+        if type(sentence) is str and sentence:
+            text += sentence if not text or sentence[0].isspace() or text[-1].isspace() else f" {sentence}"
+    return text.strip()
+
+
+_BESIDE_A_TITLE = 8
+
+
+def digest_of(document: Document) -> str:
+    """Sixteen digits that stand for all a document says."""
+    said = f"{document.title}\0{document.text}"
+    if document.aliases or document.metadata:
+        said += f"\0{document.aliases!r}\0{document.metadata!r}"
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def name_for(title: str, digest: str) -> str:
+    """The title with a digest of the passage behind it.
+
+    Eight digits are enough there: they only tell apart the passages of one title. Without a title it is the digest.
+    """
+    return f"{title} ({digest[:_BESIDE_A_TITLE]})" if title else digest
+
 
 Usual = TypeVar("Usual")
 

@@ -8,18 +8,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.boundary import BOUNDARY, Judgement, Pair, judge_pairs, measure, measure_several, read_pairs
-from hoptree.evaluation.boundary_asking import METHOD, BoundaryExperiment
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.calls import Calls, open_calls
+from hoptree.evaluation.boundary import (
+    BOUNDARY,
+    METHOD,
+    BoundaryExperiment,
+    Judgement,
+    Pair,
+    judge_pairs,
+    measure,
+    measure_several,
+    read_pairs,
+)
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import write_json
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.models import open_model
 from hoptree.models.model import Model
-from hoptree.runtime.calls import Calls, open_calls
-
-__all__ = ["measure_all", "planned_for"]
 
 Listener = Callable[[Planned, Progress], None]
 

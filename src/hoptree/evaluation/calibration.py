@@ -9,24 +9,8 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.metrics import normalise, overlap, score_answer
-
-__all__ = [
-    "Attempt",
-    "Bin",
-    "BoundaryAwareness",
-    "Calibration",
-    "CurvePoint",
-    "Decision",
-    "Domain",
-    "Flip",
-    "average",
-    "boundary",
-    "calibrate",
-    "decisions_of",
-    "score_attempt",
-]
 
 _EDGES = tuple(number / 10 for number in range(1, 11))
 _MEASURES = ("f1", "em", "judged", "correct")

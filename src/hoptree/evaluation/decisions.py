@@ -10,25 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
+from hoptree.engine.trace import Event, read_events
 from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
-from hoptree.runtime.trace import Event, read_events
-from hoptree.steps.answering.evidence import MAX_WORDS
-
-__all__ = [
-    "IRRELEVANT",
-    "KNOWS",
-    "KNOWS_NOT",
-    "MODULES",
-    "NOTHING_NEW",
-    "RELEVANT",
-    "Decision",
-    "Drawn",
-    "Module",
-    "draw_decisions",
-    "draw_of_runs",
-    "read_decisions",
-]
+from hoptree.methods.steps.evidence import MAX_WORDS
 
 Module = Literal["know", "relevance", "decompose"]
 MODULES: tuple[Module, ...] = ("know", "relevance", "decompose")

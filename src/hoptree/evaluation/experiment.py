@@ -13,22 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets import HALVES, DataSet, filter_answers, read_examples
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.engine.budget import Budget
+from hoptree.engine.cache import Store
+from hoptree.engine.context import Prices
+from hoptree.engine.engine import Engine
+from hoptree.engine.prompts import prompts_digest
+from hoptree.engine.registry import DEFAULT_METHOD
+from hoptree.engine.trace import Listener
+from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.evaluation.datasets.reading import HALVES, filter_answers, read_examples
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.opening import open_retriever
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.cache import Store
-from hoptree.runtime.context import Prices
-from hoptree.runtime.prompts import prompts_digest
-from hoptree.runtime.trace import Listener
 from hoptree.sample import sample_index
-
-__all__ = ["Experiment", "described", "experiment_of"]
 
 _PACKAGES = ("tantivy", "httpx", "xllamacpp", "torch", "transformers", "peft", "usearch", "onnxruntime", "numpy")
 

@@ -20,21 +20,22 @@ knowledge `graph`: a folder, a URL, or wikidata.
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
+from hoptree.core.errors import ConfigError, CorpusError, InputError
+from hoptree.engine.budget import Budget
+from hoptree.engine.context import Prices
+from hoptree.engine.registry import list_methods
+from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
+from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.experiment import Experiment
-from hoptree.methods.registry import list_methods
+from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+from hoptree.retrieval.indexing.commands import build_index, update_index
 from hoptree.retrieval.remote import is_remote
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.context import Prices
-
-__all__ = ["Planned", "chosen", "read_plan"]
 
 _PARTS = ("name", "about", "data", "every", "models", "runs")
 _SETTINGS = tuple(sorted({field.name for field in fields(Experiment)} - {"data", "corpus", "graph", "name"}))
@@ -227,3 +228,32 @@ def _plain(name: str) -> str:
     if not plain:
         raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
     return plain
+
+
+def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
+    """The corpus itself if it is an index, else the index of it below `folder`, made or brought up to date.
+
+    Several corpora share one index; none of them can be an index then.
+    """
+    corpora = [corpus] if isinstance(corpus, Path) else list(corpus)
+    if len(corpora) == 1 and (corpora[0] / MANIFEST).exists():
+        return corpora[0]
+    for one in corpora:
+        if not one.exists():
+            raise InputError(f"There is no corpus at {one}.", "Give the folder of the data with --data.")
+        if (one / MANIFEST).exists():
+            raise InputError(f"{one} is an index, which others cannot be put together with.", "Name its documents.")
+    places = [str(one.resolve()) for one in corpora]
+    name = "-".join(part.split(".")[0] for part in corpora[0].resolve().parts[-2:])
+    more = f"-and-{len(corpora) - 1}-more" if len(corpora) > 1 else ""
+    digest = hashlib.sha256("\n".join(places).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    out = folder / f"{name}{more}-{digest}"
+    try:
+        known = set(places) <= set(read_manifest(out).sources)
+    except CorpusError:
+        known = False
+    if known:
+        update_index(out)
+    else:
+        build_index(corpora, out)
+    return out

@@ -7,17 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import HoptreeError, InputError
-from hoptree.evaluation.boundary import read_pairs
-from hoptree.evaluation.boundary_asking import METHOD as BOUNDARY_METHOD
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
-from hoptree.evaluation.datasets import DataSet, read_examples
+from hoptree.core.errors import HoptreeError, InputError
+from hoptree.evaluation.boundary import METHOD as BOUNDARY_METHOD
+from hoptree.evaluation.boundary import BoundaryExperiment, read_pairs
+from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.evaluation.datasets.reading import read_examples
 from hoptree.evaluation.experiment import Experiment, experiment_of
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.evaluation.statistics import PairedComparison, compare_pair, holm
-
-__all__ = ["METRICS", "TOLERANCE", "Elsewhere", "Reproduction", "differences", "reproduce"]
 
 METRICS = ("em", "f1")
 TOLERANCE = 0.05

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import ConfigError, HoptreeError, InputError
-from hoptree.evaluation.datasets import HALVES, Example, half_of, read_examples
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.values import Passage
+from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.fields import spaced
-from hoptree.evaluation.ranking import RankingMetrics
+from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
+from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.retriever import Retriever
-from hoptree.values import Passage
-
-__all__ = ["WARM_UP", "Found", "Judged", "QuestionSet", "RetrievalRun", "evaluate", "missing_gold", "read_questions"]
 
 WARM_UP = 5
 """The first searches open files and fill caches: they are scored, but their times do not count."""

@@ -10,23 +10,21 @@ FOLDER/metrics.json     what `summary.py` makes of the results
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import IndexUnavailable, InputError
-from hoptree.evaluation.judge import Verdict
-from hoptree.evaluation.judgements import read_judgements
-from hoptree.evaluation.lines import LineFile, mend, read_lines
-from hoptree.evaluation.lists import CANDIDATES
+from hoptree.core.errors import IndexUnavailable, InputError
+from hoptree.core.files import WriteLock
+from hoptree.engine.context import Prices
+from hoptree.engine.trace import Event, read_events
+from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
+from hoptree.evaluation.judge import Verdict, read_judgements
+from hoptree.evaluation.list_answers import CANDIDATES
 from hoptree.evaluation.support import SENTENCES
-from hoptree.lock import WriteLock
-from hoptree.runtime.context import Prices
-from hoptree.runtime.trace import Event, read_events
-
-__all__ = ["METRICS", "RESULTS", "RUN", "TRACES", "Row", "RunFolder", "read_rows", "read_run", "trace_of", "write_json"]
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1
@@ -269,3 +267,31 @@ def write_json(path: Path, value: Any) -> None:
 def _part(path: Path) -> Path:
     """The file that is to become another, while it is written."""
     return path.with_suffix(".part")
+
+
+_STOPPED = "stopped"
+"""That a budget ended it, the outcome of a question tells itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """How many questions came with a warning of some kind, and what most of them say."""
+
+    questions: int
+    message: str
+
+    def said_of(self, kind: str, finished: int) -> str:
+        """In one line, for whoever sums up so many questions."""
+        return f"{self.questions:,} of {finished:,} with a warning ({kind}): {self.message}"
+
+
+def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
+    """The kinds of warnings among the events of some questions, each question once a kind, by what it says first."""
+    said: dict[str, dict[str, str]] = defaultdict(dict)
+    for event in events:
+        if event["event"] == "warning" and event["kind"] != _STOPPED:
+            said[str(event["kind"])].setdefault(event["run"], str(event["message"]))
+    return {
+        kind: Warned(len(by_run), Counter(by_run.values()).most_common(1)[0][0])
+        for kind, by_run in sorted(said.items())
+    }

@@ -11,20 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.engine import Engine
-from hoptree.errors import EndpointError, HoptreeError, InputError
-from hoptree.evaluation.asking import Asked, Asker, EngineAsker, at_once
-from hoptree.evaluation.boundary_asking import BoundaryExperiment
-from hoptree.evaluation.datasets import DataSet, Example
+from hoptree.core.errors import EndpointError, HoptreeError, InputError
+from hoptree.engine.engine import Engine
+from hoptree.engine.schedule import together
+from hoptree.engine.trace import Event, TraceFile
+from hoptree.evaluation.ask_question import Asked, Asker, EngineAsker, at_once
+from hoptree.evaluation.boundary import BoundaryExperiment
+from hoptree.evaluation.datasets.examples import DataSet, Example
 from hoptree.evaluation.experiment import Experiment, described
-from hoptree.evaluation.judging import JudgeProgress, judge_run
+from hoptree.evaluation.judge_run import JudgeProgress, judge_run
 from hoptree.evaluation.run_folder import METRICS, TRACES, Row, RunFolder, read_rows, write_json
 from hoptree.evaluation.summary import money_spent, summarise
 from hoptree.models.model import Model
-from hoptree.runtime.schedule import together
-from hoptree.runtime.trace import Event, TraceFile
-
-__all__ = ["Progress", "Ways", "run_experiment"]
 
 _SUSPICIOUS = 5
 """Questions without any gold passage found that make one wonder."""

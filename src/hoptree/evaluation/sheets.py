@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.decisions import MODULES, Decision, Module
-
-__all__ = ["CRITERIA", "Sheet", "neutral", "read_sheet", "read_sheets", "undone", "write_sheet"]
 
 CRITERIA: dict[Module, str] = {
     "know": "yes if a model that says it knows has the right answer, or one that says no cannot have it",

@@ -5,21 +5,60 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import TraceError
-from hoptree.evaluation.cost import summarise_usage
-from hoptree.evaluation.judgements import read_judgements
-from hoptree.evaluation.resampling import unseen
-from hoptree.evaluation.run_folder import RUN, TRACES, Row, read_rows, read_run
-from hoptree.evaluation.warned import Warned, warned_of
-from hoptree.runtime.trace import Event, read_events
+from hoptree.core.errors import InputError, TraceError
+from hoptree.core.values import Usage
+from hoptree.engine.trace import Event, read_events
+from hoptree.evaluation.judge import read_judgements
+from hoptree.evaluation.run_folder import RUN, TRACES, Row, Warned, read_rows, read_run, warned_of
+from hoptree.evaluation.statistics import unseen
 
-__all__ = ["half_width", "money_spent", "summarise"]
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A cost over all questions; `p95` is the smallest value that 95 % of them do not exceed.
+
+    Without questions, all but the total are None.
+    """
+
+    total: float
+    mean: float | None
+    median: float | None
+    p95: float | None
+
+    def as_dict(self) -> dict[str, float | None]:
+        return asdict(self)
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The total of the values and how they are spread."""
+    if not values:
+        return Spread(0.0, None, None, None)
+    total, ordered = math.fsum(values), sorted(values)
+    p95 = ordered[-(-95 * len(ordered) // 100) - 1]
+    return Spread(total, total / len(values), statistics.median(ordered), p95)
+
+
+def summarise_usage(usages: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """The spread of everything a question's usage counts, and of `tokens` (prompt and completion together).
+
+    Failed questions are among them: what was spent on them was spent. A usage that lacks a figure is refused, for 0
+    would make the run look cheaper than it was.
+    """
+    names = [field.name for field in fields(Usage)]
+    for usage in usages:
+        if missing := [name for name in names if name not in usage]:
+            raise InputError(
+                f"A question's usage does not say its {', '.join(missing)}.", "Run it again with this version."
+            )
+    found = {name: spread([usage[name] for usage in usages]) for name in names}
+    found["tokens"] = spread([usage["prompt_tokens"] + usage["completion_tokens"] for usage in usages])
+    return found
 
 
 def summarise(folder: Path) -> dict[str, Any]:

@@ -11,20 +11,6 @@ from dataclasses import dataclass, fields
 
 from hoptree.evaluation.metrics import Overlap, best_overlap, exact_match
 
-__all__ = [
-    "SENTENCES",
-    "Scores",
-    "Sentence",
-    "joint",
-    "recall",
-    "recall_by_hop",
-    "score_citations",
-    "score_passages",
-    "score_support",
-    "support",
-    "tree_recall",
-]
-
 Sentence = tuple[str, int]
 """A title and the place of a sentence under it, as HotpotQA and 2WikiMultihopQA name supporting facts."""
 

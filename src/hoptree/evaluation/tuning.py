@@ -14,26 +14,37 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from hoptree.errors import ConfigError, HoptreeError, InputError
-from hoptree.evaluation.asking import failed_row
-from hoptree.evaluation.cost import summarise_usage
-from hoptree.evaluation.datasets import DataSet, read_examples, read_ids, sample, write_ids
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.engine.registry import Method, find_method, read_options
+from hoptree.evaluation.ask_question import failed_row
+from hoptree.evaluation.datasets.examples import DataSet
+from hoptree.evaluation.datasets.reading import read_examples, read_ids, sample, write_ids
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import Planned
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, write_json
 from hoptree.evaluation.running import Progress, Ways, run_experiment
 from hoptree.evaluation.statistics import compare_pair, holm
-from hoptree.evaluation.summary import money_spent
-from hoptree.evaluation.tuned import Outcome, Tuned
-from hoptree.evaluation.variations import Trial
-from hoptree.methods.checking import check_options
-from hoptree.methods.registry import find_method
+from hoptree.evaluation.summary import money_spent, summarise_usage
+from hoptree.evaluation.tuned import Outcome, Trial, Tuned
 from hoptree.models import open_model
 from hoptree.models.model import Model
+from hoptree.retrieval.open_encoder import check_encoder
+from hoptree.text.word_classes import open_tagger
 
-__all__ = ["OTHERS", "TUNE", "TUNED_ON", "Search", "Step", "Tuning", "rungs", "tune"]
+_NAMES: dict[str, Callable[[str], object]] = {"tagger": open_tagger, "encoder": check_encoder}
+"""What tells whether there is anything of this name, for options of whatever method."""
+
+
+def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
+    """Refuse options that a method does not have, values that stand for nothing, and what does not go together."""
+    values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
+    for name, find in _NAMES.items():
+        if name in values:
+            find(values[name])
+    chosen.check(**values)
+
 
 Search = Literal["grid", "halving"]
 TUNED_ON, OTHERS, TUNE = "tuned-on.txt", "others.txt", "tune.json"

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
-from hoptree.values import Fact as PlainFact
-
-__all__ = [
-    "Direction",
-    "Entity",
-    "Fact",
-    "Neighbourhood",
-    "Property",
-    "Qualifier",
-    "SourceCount",
-    "Stats",
-    "Table",
-    "Term",
-    "Value",
-]
+from hoptree.core.values import Fact as PlainFact
 
 Direction = Literal["both", "out", "in"]
 
@@ -149,3 +135,87 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Value, ...], ...]
     complete: bool = True
+
+
+FACTS = 200
+"""Facts of an entity that are given out unless more are asked for."""
+SECONDS = 10.0
+
+
+class KnowledgeGraph(Protocol):
+    """Facts, names and counts. Every query ends after a number of rows and of seconds.
+
+    `identity` is everything that determines what it answers, as far as that can be told; `remote` says that an answer
+    may take a network, and is worth remembering.
+    """
+
+    kind: str
+    remote: bool
+    identity: str
+
+    async def facts(
+        self,
+        entity: str,
+        *,
+        direction: Direction = "both",
+        relation: str = "",
+        limit: int = FACTS,
+        seconds: float = SECONDS,
+    ) -> Neighbourhood:
+        """Facts with the entity of this id as subject, as object, or both; with one property only, if it is given.
+
+        Of an entity with more facts than `limit`, those given out are spread over its properties where the graph allows
+        to choose.
+        """
+
+    async def entities(self, name: str, *, limit: int = 10) -> tuple[Entity, ...]:
+        """The entities with this label or alias, best first; capitals, accents and spaces need not agree."""
+
+    async def entity(self, identifier: str) -> Entity | None:
+        """The entity of an id, or None if the graph says nothing of it."""
+
+    async def label(self, identifier: str) -> str:
+        """What a person calls the entity or property of this id; the id itself where the graph has no name for it."""
+
+    async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
+        """The relations by name, the most used first where the graph counts them."""
+
+    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
+        """The first rows that a SPARQL query (SELECT or ASK) of a person's finds."""
+
+    async def stats(self) -> Stats: ...
+
+    async def aclose(self) -> None: ...
+
+
+OnIndexing = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that may be meant, and how well one of its names fits: from 0 to 1, by words and their rarity."""
+
+    entity: Entity
+    score: float
+
+
+class Candidates(Protocol):
+    """Finds the entities that a name, or the names in a text, may mean; ties are broken by the id."""
+
+    async def of_mention(self, mention: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        """Entities of a name, as it is or nearly so."""
+
+    async def of_text(self, text: str, *, limit: int = 10) -> tuple[Candidate, ...]:
+        """Entities of all names in a text in which nobody marked them."""
+
+
+@runtime_checkable
+class NamesIndexed(Protocol):
+    """A graph that keeps an index of its names; opening it, and making it the first time, may take long.
+
+    `on_indexing` is told from time to time how many names of how many are in it by then.
+    """
+
+    on_indexing: OnIndexing
+
+    def candidates(self) -> Candidates: ...

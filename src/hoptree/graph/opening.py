@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from hoptree.graph.errors import GraphError
-from hoptree.graph.knowledge import SECONDS, KnowledgeGraph
-
-__all__ = ["open_graph"]
+from hoptree.core.errors import GraphError
+from hoptree.graph.facts import SECONDS, KnowledgeGraph
 
 
 def open_graph(
@@ -27,9 +25,9 @@ def open_graph(
         from hoptree.graph.store.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
-    from hoptree.graph.endpoint.asking import Asking
-    from hoptree.graph.endpoint.remembered import Remembered, default_path
-    from hoptree.graph.endpoint.sparql import WIKIDATA_URL, SparqlEndpoint
+    from hoptree.core.http_cache import Remembered
+    from hoptree.graph.sparql_client import Asking, default_path
+    from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
     asking = Asking(
         WIKIDATA_URL if where == "wikidata" else where,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hoptree.errors import MissingExtra
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import GraphError, MissingExtra
 
 try:
     import pyoxigraph as ox

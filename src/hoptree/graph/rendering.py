@@ -7,8 +7,6 @@ from decimal import Decimal, InvalidOperation
 
 from hoptree.graph.vocabulary import QUANTITY, TIME
 
-__all__ = ["DAY", "coordinates", "number", "quantity", "text_of", "time", "unit_of"]
-
 XSD = "http://www.w3.org/2001/XMLSchema#"
 WKT = "http://www.opengis.net/ont/geosparql#wktLiteral"
 DAY, _MONTH, _YEAR, _DECADE, _CENTURY, _MILLENNIUM = 11, 10, 9, 8, 7, 6

@@ -10,42 +10,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from hoptree.graph.errors import GraphError
-
-__all__ = [
-    "ABOUT",
-    "ALIAS",
-    "ALIASES",
-    "BLANK",
-    "DATATYPE",
-    "DESCRIPTION",
-    "DESCRIPTIONS",
-    "KEY",
-    "LABEL",
-    "LABELS",
-    "PAGE",
-    "QUANTITY",
-    "TIME",
-    "TYPE",
-    "USES",
-    "WIKIBASE",
-    "WIKIDATA",
-    "Role",
-    "Step",
-    "entity_id",
-    "entity_iri",
-    "is_property",
-    "named",
-    "natural",
-    "property_entity",
-    "property_id",
-    "property_iri",
-    "readable",
-    "role",
-    "step_iri",
-]
+from hoptree.core.errors import GraphError
+from hoptree.graph.oxigraph import ox
 
 WIKIDATA = "http://www.wikidata.org/entity/"
 WIKIBASE = "http://wikiba.se/ontology#"
@@ -201,3 +169,44 @@ def readable(identifier: str) -> str:
         return "something unnamed" if identifier.startswith(BLANK) else identifier
     last = unquote(re.split(r"[/#]", identifier.rstrip("/#"))[-1]).replace("_", " ")
     return _WORD_ENDS.sub(" ", last).lower() if last[:1].islower() else last
+
+
+GraphName = ox.NamedNode | ox.DefaultGraph
+_SOURCE, _COUNTS = "urn:hoptree:source:", "urn:hoptree:counts:"
+
+
+def graph_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
+    """Where a triple of a source goes."""
+    if source == base and not places:
+        return ox.DefaultGraph()
+    told = f"?{urlencode([('of', place) for place in places])}" if places else ""
+    return ox.NamedNode(f"{_SOURCE}{_quoted(source)}{told}")
+
+
+def graphs_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
+    """All graphs that hold triples of a source."""
+    whole = f"{_SOURCE}{_quoted(source)}"
+    found: list[GraphName] = [
+        graph
+        for graph in store.named_graphs()
+        if isinstance(graph, ox.NamedNode) and (graph.value == whole or graph.value.startswith(f"{whole}?"))
+    ]
+    return [ox.DefaultGraph(), *found] if source == base else found
+
+
+def counts_graph(source: str) -> ox.NamedNode:
+    """Where it stands how often a source uses each property."""
+    return ox.NamedNode(_COUNTS + _quoted(source))
+
+
+def sources_of(graph: object, base: str) -> tuple[str, ...]:
+    """The sources a graph's name tells: the places in a file with the name of the source before them, or that alone."""
+    if not isinstance(graph, ox.NamedNode) or not graph.value.startswith(_SOURCE):
+        return (base,)
+    name, _, told = graph.value.removeprefix(_SOURCE).partition("?")
+    source = unquote(name)
+    return tuple(f"{source}: {place}" for _, place in parse_qsl(told)) or (source,)
+
+
+def _quoted(source: str) -> str:
+    return quote(source, safe="", errors="replace")

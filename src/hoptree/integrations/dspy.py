@@ -6,8 +6,6 @@ import dspy
 
 from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
 
-__all__ = ["HoptreeRetriever", "hoptree_tool"]
-
 
 class HoptreeRetriever(dspy.Module):
     """The best `k` passages for a query; with `multi_hop` those that Hoptree's answer to it rests on."""

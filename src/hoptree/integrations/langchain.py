@@ -8,12 +8,10 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import StructuredTool, ToolException
 
-from hoptree.errors import HoptreeError
+from hoptree.core.errors import HoptreeError
+from hoptree.core.values import Passage
+from hoptree.engine.result import Result
 from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
-from hoptree.runtime.result import Result
-from hoptree.values import Passage
-
-__all__ = ["HoptreeRetriever", "hoptree_tool"]
 
 
 class HoptreeRetriever(BaseRetriever):

@@ -9,13 +9,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
-from hoptree.engine import Engine
-from hoptree.errors import CorpusError
-from hoptree.runtime.result import Result
-from hoptree.telling import answer_in_words, quote
-from hoptree.values import Passage
-
-__all__ = ["ABOUT", "Hoptree", "in_words"]
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.engine.engine import Engine
+from hoptree.engine.result import Result
+from hoptree.integrations.summary_text import answer_in_words, quote
 
 T = TypeVar("T")
 

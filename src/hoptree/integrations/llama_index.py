@@ -6,10 +6,8 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 
+from hoptree.core.values import Passage
 from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
-from hoptree.values import Passage
-
-__all__ = ["HoptreeRetriever", "hoptree_tool"]
 
 
 class HoptreeRetriever(BaseRetriever):

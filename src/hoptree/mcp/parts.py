@@ -6,22 +6,21 @@ import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from hoptree.comparing.names import read_yes_no
-from hoptree.engine import Engine
-from hoptree.methods.registry import Method, find_method
-from hoptree.methods.treeqa.evidence import PRESETS, Kinds, Sources
-from hoptree.runtime.context import Context
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Listener
-from hoptree.steps.hypotheses.clue import new_clue
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.steps.hypotheses.verify import Verdict, validate
-from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import fixed, nearest
-from hoptree.tree import Node, Plan
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["Checked", "Planned", "Searched", "check_claim", "find_passages", "make_plan_for"]
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.engine import Engine
+from hoptree.engine.registry import Method, find_method
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Listener
+from hoptree.methods.steps.decompose import decompose_tree
+from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.mentions import Kinds
+from hoptree.methods.steps.verify import Verdict, validate
+from hoptree.methods.treeqa.hypotheses import new_clue
+from hoptree.methods.treeqa.nodes import PRESETS, Sources
+from hoptree.text.comparison import read_yes_no
+from hoptree.text.question_tree import Node, Plan
 
 _PLANS, _CHECKS = "taikc", "treeqa"
 """The methods whose prompts split a question, and hold an answer against evidence."""

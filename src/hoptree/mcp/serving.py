@@ -9,14 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hoptree.engine import Engine
-from hoptree.errors import ConfigError
-from hoptree.http.listening import bearer_key, is_loopback, listen
-from hoptree.http.refused import log_refusal
-from hoptree.http.stopping import stopped_by_signals
+from hoptree.core.errors import ConfigError
+from hoptree.core.http_server import bearer_key, is_loopback, listen, log_refusal, stopped_by_signals
+from hoptree.engine.engine import Engine
 from hoptree.mcp.tools import open_server
-
-__all__ = ["KEY", "Address", "serve_http", "serve_streams"]
 
 KEY = "HOPTREE_MCP_KEY"
 """The environment variable with the bearer key that clients must send."""
@@ -72,7 +68,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
     """Serve over streamable HTTP until stopped; `started` is told the URL."""
     import uvicorn
 
-    from hoptree.http.patience import patient
+    from hoptree.core.http_server import patient
 
     key = os.environ.get(KEY, "")
     if not address.local and not key:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import difflib
 import inspect
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from typing import Annotated, Any, TypeVar
@@ -16,17 +18,98 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from hoptree import __version__
-from hoptree.engine import MAX_QUESTION, Engine
-from hoptree.errors import HoptreeError
-from hoptree.http.outside import ASK_WHO_RUNS_IT, hidden, told_outside, without_keys
-from hoptree.mcp.arguments import unknown_argument, wrong_argument
+from hoptree.core.errors import HoptreeError
+from hoptree.core.redaction import ASK_WHO_RUNS_IT, hidden, told_outside, without_keys
+from hoptree.engine.engine import MAX_QUESTION, Engine
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event, Listener
+from hoptree.integrations.summary_text import SOURCES
 from hoptree.mcp.parts import check_claim, find_passages, make_plan_for
-from hoptree.mcp.progress import reporting
-from hoptree.mcp.told import Answered, Checks, Found, Plans, tell_answer, tell_check, tell_found, tell_plan
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Listener
+from hoptree.mcp.responses import Answered, Checks, Found, Plans, tell_answer, tell_check, tell_found, tell_plan
 
-__all__ = ["AT_ONCE", "MAX_PASSAGES", "MAX_TEXT", "open_server"]
+_LETTERS = 40
+_KINDS = {"int": "a whole number", "string": "text"}
+
+
+def unknown_argument(tool: str, given: Collection[str], known: Collection[str]) -> str:
+    """What is wrong with the names of the arguments; empty where nothing is."""
+    name = next((name for name in given if name not in known), None)
+    if name is None:
+        return ""
+    close = difflib.get_close_matches(name[:_LETTERS], known, 1)
+    hint = f"Did you mean {close[0]}?" if close else f"It takes {', '.join(known)}."
+    return f"{tool} takes no {name[:_LETTERS]}. {hint}"
+
+
+def wrong_argument(tool: str, errors: Sequence[Mapping[str, Any]], known: Collection[str]) -> str:
+    """What the reading of the arguments found, of the first that is wrong."""
+    first = errors[0]
+    name = str(first["loc"][0]) if first["loc"] else "argument"
+    if first["type"] == "missing":
+        return f"{tool} needs a {name}, which is missing. It takes {', '.join(known)}."
+    kind = _KINDS.get(str(first["type"]).partition("_")[0], "its description says")
+    return f"{name} is not of the kind that {tool} takes. Give it as {kind}."
+
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+"""Sends how far something is, of how much if that is known, and a line about it."""
+
+_WAITING = 100
+"""Lines that wait to be sent; a client that takes them too slowly misses some, and no question waits for it."""
+
+
+@asynccontextmanager
+async def reporting(report: Report, *, outside: bool) -> AsyncIterator[Listener]:
+    """A listener whose news are sent while the block runs; all of them are out when it has ended well.
+
+    What an endpoint said is no news for `outside`.
+    """
+    lines: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
+    steps, calls = 0, 0
+
+    def listen(event: Event) -> None:
+        nonlocal steps, calls
+        steps += event["event"] in ("llm", "retrieve", "facts")
+        calls += event["event"] == "llm"
+        if (line := _line(event, calls, outside=outside)) and lines.qsize() < _WAITING:
+            lines.put_nowait((steps, line))
+
+    async def send() -> None:
+        last = 0.0
+        while (news := await lines.get()) is not None:
+            done, line = news
+            last = max(round(last + 0.001, 3), float(done))  # the protocol wants it to rise with every notification
+            with contextlib.suppress(Exception):  # whoever cannot be told of progress still gets the answer
+                await report(last, None, line)
+
+    sending = asyncio.create_task(send())
+    try:
+        yield listen
+        lines.put_nowait(None)
+        await sending
+    finally:
+        sending.cancel()
+
+
+def _line(event: Event, calls: int, *, outside: bool) -> str:
+    """An event in one line, if it is worth one."""
+    kind = event["event"]
+    if kind == "plan":
+        count = sum(node["id"] > 0 for node in event["nodes"])
+        return f"planned {count} sub-question{'' if count == 1 else 's'}" if count else ""
+    if kind == "node":
+        asked = event.get("resolved") or event.get("question", "")
+        if event["state"] == "asking":
+            return f"{event['id']}. {asked}"
+        source = event.get("source", "")
+        return f"{event['id']}. -> {event.get('answer') or '?'} [{event.get('verdict') or SOURCES.get(source, source)}]"
+    if kind == "retry":
+        why = "an endpoint that the server asks failed, and is asked again" if outside else event["error"]
+        return f"waiting {event['wait']:g} s: {why}"
+    if kind == "llm" and "node" not in event:
+        return f"{event['step']} ({calls} call{'' if calls == 1 else 's'} so far)"
+    return ""
+
 
 T = TypeVar("T")
 _LOG = logging.getLogger("hoptree.mcp")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
+from hoptree.core.singleflight import Once
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import grow, plant, spent_under, together
 from hoptree.methods.ra_isf_modules import Branch, Careful, Looked, Modules, Pairs, Paper, Setting
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.growing import grow, plant, spent_under
-from hoptree.runtime.once import Once
-from hoptree.runtime.schedule import together
-from hoptree.steps.planning.split import drop_asked, split_question
-from hoptree.steps.reading.parse import question_key
-from hoptree.tree import Node
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["ra_isf"]
+from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.text.parse import question_key
+from hoptree.text.question_tree import Node
 
 DepthRule = Literal["faithful", "prune"]
 

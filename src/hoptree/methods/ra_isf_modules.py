@@ -10,21 +10,91 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from hoptree.runtime.context import Context
-from hoptree.runtime.once import Once
-from hoptree.runtime.schedule import both
-from hoptree.steps.answering.answer import answer_from, direct_answer, holding
-from hoptree.steps.answering.choose import surest
-from hoptree.steps.answering.combine import combine_answers
-from hoptree.steps.answering.compare import compare_pairs, compares, compares_again
-from hoptree.steps.answering.ground import covers, grounded
-from hoptree.steps.judging.relevance import judge_passages
-from hoptree.steps.planning.know import judge_knowledge
-from hoptree.steps.reading.parse import question_key
-from hoptree.tree import Node
-from hoptree.values import Answer, Passage
+from hoptree.core.singleflight import Once
+from hoptree.core.values import Answer, Passage
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.schedule import both, together
+from hoptree.methods.steps.answer import answer_from, direct_answer, holding, least_probability
+from hoptree.methods.steps.choose import surest
+from hoptree.methods.steps.combine import combine_answers
+from hoptree.methods.steps.compare import compare_pairs, compares, compares_again
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.grounding import covers, grounded
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.methods.steps.route import read_way
+from hoptree.text.parse import Knowing, question_key, read_knowing, says_unknown
+from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
+from hoptree.text.question_tree import Node
 
-__all__ = ["Branch", "Careful", "Looked", "Modules", "Pairs", "Paper", "Setting"]
+MAX_TOKENS = 16
+LISTWISE_TOKENS = 128
+
+
+async def judge_passages(
+    ctx: Context,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    listwise: bool = False,
+    titles: bool = False,
+    node: Node | None = None,
+) -> tuple[Passage, ...]:
+    """The passages the model calls relevant, in their order.
+
+    One call a passage, all at once; with `listwise` one call for all, which also asks whether they are sufficient and
+    so lets fewer through.
+    """
+    if not passages:
+        verdicts = []
+    elif listwise:
+        verdicts = await _judge_all(ctx, question, passages, titles, node)
+    else:
+        verdicts = await together(_judge(ctx, question, passage, titles, node) for passage in passages)
+    judged = [[passage.id, verdict] for passage, verdict in zip(passages, verdicts, strict=True)]
+    ctx.decide("relevance", sum(verdicts), node=node, how="listwise" if listwise else "each", judged=judged)
+    return tuple(passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict)
+
+
+async def _judge(ctx: Context, question: str, passage: Passage, titles: bool, node: Node | None) -> bool:
+    shown = show_passages(ctx, [passage], titles=titles).removeprefix("passage: ")
+    prompt = prompt_for(ctx.method, "relevance").fill(passage=shown, question=question)
+    reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=MAX_TOKENS, node=node)
+    note_reply(ctx, "relevance", "" if judges_relevance(reply.text) else "neither relevant nor irrelevant")
+    return read_relevance(reply.text)
+
+
+async def _judge_all(
+    ctx: Context, question: str, passages: Sequence[Passage], titles: bool, node: Node | None
+) -> list[bool]:
+    shown = (show_passages(ctx, [passage], titles=titles).removeprefix("passage: ") for passage in passages)
+    lines = "\n".join(f"[{number}] {text}" for number, text in enumerate(shown, 1))
+    prompt = prompt_for(ctx.method, "relevance_list").fill(passages=lines, question=question)
+    reply = await ctx.generate("relevance", prompt, role="relevance", max_tokens=LISTWISE_TOKENS, node=node)
+    named = read_numbers(reply.text, len(passages))
+    note_reply(ctx, "relevance", "" if named or judges_relevance(reply.text) else "no number of a passage")
+    return [number in named for number in range(1, len(passages) + 1)]
+
+
+MAX_TOKENS_KNOW = 128
+_VERDICTS = ("Yes", "No")
+
+
+async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Knowing:
+    """Whether the model says that it knows the answer; one that goes on after its "yes" has given it already.
+
+    With `logprobs`, what it gave has a confidence: the least probability among the reply's tokens.
+    """
+    prompt = prompt_for(ctx.method, "know").fill(question=question)
+    reply = await ctx.generate(
+        "know", prompt, role="know", max_tokens=MAX_TOKENS_KNOW, node=node, top_logprobs=1 if logprobs else 0
+    )
+    knowing = read_knowing(reply.text, question)
+    read = knowing.known or says_unknown(reply.text) or read_way(reply.text, _VERDICTS) == "No"
+    note_reply(ctx, "know", "" if read else "neither yes nor no")
+    ctx.decide("know", knowing.known, node=node, raw=reply.text, answer=knowing.answer)
+    return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing
+
 
 Branch = Literal["self-knowledge", "passages", "sub-questions", "guess", "none"]
 Pairs = Sequence[tuple[str, Answer]]

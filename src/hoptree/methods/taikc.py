@@ -6,24 +6,21 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import both, in_order, together
-from hoptree.steps.answering.answer import answer_from, confident_answer, direct_answer, holding, synthesise
-from hoptree.steps.answering.both import both_hold
-from hoptree.steps.answering.choose import surest
-from hoptree.steps.answering.compare import compare_branches
-from hoptree.steps.answering.glances import GLANCES, glances
-from hoptree.steps.answering.ground import grounded
-from hoptree.steps.answering.last_reading import CITED, read_with_chains
-from hoptree.steps.answering.summarise import summarise_chain
-from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import fixed, nearest
-from hoptree.steps.reading.parse import question_key
-from hoptree.tree import Node, Plan, resolve
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["taikc"]
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import both, in_order, together
+from hoptree.methods.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
+from hoptree.methods.steps.both import both_hold
+from hoptree.methods.steps.choose import surest
+from hoptree.methods.steps.combine import summarise_chain
+from hoptree.methods.steps.compare import compare_branches
+from hoptree.methods.steps.decompose import decompose_tree
+from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.grounding import grounded
+from hoptree.methods.steps.multi_read import CITED, GLANCES, glances, read_with_chains
+from hoptree.text.parse import question_key
+from hoptree.text.question_tree import Node, Plan, resolve
 
 Attempt = Callable[[str, Node], Awaitable[Answer]]
 """One way to answer a node's completed question."""

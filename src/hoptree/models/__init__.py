@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
 from hoptree.models.model import Model
-
-__all__ = ["DEFAULT_MODEL", "open_model"]
 
 DEFAULT_MODEL = "local/qwen2.5-coder-1.5b-instruct"
 _KINDS = ("openai", "local", "hf", "scripted")

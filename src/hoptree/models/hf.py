@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hoptree.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, InputError, MissingExtra
 from hoptree.models.model import Capability, Reply, Request
 
 if TYPE_CHECKING:  # importing these imports torch
-    from hoptree.models.batching import Batcher
+    from hoptree.models.batching.worker import Batcher
     from hoptree.models.hf_text import Text
     from hoptree.models.hf_weights import Loaded, Source
 
-__all__ = ["HFModel"]
 
 LIBRARIES = ("torch", "transformers")
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -221,7 +220,10 @@ class _Engine:
             return self._ready
 
     def _load(self) -> _Ready:
-        from hoptree.models.batching import Batcher, DecoderOnly, EncoderDecoder, Passes
+        from hoptree.models.batching.decoder import DecoderOnly
+        from hoptree.models.batching.encoder_decoder import EncoderDecoder
+        from hoptree.models.batching.passes import Passes
+        from hoptree.models.batching.worker import Batcher
         from hoptree.models.hf_text import OneSequence, Prompts, SourceAndTarget, Text
         from hoptree.models.hf_weights import end_tokens, load
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from hoptree.errors import EndpointError, RequestTooLong
-from hoptree.models.batching import OF_TOKENS, Logprobs, Row
-from hoptree.models.model import Attended, Choice, Message, Reply, Request, Token, TokenUsage
-from hoptree.models.reasoning import close_thought, opens_thought, read_choice
-
-__all__ = ["OneSequence", "Opening", "Prompts", "SourceAndTarget", "Text", "plain_chat"]
+from hoptree.core.errors import EndpointError, RequestTooLong
+from hoptree.core.values import Attended, Token
+from hoptree.models.batching.rows import OF_TOKENS, Logprobs, Row
+from hoptree.models.model import Choice, Message, Reply, Request, TokenUsage, close_thought, opens_thought, read_choice
 
 # What a tokenizer writes for bytes that are no whole character yet.
 _UNFINISHED = "\ufffd"

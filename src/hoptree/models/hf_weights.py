@@ -14,25 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import ConfigError, EndpointError, MissingExtra, MissingModel
-from hoptree.models.adapter_files import ADAPTER_CARD, ADAPTER_FILES
-from hoptree.models.batching import ATTENTION, register_attention
-from hoptree.models.batching.memory import is_memory
-from hoptree.models.catalogue import CATALOGUE, file_digest, located
-
-__all__ = [
-    "Loaded",
-    "Source",
-    "adapted",
-    "adapter_digest",
-    "adapter_folder",
-    "card_on",
-    "end_tokens",
-    "has_encoder",
-    "load",
-    "source_of",
-    "weights_digest",
-]
+from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
+from hoptree.models.batching.kv_cache import ATTENTION, is_memory, register_attention
+from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, located
 
 WEIGHTS = ".safetensors"
 # Those whose decoders tell positions by distance, and those that look them up in a table.

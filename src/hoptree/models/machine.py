@@ -12,24 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.models import local
 from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete, models_folder
-from hoptree.models.hardware import available_memory, cpu_flags
-
-__all__ = [
-    "BUILD_COMMAND",
-    "Check",
-    "check_disk",
-    "check_endpoint",
-    "check_features",
-    "check_library",
-    "check_memory",
-    "check_model",
-    "check_python",
-    "examine",
-    "measure",
-]
+from hoptree.models.local import available_memory, cpu_flags
 
 OLDEST_PYTHON = (3, 11)
 # Neither switch touches inference: one fetches a TLS library with git, the other a grammar engine with Rust.

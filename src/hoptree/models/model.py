@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeGuard, runtime_checkable
 
-from hoptree.errors import ConfigError, ModelError
-
-__all__ = [
-    "MOST_LOGPROBS",
-    "Attended",
-    "Capability",
-    "Choice",
-    "Learns",
-    "Loads",
-    "Message",
-    "Model",
-    "NotGiven",
-    "Reply",
-    "Request",
-    "Signal",
-    "Token",
-    "TokenUsage",
-    "has_to_load",
-]
+from hoptree.core.errors import ConfigError, ModelError
+from hoptree.core.values import Attended, Token
 
 Capability = Literal[
     "logprobs",
@@ -97,42 +82,11 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """One generated token, its log-probability, and its likeliest rivals.
-
-    `entropy` is that of the whole distribution the token was chosen from, in nats and at temperature 1. `attention` is
-    the most that a later token of the reply pays to it, in the last layer and as the mean over heads, with all that
-    was read in view: so the prompt has its part of every later token's attention. The last token has None, and a
-    token that ended the reply (an end token, one that completes a stop text) does not count as a later one.
-    """
-
-    text: str
-    logprob: float
-    top: tuple[tuple[str, float], ...] = ()
-    entropy: float | None = None
-    attention: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class TokenUsage:
     prompt: int = 0
     cached: int = 0
     completion: int = 0
     reasoning: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Attended:
-    """What spans of a prefix pay attention to: last layer, mean over heads and over the tokens of a span.
-
-    `text` is all that was read, as the model's chat template writes it, with the prefix at its end. `spans` are the
-    characters of its tokens in it. `weights` has a row for each span that was asked for, and a row a number for each
-    token before the span; what a row lacks to 1 goes to the span itself.
-    """
-
-    text: str
-    spans: tuple[tuple[int, int], ...]
-    weights: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +169,63 @@ class Model(Protocol):
     async def generate(self, request: Request, *, step: str) -> Reply: ...
 
     async def aclose(self) -> None: ...
+
+
+_OPEN = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_CLOSE = re.compile(r"</(think|thinking|thought|reasoning)>", re.IGNORECASE)
+_OPENED = re.compile(rf"{_OPEN.pattern}\s*\Z", re.IGNORECASE)
+
+
+def opens_thought(prompt: str) -> bool:
+    """Whether a prompt ends in a tag that opens a thought, as some chat templates let it."""
+    return _OPENED.search(prompt) is not None
+
+
+def close_thought(prompt: str) -> str:
+    """A prompt behind which words are said: a thought that it opens stays empty."""
+    opened = _OPENED.search(prompt)
+    return f"{prompt.rstrip()}\n\n</{opened[1]}>\n\n" if opened else prompt
+
+
+def read_choice(
+    raw: str,
+    *,
+    reasoning: str = "",
+    finish: Literal["stop", "length", "other"] = "stop",
+    tokens: Sequence[Token] = (),
+    opened: bool = False,
+) -> Choice:
+    """Build a choice whose text and tokens hold only what was said.
+
+    `reasoning` is what the server itself kept apart. Thought inside the text counts up to the last closing tag, since
+    some chat templates open the tag in the prompt; after a tag that is never closed everything was thought, also where
+    the prompt is known to have `opened` it.
+    """
+    if not (reasoning or opened or "<" in raw):
+        return Choice(raw.strip(), "", finish, tuple(tokens))
+    said_from = 0
+    for closing in _CLOSE.finditer(raw):
+        said_from = closing.end()
+    said_to = 0 if opened and not said_from else len(raw)
+    if opening := _OPEN.search(raw, said_from, said_to):
+        said_to = opening.start()
+    said = raw[said_from:said_to].strip()
+    thought = "\n".join(part for part in (reasoning, raw[:said_from], raw[said_to:]) if part)
+    thought = _CLOSE.sub("", _OPEN.sub("", thought)).strip()
+    return Choice(said, thought, finish, _tokens_of(said, tokens) if thought else tuple(tokens))
+
+
+def _tokens_of(said: str, tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The last tokens that spell what was said: servers list those of the thought before them, or leave them out.
+
+    None where no run of tokens spells it, since a signal from thought would be a false one.
+    """
+    for end in range(len(tokens), 0, -1):
+        text = ""
+        for start in range(end - 1, -1, -1):
+            text = tokens[start].text + text
+            if len(text.strip()) >= len(said):
+                if text.strip() == said:
+                    return tuple(tokens[start:end])
+                break
+    return ()

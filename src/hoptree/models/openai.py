@@ -8,12 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from hoptree.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.http import MAX_BODY, Http, error_text, kind_of_body
-from hoptree.models.model import Capability, Choice, Reply, Request, Token, TokenUsage
-from hoptree.models.reasoning import read_choice
-
-__all__ = ["OpenAIModel"]
+from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
+from hoptree.core.http_client import MAX_BODY, Http, error_text, kind_of_body
+from hoptree.core.values import Token
+from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
 
 DEFAULT_URL = "https://api.openai.com/v1"
 _RENAMED = {"max_tokens": "max_completion_tokens"}

@@ -11,11 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
-from hoptree.models.model import Attended, Capability, Choice, Reply, Request, Token, TokenUsage
-from hoptree.models.reasoning import read_choice
-
-__all__ = ["Rule", "ScriptedModel"]
+from hoptree.core.errors import ConfigError, EndpointError, InputError, ModelError, RateLimited, UnusableReply
+from hoptree.core.values import Attended, Token
+from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
 
 _FAULTS: dict[str, ModelError] = {
     "429": RateLimited("The script says 429.", status=429, retryable=True, retry_after=0.05),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from hoptree.core.values import Passage
 from hoptree.retrieval.index.folder import Index
-from hoptree.values import Passage
-
-__all__ = ["BM25", "WORTH_A_THREAD"]
 
 WORTH_A_THREAD = 50_000
 """Passages: under that a search takes less than handing it to a thread and back."""

@@ -18,16 +18,13 @@ from math import log
 
 from tantivy import DocAddress
 
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
 from hoptree.retrieval.bm25 import WORTH_A_THREAD
-from hoptree.retrieval.filters import fits
 from hoptree.retrieval.index.analysis import composed
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.links import Links
-from hoptree.retrieval.index.mentions import folded, names_of
-from hoptree.values import Passage
-
-__all__ = ["LinkWeights", "Linked"]
+from hoptree.retrieval.index.links import Links, folded, names_of
+from hoptree.retrieval.retriever import fits
 
 _LONGEST_NAME = 12
 """Words of a name that a question is searched for."""

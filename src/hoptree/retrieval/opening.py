@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hoptree.errors import ConfigError, CorpusError
+from hoptree.core.errors import ConfigError, CorpusError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.remote import is_remote, open_remote
 from hoptree.retrieval.retriever import Retriever
@@ -14,7 +14,6 @@ from hoptree.retrieval.retriever import Retriever
 if TYPE_CHECKING:
     from hoptree.retrieval.index.folder import Index
 
-__all__ = ["KINDS", "open_retriever"]
 
 KINDS = {
     DEFAULT_RETRIEVER: "linked, or bm25 where there are no links to go along",
@@ -50,7 +49,7 @@ def open_retriever(
 
         retriever = Reranked(retriever, open_reranker(rerank), depth=depth)
     if distinct:
-        from hoptree.retrieval.near_duplicates import Distinct
+        from hoptree.retrieval.fusion import Distinct
 
         retriever = Distinct(retriever)
     return retriever
@@ -93,7 +92,7 @@ def _over_index(folder: Path, kind: str, facts: bool) -> Retriever:
     if kind == "linked":
         return Linked(index)
     if kind == "hippo":
-        from hoptree.retrieval.hippo.opening import open_hippo
+        from hoptree.retrieval.hippo.retriever import open_hippo
 
         return open_hippo(index, _dense(index) if index.manifest.settings.encoder else BM25(index))
     dense = _dense(index)
@@ -116,8 +115,8 @@ def _chosen(index: Index, facts: bool) -> str:
 
 
 def _dense(index: Index) -> Retriever:
-    from hoptree.retrieval.dense import Dense
-    from hoptree.retrieval.encoders import open_encoder
+    from hoptree.retrieval.open_encoder import open_encoder
+    from hoptree.retrieval.vectors import Dense
 
     spec = index.manifest.settings.encoder
     if not spec:

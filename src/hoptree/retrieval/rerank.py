@@ -12,29 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hoptree.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.http import Http
-from hoptree.retrieval.encoders import Encoder, open_encoder
-from hoptree.retrieval.encoders.encoder import weights_digest
-from hoptree.retrieval.extras import library
+from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
+from hoptree.core.http_client import Http
+from hoptree.core.optional_import import library
+from hoptree.core.values import Passage
+from hoptree.retrieval.encoder import Encoder, weights_digest
 from hoptree.retrieval.fusion import normalised
+from hoptree.retrieval.microbatch import Window
+from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.retriever import Retriever, lasting
-from hoptree.retrieval.window import Window
-from hoptree.values import Passage
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "CrossEncoderReranker",
-    "EmbeddingReranker",
-    "EndpointReranker",
-    "Reranked",
-    "Reranker",
-    "open_reranker",
-    "whole_text",
-]
 
 _DECIMALS = 6
 _KEPT_VECTORS = 20_000

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
+from unicodedata import normalize
 
-from hoptree.values import Fact, Passage
-
-__all__ = ["Changing", "FactGuided", "Retriever", "lasting", "told_by"]
+from hoptree.core.values import Fact, Passage
 
 
 class Retriever(Protocol):
@@ -69,3 +68,37 @@ def lasting(source: object) -> float:
     """For how many seconds what a source said may be remembered; for ever, where its identity tells what it holds."""
     seconds: float = getattr(source, "lasts", math.inf)
     return seconds
+
+
+class PassageStore(Protocol):
+    """Passages by their unsigned 64-bit key; `digest` is that of all of them."""
+
+    @property
+    def digest(self) -> str: ...
+
+    def fetch(self, keys: Sequence[int]) -> dict[int, Passage]:
+        """The passages with these keys; a key that no passage has is left out."""
+        ...
+
+
+DOCUMENT, TITLE = "document", "title"
+"""Names of a filter that stand for fields of a passage, and not for its metadata."""
+
+
+def fits(passage: Passage, where: Mapping[str, str] | None) -> bool:
+    """Whether a passage has all the values that a filter asks for, however their accents are written."""
+    return all(_has(passage, name, value) for name, value in (where or {}).items())
+
+
+def _has(passage: Passage, name: str, value: str) -> bool:
+    name, value = _composed(name), _composed(value)
+    if name == DOCUMENT:
+        return value == _composed(passage.document or passage.id)
+    if name == TITLE:
+        title = _composed(passage.title)
+        return title == value or title.startswith(f"{value} › ")  # a section of it
+    return any((name, value) == (_composed(field), _composed(held)) for field, held in passage.metadata)
+
+
+def _composed(text: str) -> str:
+    return normalize("NFC", text)

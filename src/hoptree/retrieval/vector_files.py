@@ -13,24 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError
-from hoptree.retrieval.extras import library
-from hoptree.whole_files import write_whole
-
-__all__ = [
-    "FEATURE",
-    "FORMAT",
-    "HEADER",
-    "Header",
-    "copy_vectors",
-    "new_index",
-    "open_files",
-    "restore",
-    "save_index",
-    "tidy",
-    "view",
-    "write_header",
-]
+from hoptree.core.errors import CorpusError
+from hoptree.core.files import write_whole
+from hoptree.core.optional_import import library
 
 FORMAT = 1
 HEADER = "vectors.json"

@@ -10,12 +10,10 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError
-from hoptree.folders import cache_folder
-from hoptree.indexing import build_index
+from hoptree.core.errors import CorpusError
+from hoptree.core.files import cache_folder
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST
-
-__all__ = ["sample_index", "sample_questions", "sample_questions_file"]
+from hoptree.retrieval.indexing.commands import build_index
 
 _PATIENCE = 30.0
 _POLL = 0.05

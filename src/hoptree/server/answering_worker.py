@@ -17,19 +17,17 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hoptree.errors import HoptreeError, InternalError
-from hoptree.http.refused import LOG_FORMAT, as_line
-from hoptree.runtime.budget import Budget
-from hoptree.runtime.trace import Event
-from hoptree.server.asking import Asking, Wanted
-from hoptree.server.collecting import collect_rarely
-from hoptree.server.crossing import as_data
-from hoptree.server.house import open_asking
+from hoptree.core.errors import HoptreeError, InternalError
+from hoptree.core.http_server import LOG_FORMAT, as_line
+from hoptree.engine.budget import Budget
+from hoptree.engine.trace import Event
+from hoptree.server.ask import Asking, Wanted
+from hoptree.server.error_responses import log_mistake
 from hoptree.server.keys import ANYBODY
-from hoptree.server.mistakes import log_mistake
+from hoptree.server.serve import collect_rarely
 from hoptree.server.settings import read_settings
-
-__all__ = ["Teller", "begin", "main"]
+from hoptree.server.state import open_asking
+from hoptree.server.workers import as_data
 
 _LOG = logging.getLogger("hoptree.server")
 _LONGEST = 2**26

@@ -14,24 +14,20 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from hoptree import __version__
-from hoptree.errors import HoptreeError
-from hoptree.server.document import describe
+from hoptree.core.errors import HoptreeError
+from hoptree.server.chat import chat_routes
+from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
 from hoptree.server.guard import EXPOSED, Guard, speaks_openai
-from hoptree.server.house import House, open_house
-from hoptree.server.mistakes import note_refusal
-from hoptree.server.refusals import Refusal, refusal_of
-from hoptree.server.replying import refuse
+from hoptree.server.json_response import refuse
+from hoptree.server.openapi import describe
+from hoptree.server.request_schemas import unreadable
 from hoptree.server.routes.about import about_routes
 from hoptree.server.routes.asks import ask_routes
-from hoptree.server.routes.chats import chat_routes
 from hoptree.server.routes.corpora import corpus_routes
-from hoptree.server.routes.page import add_page
 from hoptree.server.routes.runs import run_routes
-from hoptree.server.routes.searches import search_routes
+from hoptree.server.routes.searches import add_page, search_routes
 from hoptree.server.settings import Settings
-from hoptree.server.unreadable import unreadable
-
-__all__ = ["create_app", "house_of"]
+from hoptree.server.state import House, open_house
 
 _KINDS = {404: "NotFound", 405: "NotAllowed"}
 _SAID = {

@@ -20,15 +20,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError
+from hoptree.core.errors import CorpusError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
+from hoptree.server.error_responses import Refusal
 from hoptree.server.names import check_name, unknown
-from hoptree.server.refusals import Refusal
-
-__all__ = ["MADE_ANEW", "SAMPLE", "Corpora", "Managed"]
 
 SAMPLE = "sample"
 MADE_ANEW = "Add or remove a document: the index is made anew then; or tell whoever runs the server."

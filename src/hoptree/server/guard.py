@@ -15,18 +15,13 @@ from urllib.parse import quote, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hoptree.http.listening import bearer_key, is_loopback
-from hoptree.http.refused import log_refusal
-from hoptree.server.allowance import Allowances
-from hoptree.server.keys import ANYBODY, Key, find_key
+from hoptree.core.http_server import bearer_key, is_loopback, log_refusal
+from hoptree.server.error_responses import Refusal, log_mistake, refusal_of
+from hoptree.server.json_response import refuse
+from hoptree.server.keys import ANYBODY, Allowances, Key, find_key
 from hoptree.server.limits import Limits
 from hoptree.server.metrics import Metrics
-from hoptree.server.mistakes import log_mistake
-from hoptree.server.refusals import Refusal, refusal_of
-from hoptree.server.replying import refuse
 from hoptree.server.settings import Settings
-
-__all__ = ["EXPOSED", "Guard", "speaks_openai"]
 
 _LOG = logging.getLogger("hoptree.server")
 _OPEN = frozenset({"/", "/health", "/openapi.json"})

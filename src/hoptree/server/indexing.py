@@ -13,16 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import IndexUnavailable, InternalError
-from hoptree.http.outside import hidden
-from hoptree.http.refused import as_line
-from hoptree.lock import WriteLock
+from hoptree.core.errors import IndexUnavailable, InternalError
+from hoptree.core.files import WriteLock
+from hoptree.core.http_server import as_line
+from hoptree.core.redaction import hidden
 from hoptree.server.corpora import Managed
+from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
-from hoptree.server.refusals import Refusal
-
-__all__ = ["WAITING_SECONDS", "Postponed", "Taken", "bring_up_to_date", "wait_until_free"]
 
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
 _NEEDED = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sqlite3
 import sys
 import threading
 import time
@@ -18,15 +19,118 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError, HoptreeError, IndexUnavailable, InternalError
-from hoptree.indexing.outcome import Outcome, Progress
+from hoptree.core.errors import CorpusError, HoptreeError, IndexUnavailable, InternalError
+from hoptree.core.files import write_whole
+from hoptree.corpus.chunk import load_tokenizer
+from hoptree.corpus.document import Problems
+from hoptree.corpus.files import SourceFile
+from hoptree.corpus.read import read_file
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.ledger_file import open_ledger
-from hoptree.server.reindexing import is_of_files, reading_of, reindex
-from hoptree.server.replacements import put_back, unread_versions
-from hoptree.whole_files import write_whole
+from hoptree.retrieval.index.ledger import open_ledger
+from hoptree.retrieval.index.manifest import MANIFEST, Settings, read_manifest
+from hoptree.retrieval.indexing.check import check_all, check_parts
+from hoptree.retrieval.indexing.commands import build_index, check_build, update_index
+from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name
 
-__all__ = ["main"]
+
+def reindex(documents: Path, index: Path, on_progress: Listener) -> tuple[Outcome, str]:
+    """What was done, and why the index that was there was made anew if it was.
+
+    An index names the folder that it was made from: where that is not this one, the corpus was copied or moved, and
+    what lies in the other folder is not its own.
+    """
+    why = ""
+    if (index / MANIFEST).exists() and not (why := _unusable(documents, index)):
+        try:
+            return update_index(index, on_progress=on_progress), ""
+        except CorpusError as error:
+            if isinstance(error.__cause__, BlockingIOError) or not (why := _damage(index)):
+                raise
+    settings, reading = _settings(index), reading_of(index)
+    try:
+        check_build(index, settings, reading)
+    except CorpusError as error:  # something else lies there
+        raise IndexUnavailable(error.cause, error.remedy) from error
+    return build_index(documents, index, settings=settings, reading=reading, on_progress=on_progress), why
+
+
+def is_of_files(error: CorpusError) -> bool:
+    """Whether an error is about what files hold; others are about the index, or of this moment."""
+    return type(error) is CorpusError and not isinstance(error.__cause__, OSError | sqlite3.Error)
+
+
+def reading_of(index: Path) -> Reading:
+    """How documents are read for an index: as before, where that is known."""
+    with suppress(CorpusError, ValueError):
+        return Reading.restored(read_manifest(index).reading)
+    return Reading()
+
+
+def _settings(index: Path) -> Settings:
+    with suppress(CorpusError):
+        return read_manifest(index).settings
+    return Settings()
+
+
+def _unusable(documents: Path, index: Path) -> str:
+    """Why an index cannot be brought up to date, as far as a quick look tells; nothing where it can."""
+    try:
+        found = Index(index)
+        check_parts(found)
+    except (CorpusError, OSError, sqlite3.Error) as error:
+        return str(error)
+    return "" if source_name(documents) in found.manifest.sources else "it was made from another folder"
+
+
+def _damage(index: Path) -> str:
+    """What is wrong with an index that could not be changed; nothing where the index is not to blame."""
+    try:
+        check_all(Index(index))
+    except IndexUnavailable:
+        return ""
+    except CorpusError as error:
+        return str(error)
+    return ""
+
+
+def unread_versions(documents: Path, replaced: Path, added: Sequence[str], reading: Reading) -> dict[str, str]:
+    """The files that have an old version and of which nothing new can be read, each with why.
+
+    Where nothing else of what was added can be read either, these are all of it.
+    """
+    unread: dict[str, str] = {}
+    for name in added:
+        if (replaced / name).is_file() and (why := _unreadable(documents / name, name, reading)):
+            unread[name] = why
+    if unread:
+        others = {name: _unreadable(documents / name, name, reading) for name in added if name not in unread}
+        if all(others.values()):
+            return unread | others
+    return unread
+
+
+def put_back(documents: Path, replaced: Path, names: Mapping[str, str]) -> None:
+    """Have the old versions of files in the place of the new ones.
+
+    Each is put there in one step, and no longer in `replaced` then: where this is cut off, it can be done again.
+    """
+    for name in names:
+        (replaced / name).replace(documents / name)
+
+
+def _unreadable(path: Path, name: str, reading: Reading) -> str:
+    """Why nothing can be read of a file; nothing where something can, and then no more than that is read."""
+    found = path.stat()
+    problems = Problems(reading.skip_broken)
+    tokenizer = load_tokenizer(reading.tokenizer) if reading.tokenizer else None
+    file = SourceFile(path, name, found.st_size, found.st_mtime_ns)
+    try:
+        for _ in read_file(file, problems=problems, chunking=reading.chunking, tokenizer=tokenizer):
+            return ""
+    except CorpusError as error:
+        return error.cause
+    return next(iter((*problems.sentences, *problems.notes)), f"{name} holds nothing that can be read.")
+
 
 _EVERY = 0.1
 _TOLD = 100

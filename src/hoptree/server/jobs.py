@@ -10,13 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from hoptree.errors import HoptreeError
-from hoptree.http.refused import as_line
-from hoptree.server.mistakes import log_mistake
+from hoptree.core.errors import HoptreeError
+from hoptree.core.http_server import as_line
+from hoptree.server.error_responses import Refusal, log_mistake, refusal_of, told_error
 from hoptree.server.names import unknown
-from hoptree.server.refusals import Refusal, refusal_of, told_error
-
-__all__ = ["Job", "Jobs", "new_job_id"]
 
 _LOG = logging.getLogger("hoptree.server")
 _REMEMBERED = 200

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from hoptree.errors import ConfigError
-
-__all__ = ["Limits"]
+from hoptree.core.errors import ConfigError
 
 _MEGABYTE = 2**20
 

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hoptree.runtime.result import Result
-
-__all__ = ["Metrics", "Outcome"]
+from hoptree.engine.result import Result
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 

@@ -6,9 +6,7 @@ import difflib
 import re
 from collections.abc import Collection
 
-from hoptree.server.refusals import Refusal
-
-__all__ = ["NAME", "check_name", "guess", "unknown"]
+from hoptree.server.error_responses import Refusal
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 """Of a corpus: it becomes the name of a folder, so nothing that a file system reads in a way of its own."""

@@ -8,17 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import HoptreeError
+from hoptree.core.errors import HoptreeError
+from hoptree.core.redaction import hidden
+from hoptree.engine.result import read_result
 from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
 from hoptree.evaluation.statistics import compare_runs
 from hoptree.evaluation.summary import summarise
-from hoptree.http.outside import hidden
-from hoptree.runtime.result import read_result
+from hoptree.server.error_responses import Refusal
 from hoptree.server.names import unknown
-from hoptree.server.refusals import Refusal
-from hoptree.server.telling import told_options, told_result
-
-__all__ = ["Runs"]
+from hoptree.server.views import told_options, told_result
 
 _METRICS = ("em", "f1")
 _DEEPEST = 4

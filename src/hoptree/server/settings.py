@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from hoptree.errors import ConfigError
-from hoptree.http.listening import is_loopback
-from hoptree.methods import DEFAULT_METHOD
+from hoptree.core.errors import ConfigError
+from hoptree.core.http_server import is_loopback
+from hoptree.engine.cache import Store
+from hoptree.engine.context import Prices
+from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.models.model import Model
 from hoptree.retrieval import DEFAULT_RETRIEVER
-from hoptree.runtime.cache import Store
-from hoptree.runtime.context import Prices
 from hoptree.server.keys import Key
 from hoptree.server.limits import Limits
-
-__all__ = ["Settings", "model_name", "read_settings"]
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
 _INSIDE = ("local/", "hf/")

@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import sqlite3
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from hoptree.errors import CorpusError
-from hoptree.graph.knowledge import KnowledgeGraph
+from hoptree.core.errors import ConfigError, CorpusError, IndexUnavailable
+from hoptree.graph.facts import KnowledgeGraph
 from hoptree.graph.opening import open_graph
+from hoptree.models import open_model
+from hoptree.models.model import Model
+from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.retrieval.indexing.check import check_parts
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.retrieval.retriever import Retriever
+from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.names import unknown
-from hoptree.server.refusals import Refusal
-from hoptree.server.unopened import unopened
+from hoptree.server.settings import Settings
 
-__all__ = ["Graphs", "Retrievers"]
+_MEND = "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
+
+
+def unopened(error: CorpusError, corpus: str, where: str) -> CorpusError | Refusal:
+    """The error in its place: about the way that was chosen, or a fault of the server."""
+    if is_remote(where) or isinstance(error, IndexUnavailable):
+        return error
+    if not _is_sound(Path(where)):
+        log_failure(error, what=f"opening the corpus {corpus}")
+        return Refusal(500, "CorpusError", f"The index of the corpus '{corpus}' is damaged, or gone.", _MEND)
+    places = re.compile(rf"{re.escape(where)}(?:/[^\s'\",;()<>]*)?")
+    return CorpusError(places.sub(lambda _: f"'{corpus}'", error.cause), error.remedy)
+
+
+def _is_sound(index: Path) -> bool:
+    try:
+        check_parts(Index(index))
+    except (CorpusError, OSError, sqlite3.Error):
+        return False
+    return True
+
 
 _Way = tuple[str, str, str, bool]
 """Corpus, kind of retriever, reranker, and whether facts are gone out from where they are there."""
@@ -133,3 +160,39 @@ class Graphs:
     async def aclose(self) -> None:
         for graph in self._open.values():
             await graph.aclose()
+
+
+class Models:
+    """Open models by the names clients see; the first is the default."""
+
+    def __init__(self, settings: Settings) -> None:
+        for name in settings.base_urls:
+            if name not in settings.models:
+                raise ConfigError(f"--base-url names no model '{name}'.", f"There are {', '.join(settings.models)}.")
+        self._opened: list[Model] = []
+        self._models: dict[str, Model] = {}
+        for name, given in settings.models.items():
+            if not isinstance(given, str):
+                self._models[name] = given
+                continue
+            self._models[name] = open_model(given, base_url=settings.base_urls.get(name, ""))
+            self._opened.append(self._models[name])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._models)
+
+    @property
+    def default(self) -> str:
+        return self.names[0]
+
+    def find(self, name: str | None) -> tuple[str, Model]:
+        """The model of a name, or the default one."""
+        chosen = self.default if name is None else name
+        if chosen not in self._models:
+            raise unknown("model", chosen, self._models)
+        return chosen, self._models[chosen]
+
+    async def aclose(self) -> None:
+        for model in self._opened:
+            await model.aclose()

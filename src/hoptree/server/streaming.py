@@ -14,13 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hoptree.runtime.result import Result
-from hoptree.runtime.trace import Event, Listener
-from hoptree.server.asking import Asking, Prepared
-from hoptree.server.refusals import Refusal, refusal_of
-from hoptree.server.replying import to_json
-
-__all__ = ["EventStream", "Grown", "Happened", "Idle", "happenings", "server_sent", "unless_gone"]
+from hoptree.engine.result import Result
+from hoptree.engine.trace import Event, Listener
+from hoptree.server.ask import Asking, Prepared
+from hoptree.server.error_responses import Refusal, refusal_of
+from hoptree.server.json_response import to_json
 
 _SNAPSHOT_EVERY = 0.1
 _SHARE = 10

@@ -12,19 +12,38 @@ import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from hoptree.errors import HoptreeError
-from hoptree.runtime.result import Result, read_result
-from hoptree.runtime.trace import Event, Listener
-from hoptree.server.crossing import from_data
-from hoptree.server.refusals import Refusal
+from hoptree.core.errors import HoptreeError
+from hoptree.engine.result import Result, read_result
+from hoptree.engine.trace import Event, Listener
+from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Settings
 
-__all__ = ["WorkerEnded", "Workers"]
+
+def as_data(error: HoptreeError) -> dict[str, Any]:
+    """All that the error says of itself, and what it is a kind of."""
+    return {"kinds": [kind.__name__ for kind in type(error).__mro__], "said": vars(error)}
+
+
+def from_data(data: dict[str, Any]) -> HoptreeError:
+    """The error that was told; one of a kind that is not known here is of the next kind that is."""
+    known = {kind.__name__: kind for kind in _kinds(HoptreeError)}
+    kind = next(known[name] for name in data["kinds"] if name in known)
+    error = kind.__new__(kind)
+    error.__dict__.update(data["said"])
+    error.args = (error.cause,)
+    return error
+
+
+def _kinds(kind: type[HoptreeError]) -> Iterator[type[HoptreeError]]:
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from _kinds(narrower)
+
 
 _LOG = logging.getLogger("hoptree.server")
 _ENDING = 3.0

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hoptree.alignment.training.gguf_adapter import convert
 from hoptree.cli.main import app
-from hoptree.errors import ConfigError, HoptreeError, InputError
+from hoptree.core.errors import ConfigError, HoptreeError, InputError
+from hoptree.training.lora.gguf import convert
 
 numpy: Any = pytest.importorskip("numpy")
 gguf: Any = pytest.importorskip("gguf")

@@ -19,11 +19,11 @@ from tests.alignment.training.small_sets import chat, many, write
 from tests.models.hf_models import saved
 
 import hoptree
-from hoptree.alignment.training import libraries
-from hoptree.alignment.training.recipe import Pace, Recipe
-from hoptree.alignment.training.training import TrainingWanted, train
-from hoptree.errors import ConfigError, HoptreeError, InputError, MissingExtra
-from hoptree.lock import WriteLock
+from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
+from hoptree.core.files import WriteLock
+from hoptree.training.lora import model as libraries
+from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.train import TrainingWanted, train
 
 RECIPE = Recipe(rank=4, alpha=8, learning_rate=0.01, epochs=2, batch=2, accumulation=2, dropout=0.1, max_length=128)
 STEPS = 12
@@ -32,8 +32,8 @@ PEFT_FILES = ("adapter_config.json", "adapter_model.safetensors")
 CHILD = """
 import json, os, signal, sys
 from pathlib import Path
-from hoptree.alignment.training.recipe import Pace, Recipe
-from hoptree.alignment.training.training import TrainingWanted, train
+from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.train import TrainingWanted, train
 
 model, data, out, recipe, at_step, at_save = json.loads(sys.argv[1])
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
@@ -241,7 +241,7 @@ def test_without_an_accelerator_examples_are_learnt_one_by_one_and_a_dry_run_tak
     wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step packed into 8,192 tokens took 13 GB and ten minutes of a processor: each token sees all others."""
-    lora: Any = importlib.import_module("hoptree.alignment.training.lora")
+    lora: Any = importlib.import_module("hoptree.training.lora.model")
     loss, learnt = lora.Learner._loss, []
 
     def seen(self: Any, one: Any) -> Any:

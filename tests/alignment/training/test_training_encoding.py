@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.alignment.training.small_sets import chat, many, write
 
-from hoptree.alignment.training.rows import TrainingRow, read_sets
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.models.model import Message, Request
+from hoptree.training.lora.rows import TrainingRow, read_sets
 
 pytest.importorskip("torch")
-encoding: Any = importlib.import_module("hoptree.alignment.training.encoding")
+encoding: Any = importlib.import_module("hoptree.training.lora.rows")
 
 
 def rows(tmp_path: Path, *said: dict[str, Any]) -> tuple[TrainingRow, ...]:

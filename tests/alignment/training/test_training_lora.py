@@ -10,15 +10,15 @@ import pytest
 from tests.alignment.training.small_sets import many, write
 from tests.models.hf_models import saved
 
-from hoptree.alignment.training.processes import Processes
-from hoptree.alignment.training.recipe import Recipe
-from hoptree.alignment.training.rows import read_sets
-from hoptree.errors import ConfigError, EndpointError, HoptreeError
+from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
+from hoptree.training.lora.model import Processes
+from hoptree.training.lora.recipe import Recipe
+from hoptree.training.lora.rows import read_sets
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("peft")
-lora: Any = importlib.import_module("hoptree.alignment.training.lora")
-encoding: Any = importlib.import_module("hoptree.alignment.training.encoding")
+lora: Any = importlib.import_module("hoptree.training.lora.model")
+encoding: Any = importlib.import_module("hoptree.training.lora.rows")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
 
 HERE = Processes("cpu")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hoptree.alignment.training.loss_plot import loss_line, loss_picture, smoothed
+from hoptree.training.lora.checkpoint import loss_line, loss_picture, smoothed
 
 
 @pytest.mark.parametrize("losses", [[1.0], [2.0, 1.0], [2 / (1 + step) for step in range(700)], [0.0, 0.0]])

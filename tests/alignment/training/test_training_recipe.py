@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from hoptree.alignment.training.recipe import Pace, Recipe
-from hoptree.alignment.training.training import Order
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
+from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.train import Order
 
 
 def test_the_rate_rises_and_falls_to_nothing() -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.alignment.training.small_sets import chat, many, write
 
-from hoptree.alignment.building.chat_rows import ChatRow
-from hoptree.alignment.building.formats import Format, write_set
-from hoptree.alignment.training.rows import read_sets, same_prompts, without_kind
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
+from hoptree.engine.prompts import prompt_for
 from hoptree.models.model import Message
-from hoptree.runtime.prompts import prompt_for
+from hoptree.training.chat_rows import ChatRow
+from hoptree.training.formats import Format, write_set
+from hoptree.training.lora.rows import read_sets, same_prompts, without_kind
 
 BASE = "ab" * 32
 

@@ -14,10 +14,10 @@ import pytest
 from tests.alignment.training.small_sets import chat, write
 from tests.models.hf_asking import ask_all, texts
 
-from hoptree.alignment.training.recipe import Pace, Recipe
-from hoptree.alignment.training.training import TrainingWanted, train
 from hoptree.models.catalogue import Entry, find, is_complete
 from hoptree.models.model import Message, Request
+from hoptree.training.lora.recipe import Pace, Recipe
+from hoptree.training.lora.train import TrainingWanted, train
 
 pytest.importorskip("torch")
 

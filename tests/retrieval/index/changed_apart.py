@@ -9,8 +9,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from hoptree import indexing
-from hoptree.indexing import run
+from hoptree.retrieval import indexing
+from hoptree.retrieval.indexing import run
 
 __all__ = ["change", "die_while_linking"]
 

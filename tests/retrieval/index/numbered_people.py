@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoptree.values import Passage
+from hoptree.core.values import Passage
 
 __all__ = ["PASSAGES"]
 

@@ -13,12 +13,12 @@ from tests.retrieval.index.changed_apart import change, die_while_linking
 from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import found, graph, rows, write_rows
 
-from hoptree.errors import CorpusError
-from hoptree.indexing import add_to_index, build_index, compact_index, index_passages, update_index
+from hoptree.core.errors import CorpusError
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.links import Links, LinkWriter
 from hoptree.retrieval.index.manifest import Settings, read_manifest
+from hoptree.retrieval.indexing.commands import add_to_index, build_index, compact_index, index_passages, update_index
 from hoptree.retrieval.linked import Linked
 
 QUERIES = ("friend of Person Number77", "town3 number1700", "lives in town5")

@@ -13,10 +13,10 @@ import pytest
 from tests.retrieval.index.numbered_people import PASSAGES
 from tests.small_indexes import rows, write_rows
 
-from hoptree.errors import CorpusError, IndexUnavailable
-from hoptree.indexing import index_passages, update_index
-from hoptree.retrieval.index.tantivy_folder import writing
-from hoptree.values import Passage
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.values import Passage
+from hoptree.retrieval.index.tantivy_files import writing
+from hoptree.retrieval.indexing.commands import index_passages, update_index
 
 FULL = """
 set -e

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from tests.small_indexes import found, rows, write_rows
 
-from hoptree.errors import CorpusError, IndexUnavailable
-from hoptree.indexing import add_to_index, build_index, check_all
-from hoptree.retrieval.index import packing
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.retrieval.index import tantivy_files as packing
 from hoptree.retrieval.index.folder import Index
-from hoptree.retrieval.index.text_writer import TextWriter
+from hoptree.retrieval.index.text_index import TextWriter
+from hoptree.retrieval.indexing.check import check_all
+from hoptree.retrieval.indexing.commands import add_to_index, build_index
 
 
 def block_of(folder: Path) -> int:

@@ -14,8 +14,8 @@ from tests.held import PATIENCE
 
 import hoptree
 from hoptree.cli import render
-from hoptree.runtime.result import TreeNode
-from hoptree.runtime.said import LEVELS
+from hoptree.engine.result import TreeNode
+from hoptree.engine.sentence_view import LEVELS
 
 PAGE = Path(hoptree.__file__).parent / "server" / "page"
 SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.js"))}

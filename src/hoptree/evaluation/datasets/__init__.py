@@ -1,10 +1,18 @@
 """Questions with known answers: reading them in the forms they come in, and choosing among them."""
 
-from hoptree.evaluation.datasets.answer_filter import FilteredAnswers, filter_answers
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
-from hoptree.evaluation.datasets.forms import FORMS
-from hoptree.evaluation.datasets.reading import read_examples
-from hoptree.evaluation.datasets.samples import HALVES, half, half_of, read_ids, sample, write_ids
+from hoptree.evaluation.datasets.formats import FORMS
+from hoptree.evaluation.datasets.reading import (
+    HALVES,
+    FilteredAnswers,
+    filter_answers,
+    half,
+    half_of,
+    read_examples,
+    read_ids,
+    sample,
+    write_ids,
+)
 
 __all__ = [
     "FORMS",

@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hoptree.corpus.jsonl import mended
-from hoptree.errors import InputError
-
-__all__ = ["Fields", "distinct", "spaced"]
+from hoptree.core.errors import InputError
+from hoptree.corpus.json_rows import mended
 
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _PYTHON_TEXT = re.compile(r"""\s*("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')\s*(,|$)""")

@@ -3,22 +3,112 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hoptree.errors import ConfigError, InputError
-from hoptree.evaluation.datasets.aliases import Aliases, read_aliases
+from hoptree.core.errors import ConfigError, InputError
+from hoptree.corpus.document import Problems
+from hoptree.corpus.files import open_bytes
+from hoptree.corpus.json_rows import read_lines
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
 from hoptree.evaluation.datasets.fields import Fields
-from hoptree.evaluation.datasets.forms import FORMS, Form, form_of
-from hoptree.evaluation.datasets.printed_lists import is_taken_apart
+from hoptree.evaluation.datasets.formats import FORMS, Form, form_of
 from hoptree.evaluation.datasets.relevance import BeirFiles, find_beir, with_relevant
-from hoptree.evaluation.datasets.rows import read_question_rows
-from hoptree.evaluation.datasets.samples import half, read_ids, sample
+from hoptree.evaluation.datasets.rows import Aliases, read_aliases, read_question_rows
+from hoptree.evaluation.metrics import normalise
+from hoptree.retrieval.retriever import Retriever
 
-__all__ = ["read_examples"]
+_FEWEST = 4
+
+
+def is_taken_apart(answers: Sequence[str]) -> bool:
+    """Whether answers are the characters of a printed list: "[", "'", "A", "p", … for ['Apple', …].
+
+    What was printed cannot be had back: of such rows in some copies of TriviaQA each character is there but once.
+    """
+    return len(answers) >= _FEWEST and answers[0] == "[" and all(len(answer) == 1 for answer in answers)
+
+
+HALVES = ("first", "second")
+
+
+def half_of(key: str) -> str:
+    """The half of its data set, first or second, that a question is in: its id alone decides."""
+    return HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
+
+
+def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
+    """The examples of one half: choose settings on one, show them on the other."""
+    if which not in HALVES:
+        raise ConfigError(f"'{which}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
+    return tuple(example for example in examples if half_of(example.id) == which)
+
+
+def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Example, ...]:
+    """So many examples drawn at random: which ones, and in what order, depends on the ids and the seed alone.
+
+    A smaller sample is the beginning of a larger one with the same seed.
+    """
+    if not 0 <= count <= len(examples):
+        raise InputError(
+            f"{count:,} questions cannot be drawn from {len(examples):,}.", "Ask for as many as there are, or fewer."
+        )
+    return tuple(sorted(examples, key=lambda example: (_drawn(seed, example.id), example.id))[:count])
+
+
+def _drawn(seed: int, key: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{key}".encode("utf-8", "replace")).digest()
+
+
+def write_ids(path: Path, ids: Iterable[str]) -> None:
+    """Record ids, one a line; an id that a line cannot hold as it is stands there in JSON."""
+    lines = [key if _is_plain(key) else json.dumps(key) for key in ids]
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Name a file that can.") from error
+
+
+def _is_plain(key: str) -> bool:
+    return key.isprintable() and key == key.strip() and key[:1] not in ('"', "\ufeff", "")
+
+
+def read_ids(path: Path) -> tuple[str, ...]:
+    """The ids of a file with one a line, each once."""
+    problems = Problems(limit=sys.maxsize)
+    ids: dict[str, None] = {}
+    try:
+        with open_bytes(path) as stream:
+            for line, text in read_lines(stream, path.name, problems):
+                key = _id(text.strip(), f"Line {line} of {path.name}")
+                if key in ids:
+                    raise InputError(f"Line {line} of {path.name} repeats the id '{key}'.", "Name each id once.")
+                ids[key] = None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}.", "Give a file with one id a line.") from error
+    if problems.sentences:
+        raise InputError(problems.sentences[0], "Give a text file with one id a line.")
+    if not ids:
+        raise InputError(f"{path} holds no ids.", "Write one a line.")
+    return tuple(ids)
+
+
+def _id(text: str, where: str) -> str:
+    if text[:1] != '"':
+        return text
+    try:
+        key = json.loads(text)
+    except (ValueError, RecursionError):
+        key = None
+    if not isinstance(key, str):
+        raise InputError(f"{where} begins with a quote and is no JSON text.", "Write the id as it is.")
+    return key
+
 
 _SAMPLE = Path("sample")
 _SPLITS = frozenset(("train", "dev", "test", "valid", "validation", "queries"))
@@ -180,3 +270,45 @@ def _stem(path: Path) -> str:
     """The file's name without endings, or its folder's where it says no more than which split it is."""
     stem = path.name.partition(".")[0]
     return path.resolve().parent.name or stem if stem in _SPLITS else stem or path.name
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredAnswers:
+    """The set with the answers that are left, how many were left out, and the questions all of whose would have been.
+
+    Those keep all they had: a question without answers could not be scored, and must not vanish.
+    """
+
+    data: DataSet
+    left_out: int
+    untouched: tuple[str, ...]
+
+
+async def filter_answers(
+    data: DataSet, retriever: Retriever, *, k: int = 1000, on_done: Callable[[], None] = lambda: None
+) -> FilteredAnswers:
+    """Keep the answers that occur, as whole words in normal form, in the first `k` passages for the question.
+
+    The digest becomes that of the examples that are left, so that runs with other answers are told apart.
+    """
+    kept: list[Example] = []
+    untouched: list[str] = []
+    normal: dict[str, str] = {}  # the same passages are found for many questions
+    for example in data.examples:
+        passages = await retriever.search(example.question, k=k)
+        for passage in passages:
+            if passage.id not in normal:
+                normal[passage.id] = f" {normalise(f'{passage.title} {passage.text}')} "
+        said = " | ".join(normal[passage.id] for passage in passages)
+        answers = tuple(answer for answer in example.answers if _occurs(answer, said))
+        if not answers:
+            untouched.append(example.id)
+        kept.append(replace(example, answers=answers or example.answers))
+        on_done()
+    left_out = sum(len(before.answers) - len(after.answers) for before, after in zip(data.examples, kept, strict=True))
+    return FilteredAnswers(replace(data, examples=tuple(kept), digest=digest_of(kept)), left_out, tuple(untouched))
+
+
+def _occurs(answer: str, said: str) -> bool:
+    normal = normalise(answer)
+    return bool(normal) and f" {normal} " in said

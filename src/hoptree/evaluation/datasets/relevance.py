@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.rows import read_question_rows
-
-__all__ = ["BeirFiles", "find_beir", "with_relevant"]
 
 _QUERIES = ("queries.jsonl", "queries.jsonl.gz")
 _SPLITS = ("test", "dev", "train")

@@ -10,14 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hoptree.corpus.files import SourceFile
-from hoptree.corpus.jsonl import Row, mended, read_lines, why_no_json
-from hoptree.corpus.problems import Problems
+from hoptree.core.errors import InputError
+from hoptree.corpus.document import Problems
+from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
+from hoptree.corpus.json_rows import Row, mended, read_lines, why_no_json
 from hoptree.corpus.read import read_rows
-from hoptree.corpus.stream import Damaged, bom_encoding, open_bytes
-from hoptree.errors import InputError
-
-__all__ = ["read_question_rows"]
+from hoptree.evaluation.datasets.fields import Fields, distinct
 
 _HEADLESS = {2: ("question", "answer"), 4: ("subject", "relation", "object", "question")}
 """Tables without a first line of names: open-domain questions with answers, and SimpleQuestions."""
@@ -159,3 +157,33 @@ def _unquoted(field: str) -> str:
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field
     return inside.replace('""', '"')
+
+
+class Aliases:
+    """Names by the id of what they name, or by the id of the question they answer."""
+
+    def __init__(self, names: dict[str, tuple[str, ...]] | None = None) -> None:
+        self._names = names or {}
+
+    def of(self, key: str) -> tuple[str, ...]:
+        """The names of one thing; none if nothing is known about it."""
+        return self._names.get(key, ())
+
+
+def read_aliases(path: Path) -> Aliases:
+    """Aliases from 2WikiMultihopQA's id_aliases.json, AdvHotpotQA's alt_answers.jsonlines, or a file of entities.
+
+    A row names a thing (`Q_id`, `qas_id` or `id`) and gives some of `label`, `answer`, `aliases` and `demonyms`. Rows
+    about the same thing add up.
+    """
+    names: dict[str, tuple[str, ...]] = {}
+    for line, row in read_question_rows(path):
+        fields = Fields(row, f"Line {line} of {path.name}", "aliases")
+        key = fields.text("Q_id", "qas_id", "id")
+        if not key:
+            raise fields.wrong("names nothing that has aliases (Q_id, qas_id or id)")
+        given = [[fields.text("label")], [fields.text("answer")], fields.texts("aliases"), fields.texts("demonyms")]
+        names[key] = distinct(names.get(key, ()), *given)
+    if not names:
+        raise InputError(f"{path} holds no aliases.", 'Each row has a "Q_id" and a list "aliases".')
+    return Aliases(names)

@@ -11,13 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.errors import InputError
-from hoptree.evaluation.boundary import BOUNDARY
-from hoptree.evaluation.boundary_verdict import LEAST_GAP, LEAST_RIGHT
-from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.core.errors import InputError
+from hoptree.evaluation.boundary import BOUNDARY, LEAST_GAP, LEAST_RIGHT
+from hoptree.evaluation.report.measures import DataGroup, Run
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
-
-__all__ = ["DOMAINS", "Awareness", "boundary_tables", "mean_over", "on_all", "read_boundary"]
 
 DOMAINS = {"direct_f1": "Direct QA", "confident_f1": "Confident knowledge", "knowledge_gap_f1": "Knowledge gap"}
 _COUNTS = {"questions": "Questions", "answered": "Answered", "refused": "Refused", "failed": "Failed"}

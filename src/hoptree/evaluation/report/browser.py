@@ -8,12 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hoptree.evaluation.report.measures import scores_of
-from hoptree.evaluation.report.runs import DataGroup
+from hoptree.evaluation.report.measures import DataGroup, scores_of
 from hoptree.evaluation.report.traces import PASSAGE_LETTERS, PassageText, RunTraces, Shown, cut
 from hoptree.evaluation.run_folder import Row
-
-__all__ = ["Room", "browser_data", "script_json"]
 
 _GOLDS = 20
 _SCORES = ("em", "f1", "contains", "judge", "retrieval_recall")

@@ -6,30 +6,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hoptree.evaluation.report.boundary import boundary_tables
-from hoptree.evaluation.report.corrections import correction_tables, tables_by_data
-from hoptree.evaluation.report.draws import draws_table
-from hoptree.evaluation.report.errors import errors_table
-from hoptree.evaluation.report.judges import judges_table
-from hoptree.evaluation.report.lookup_tables import lookup_tables, searches_by_data
-from hoptree.evaluation.report.measures import COSTS, RARE, SCORES, YES_NO, best_of, marked, mean_cost, mean_score
+from hoptree.evaluation.report.errors import correction_tables, errors_table, tables_by_data
+from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
+from hoptree.evaluation.report.measures import (
+    COSTS,
+    RARE,
+    SCORES,
+    YES_NO,
+    DataGroup,
+    Run,
+    best_of,
+    marked,
+    mean_cost,
+    mean_score,
+)
 from hoptree.evaluation.report.modules import module_tables
-from hoptree.evaluation.report.replies import replies_table
-from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.evaluation.report.run_tables import judges_table, replies_table, warnings_table, ways_table
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
-from hoptree.evaluation.report.warned import warnings_table
-from hoptree.evaluation.report.ways import ways_table
-
-__all__ = [
-    "PARTS",
-    "group_tables",
-    "groups_by",
-    "mean_of",
-    "overall_table",
-    "overall_tables",
-    "runs_on_all",
-    "runs_table",
-    "tables_of",
-]
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")

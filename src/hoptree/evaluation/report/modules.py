@@ -12,14 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import InputError
-from hoptree.evaluation.report.measures import COSTS, mean_cost, mean_figure, mean_score, scores_of
-from hoptree.evaluation.report.runs import DataGroup, Run
+from hoptree.core.errors import InputError
+from hoptree.engine.explain import GUESS, module_of
+from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, mean_cost, mean_figure, mean_score, scores_of
 from hoptree.evaluation.report.tables import Number, Table, TableRow
 from hoptree.evaluation.run_folder import TRACES
-from hoptree.runtime.reasons import GUESS, module_of
-
-__all__ = ["Workload", "module_tables", "modules_of", "workload"]
 
 _FIRST = ("self-knowledge", "passages", "sub-questions", GUESS)
 _NONE, _ENDED = "none", "stopped or failed"

@@ -11,21 +11,23 @@ from pathlib import Path
 from string import Template
 
 from hoptree import __version__
-from hoptree.errors import InputError
+from hoptree.core.errors import InputError
 from hoptree.evaluation.report.boundary import boundary_tables
-from hoptree.evaluation.report.boundary_figures import boundary_figures
 from hoptree.evaluation.report.browser import Room, browser_data, script_json
 from hoptree.evaluation.report.contents import group_tables, overall_tables, runs_table
-from hoptree.evaluation.report.error_figures import error_figures
-from hoptree.evaluation.report.figures import Figure, group_figures, overall_figures
-from hoptree.evaluation.report.module_figures import module_figures
-from hoptree.evaluation.report.runs import DataGroup
-from hoptree.evaluation.report.svg import key
-from hoptree.evaluation.report.sweeps import sweep_figures
+from hoptree.evaluation.report.figures import (
+    Figure,
+    boundary_figures,
+    error_figures,
+    group_figures,
+    module_figures,
+    overall_figures,
+    sweep_figures,
+)
+from hoptree.evaluation.report.measures import DataGroup
+from hoptree.evaluation.report.plots import key
 from hoptree.evaluation.report.tables import Table, as_html, plain
 from hoptree.evaluation.report.traces import RunTraces, read_run_traces
-
-__all__ = ["make_page", "write_page", "write_text"]
 
 _RUNS_IN_SIGHT = 12
 """Runs whose names stand under a figure; more of them are folded away."""

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["NOT_KNOWN", "Cell", "Number", "Table", "TableRow", "as_csv", "as_html", "as_latex", "as_markdown", "plain"]
-
 NOT_KNOWN = "n/a"
 # Controls, marks that turn the direction of writing, and halves of characters: no format has a use for them.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

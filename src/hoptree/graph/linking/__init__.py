@@ -1,7 +1,15 @@
 """From words to entities and relations of a graph: candidates, ranked without a model."""
 
-from hoptree.graph.linking.candidates import Candidate, Candidates, LookedUp, open_candidates
-from hoptree.graph.linking.reading import Mention, NameReader, ReadCandidates, open_reader, read_linker, shared_reader
+from hoptree.graph.facts import Candidate, Candidates
+from hoptree.graph.linking.entities import LookedUp, open_candidates
+from hoptree.graph.linking.mention_models import (
+    Mention,
+    NameReader,
+    ReadCandidates,
+    open_reader,
+    read_linker,
+    shared_reader,
+)
 from hoptree.graph.linking.relations import Relation, WordRanking, relations_in, relations_of
 
 __all__ = [

@@ -12,8 +12,6 @@ import tantivy
 from hoptree.graph.facts import Neighbourhood, Property
 from hoptree.graph.linking.words import FUNCTION_WORDS, name_words, question_words
 
-__all__ = ["Relation", "WordRanking", "relations_in", "relations_of"]
-
 _VALUES = 3
 _NAMES = 40
 """Names of one relation that are compared."""

@@ -6,9 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from hoptree.graph.naming import fold
-
-__all__ = ["FUNCTION_WORDS", "Word", "bare_words", "likeness", "name_words", "question_words"]
+from hoptree.text.names import fold
 
 MOST_WORDS = 64
 """Words of a question that are looked at."""

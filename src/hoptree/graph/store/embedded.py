@@ -9,31 +9,27 @@ from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from hoptree.graph.candidates import Candidates, OnIndexing
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import GraphError
 from hoptree.graph.facts import (
+    FACTS,
+    SECONDS,
+    Candidates,
     Direction,
     Entity,
     Fact,
     Neighbourhood,
+    OnIndexing,
     Property,
     SourceCount,
     Stats,
     Table,
 )
-from hoptree.graph.knowledge import FACTS, SECONDS
 from hoptree.graph.oxigraph import node_of, ox
-from hoptree.graph.store.damage import reading
-from hoptree.graph.store.folder import open_generation
-from hoptree.graph.store.manifest import read_manifest
+from hoptree.graph.store.folder import open_generation, read_manifest, reading
 from hoptree.graph.store.names import Names
-from hoptree.graph.store.neighbours import Around, Bound, Row, around
-from hoptree.graph.store.provenance import sources_of
-from hoptree.graph.store.qualifiers import Qualifiers
+from hoptree.graph.store.neighbours import Around, Bound, Qualifiers, Row, around
 from hoptree.graph.store.querying import run_query
-from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri
-
-__all__ = ["EmbeddedGraph"]
+from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri, sources_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,7 +106,7 @@ class EmbeddedGraph:
         """
         with self._opening:
             if self._candidates is None:
-                from hoptree.graph.linking.candidates import open_candidates
+                from hoptree.graph.linking.entities import open_candidates
 
                 total = self.manifest.names
                 self._candidates = open_candidates(self, on_progress=lambda done: self.on_indexing(done, total))

@@ -2,23 +2,225 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
-from hoptree.graph.errors import GraphError
-from hoptree.graph.reading.broken import Broken
-from hoptree.graph.reading.files import Form, form_of, read_triples
-from hoptree.graph.reading.lines import open_unpacked, read_lines
-from hoptree.graph.store.change import Change
-from hoptree.graph.store.direct import load_lines
-from hoptree.graph.store.folder import changing, check_place
-from hoptree.graph.store.manifest import Manifest, Source, read_manifest
-from hoptree.graph.store.translating import Translator
-from hoptree.graph.store.worth import Worth
+from hoptree.core.errors import GraphError
+from hoptree.graph.oxigraph import Node, Object, Triple, ox
+from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
+from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
+from hoptree.graph.triple_lines import Broken, Line, open_unpacked, read_lines
+from hoptree.graph.vocabulary import (
+    ABOUT,
+    ALIAS,
+    DATATYPE,
+    DESCRIPTION,
+    KEY,
+    LABEL,
+    PAGE,
+    TYPE,
+    WIKIBASE,
+    WIKIDATA,
+    graph_of,
+    role,
+)
+from hoptree.graph.vocabulary import role as role_of
+from hoptree.text.names import LONGEST, fold, wanted_language
 
-__all__ = ["Loaded", "Progress", "load_graph", "remove_source"]
+_TRANSLATING_REMEMBERED = 50_000
+_KEPT = ("fact", "claim", "value", "qualifier")
+_PROPERTY_TYPE = f"{WIKIBASE}propertyType"
+
+
+class Translator:
+    """Lines of N-Quads for one source, which the store reads faster than terms of Python's.
+
+    `left_out` counts what is dropped: names in other languages, and what dumps say of themselves.
+    """
+
+    def __init__(self, source: str, base: str, languages: tuple[str, ...]) -> None:
+        self._source, self._base, self._languages = source, base, languages
+        self._graphs: dict[tuple[str, ...], str] = {}
+        self._seen: set[tuple[str, str, str]] = set()
+        self.left_out = 0
+
+    def lines(self, triples: Iterable[Triple]) -> Iterator[str]:
+        for subject, predicate, value, places in triples:
+            role = role_of(predicate.value)
+            graph = self._graphs.get(places) or self._graph(places)
+            if role in _KEPT:
+                if predicate.value == TYPE and isinstance(value, ox.NamedNode) and value.value.startswith(WIKIBASE):
+                    self.left_out += 1
+                    continue
+                yield f"{subject} {predicate} {value}{graph}"
+            elif role in ("label", "alias", "description") and isinstance(value, ox.Literal):
+                yield from self._name(subject, predicate.value, role, value, graph)
+            else:
+                yield from self._other(subject, predicate.value, value, graph)
+
+    def _graph(self, places: tuple[str, ...]) -> str:
+        """What stands behind the object in a line: the graph, if it is not the default one, and the end."""
+        if len(self._graphs) > _TRANSLATING_REMEMBERED:
+            self._graphs.clear()
+        graph = graph_of(self._source, places, self._base)
+        end = self._graphs[places] = f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
+        return end
+
+    def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
+        # Wikidata's dumps tell every label three times.
+        repeated = predicate != LABEL and role == "label" and subject.value.startswith(WIKIDATA)
+        if repeated or not wanted_language(value.language or "", self._languages):
+            self.left_out += 1
+            return
+        text = value.value
+        if not text.strip() or self._again((subject.value, predicate, text)):
+            return
+        kept = {"label": LABEL, "alias": ALIAS}.get(role, DESCRIPTION)
+        yield f"{subject} <{kept}> {value}{graph}"
+        if kept != DESCRIPTION and len(text) <= LONGEST and (key := fold(text)):
+            yield f"{subject} <{KEY}> {ox.Literal(key)}{graph}"
+
+    def _again(self, name: tuple[str, str, str]) -> bool:
+        """Whether a name was seen lately: tables repeat it in every row."""
+        if name in self._seen:
+            return True
+        if len(self._seen) >= _TRANSLATING_REMEMBERED:
+            self._seen.clear()
+        self._seen.add(name)
+        return False
+
+    def _other(self, subject: Node, predicate: str, value: Object, graph: str) -> Iterator[str]:
+        if predicate == _PROPERTY_TYPE and isinstance(value, ox.NamedNode):
+            yield f"{subject} <{DATATYPE}> {ox.Literal(value.value.removeprefix(WIKIBASE))}{graph}"
+        elif predicate == DATATYPE and isinstance(value, ox.Literal):
+            yield f"{subject} <{DATATYPE}> {value}{graph}"
+        elif predicate == ABOUT and isinstance(value, ox.NamedNode) and (page := self._page(subject.value)):
+            yield f"{value} <{PAGE}> {page}{graph}"
+        else:
+            self.left_out += 1
+
+    def _page(self, address: str) -> ox.Literal | None:
+        """The title of a Wikipedia article in a wanted language."""
+        host, found, title = address.removeprefix("https://").partition(".wikipedia.org/wiki/")
+        if not found or not title or "/" in host or not wanted_language(host, self._languages):
+            return None
+        try:
+            return ox.Literal(unquote(title).replace("_", " "), language=host)
+        except ValueError:  # not a tag of a language
+            return None
+
+
+_PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
+_REMEMBERED = 4_096
+
+
+def load_lines(lines: Iterable[Line], path: Path, source: str, change: Change, broken: Broken, way: Translator) -> None:
+    """Load the lines of a file as a part of `source`."""
+    graph = graph_of(source, (), change.manifest.base)
+    straight: dict[bytes, bool] = {}
+    plain: list[Line] = []
+    others: list[Line] = []
+    scope = scope_of(path, source)
+
+    def the_long_way(some: Iterable[Line]) -> None:
+        change.add(way.lines(read_ntriples(some, path.name, broken, scope=scope)))
+
+    def load_plain() -> None:
+        text = b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in plain)
+        try:
+            change.store.bulk_load(text, ox.RdfFormat.N_TRIPLES, to_graph=graph)
+            change.written += len(plain)
+        except (SyntaxError, ValueError):  # what of the batch is in the store already is there once
+            the_long_way(plain)
+        plain.clear()
+
+    for line in lines:
+        found = _PREDICATE.match(line[1])
+        if found is not None and _is_plain(found[1], straight):
+            plain.append(line)
+            if len(plain) >= BATCH:
+                load_plain()
+        else:
+            others.append(line)
+            if len(others) >= BATCH // 4:
+                the_long_way(others)
+                others.clear()
+    if plain:
+        load_plain()
+    the_long_way(others)
+
+
+def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
+    """Whether triples with a predicate are facts, whatever their objects."""
+    answer = known.get(predicate)
+    if answer is None:
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        text = predicate.decode("utf-8", "replace")
+        answer = known[predicate] = text != TYPE and role(text) == "fact"
+    return answer
+
+
+class Worth:
+    """Refuses loads after which a graph would have lost what it had; `manifest` is from before the load."""
+
+    def __init__(self, folder: Path, manifest: Manifest, broken: Broken, *, append: bool, empty: bool) -> None:
+        self._folder, self._broken, self._empty = folder, broken, empty
+        self._replaced = {} if append else {source.name: source for source in manifest.sources}
+
+    def check_file(self, path: Path, source: str, form: str, kept: int, broken: int, left_out: int) -> None:
+        """Refuse a file of which nothing was kept, and a damaged one for a source that is there."""
+        if not kept and path.name in self._broken.cut:
+            raise GraphError(
+                f"{path.name} is cut or damaged, and nothing of it can be read.",
+                "Get the file again. The graph is as it was.",
+            )
+        if not kept and broken:
+            first = next((one for one in self._broken.sentences if path.name in one), "")
+            raise GraphError(
+                f"Nothing of {path.name} can be read as {form} ({_many(broken, 'broken place')}). {first}".rstrip(),
+                "Mend the file, or name its form with --form (nt, nq, ttl, tsv or jsonl). The graph is as it was.",
+            )
+        if not kept and not self._empty:
+            why = f"Nothing of {path.name} is kept: {_many(left_out, 'triple')} left out"
+            raise GraphError(
+                f"{why} (names in other languages, or what a dump says of itself)."
+                if left_out
+                else f"{path} is empty.",
+                f"{self._instead(source)}The graph is as it was.",
+            )
+        old = self._replaced.get(source)
+        if path.name in self._broken.cut and old is not None and old.facts + old.names:
+            raise GraphError(
+                f"{path.name} is cut or damaged, and would replace the {old.facts:,} facts of the source {source}.",
+                f"Get the file again, or keep what can be read of it under another name: --source NAME. "
+                f"To do without the old facts: hoptree graph remove '{source}' --out {self._folder}",
+            )
+
+    def check_sources(self, loaded: Iterable[Source]) -> None:
+        """Refuse to put a source without facts in the place of one with facts."""
+        for new in loaded:
+            old = self._replaced.get(new.name)
+            if old is not None and old.facts and not new.facts and not self._empty:
+                raise GraphError(
+                    f"The {_many(old.facts, 'fact')} of the source {new.name} would be replaced by none.",
+                    f"Use --append to keep them. {self._instead(new.name)}The graph is as it was.",
+                )
+
+    def _instead(self, source: str) -> str:
+        meant = "If that is meant, say --empty. "
+        if source not in self._replaced:
+            return meant
+        return f"{meant}To take the source out: hoptree graph remove '{source}' --out {self._folder} . "
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
 
 T = TypeVar("T")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from hoptree.graph.errors import GraphError
+from hoptree.core.errors import GraphError
 from hoptree.graph.facts import Entity, Property, Term
-from hoptree.graph.naming import best_name, fold, language_rank
 from hoptree.graph.oxigraph import Node, ox
 from hoptree.graph.rendering import text_of, unit_of
 from hoptree.graph.vocabulary import (
@@ -27,8 +26,7 @@ from hoptree.graph.vocabulary import (
     property_id,
     readable,
 )
-
-__all__ = ["Names"]
+from hoptree.text.names import best_name, fold, language_rank
 
 _NAMES = 500
 """Names of an entity that are looked at."""

@@ -14,15 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import HoptreeError
-from hoptree.graph.errors import GraphError, QueryTooLong
+from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
 from hoptree.graph.facts import Table, Value
-from hoptree.graph.own_queries import checked, columns_in_order, prefixes_missing, without_texts
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.store.damage import damage, damaged
+from hoptree.graph.sparql_guard import checked, columns_in_order, prefixes_missing, without_texts
+from hoptree.graph.store.folder import damage, damaged
 from hoptree.graph.store.names import Names
-
-__all__ = ["PREFIXES", "run_query"]
 
 PREFIXES = {
     "wd": "http://www.wikidata.org/entity/",

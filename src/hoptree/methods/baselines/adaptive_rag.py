@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.registry import method
 from hoptree.methods.baselines.ircot import ircot
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.prompts import prompt_for
-from hoptree.steps.answering.thinking import think
-from hoptree.steps.planning.route import choose_way, classify, list_ways, load_ways
-from hoptree.values import Answer, Question
-
-__all__ = ["adaptive_rag"]
+from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.route import choose_way, classify, list_ways, load_ways
 
 _SIMPLE, _MODERATE, _COMPLEX = "A", "B", "C"
 _LABELS = (_SIMPLE, _MODERATE, _COMPLEX)

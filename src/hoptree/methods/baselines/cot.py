@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.thinking import think
-from hoptree.values import Answer, Question
-
-__all__ = ["cot"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.chain_of_thought import think
 
 
 @method("cot", title="Chain of thought", paper="CoT", signals=("prefix",))

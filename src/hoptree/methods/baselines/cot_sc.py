@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.choose import majority
-from hoptree.steps.answering.thinking import think
-from hoptree.values import Answer, Question
-
-__all__ = ["cot_sc"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.choose import majority
 
 
 @method("cot_sc", title="Self-consistent chains of thought", paper="CoT-SC", signals=("prefix",))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import direct_answer
-from hoptree.values import Answer, Question
-
-__all__ = ["direct"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.answer import direct_answer
 
 
 @method("direct", title="Direct QA")

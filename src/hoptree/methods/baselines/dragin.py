@@ -2,21 +2,82 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding
-from hoptree.steps.answering.conclusion import conclude
-from hoptree.steps.writing.attended import weigh, words_behind
-from hoptree.steps.writing.doubts import Disagreeing, Unsure
-from hoptree.steps.writing.rewriting import Doubt, Help, Judge, Limits, write_with_help
-from hoptree.steps.writing.stretch import Draft, Pen, show_context, telling_of
-from hoptree.steps.writing.worked import draw_worked
-from hoptree.uncertainty import Fixed, Tagger, open_tagger
-from hoptree.values import Answer, Passage, Question
+from hoptree.core.values import Answer, Passage, Question, Token
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import plain, prompt_for
+from hoptree.engine.registry import method
+from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.continuation import Draft, Pen, show_context, telling_of
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, write_with_help
+from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
+from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.models.model import Signal
+from hoptree.text.retrieval_triggers import Fixed, attended_query, content_query
+from hoptree.text.tokens import Span, token_spans
+from hoptree.text.word_classes import Tagger, open_tagger
 
-__all__ = ["dragin"]
+
+async def weigh(ctx: Context, draft: Draft) -> Draft:
+    """A draft with the attention that its tokens get when it is read by itself, in a turn that nothing was asked in.
+
+    So do DRAGIN's authors, and their thresholds are in these units: with question, documents and worked examples in
+    view, what is left for the draft depends on how long these are. A draft whose model tells no attention stays.
+    """
+    if not draft.text or all(token.attention is None for token in draft.tokens):
+        return draft
+    prompt = prompt_for(ctx.method, "weigh").fill()
+    told: frozenset[Signal] = frozenset(("attention",))
+    reply = await ctx.generate("weigh", prompt, max_tokens=0, prefix=draft.text, signals=told, part=True)
+    return with_attention(draft, reply.choices[0].tokens)
+
+
+def with_attention(draft: Draft, read: tuple[Token, ...]) -> Draft:
+    """A draft with the attention of tokens that are of the same text, though it may be cut into others.
+
+    What a token gets goes to the one in which it begins, so that the sum of a word is the same.
+    """
+    starts = [(place[0], number) for number, place in enumerate(_places(draft.text, draft.tokens)) if place]
+    paid: dict[int, float] = {}
+    for token, place in zip(read, _places(draft.text, read), strict=True):
+        at = bisect_right(starts, (place[0], len(draft.tokens))) - 1 if place else -1
+        if at >= 0 and token.attention is not None:
+            number = starts[at][1]
+            paid[number] = paid.get(number, 0.0) + token.attention
+    tokens = [replace(one, attention=paid.get(at)) for at, one in enumerate(draft.tokens)]
+    return replace(draft, tokens=tuple(tokens))
+
+
+def _places(text: str, tokens: tuple[Token, ...]) -> tuple[Span | None, ...]:
+    return tuple(token_spans(text, [token.text for token in tokens]))
+
+
+async def words_behind(
+    pen: Pen, question: str, doubt: Doubt, draft: Draft, written: Draft, *, tagger: Tagger, limit: int
+) -> str:
+    """The content words of question and text that the words in doubt attend to most.
+
+    Where attention is not told, those of the question and of the sentence in doubt, but for the words in doubt.
+    "" if nothing is left, which is no reason to search.
+    """
+    before = f"{written.text} " if written.text else ""
+    hits = [(len(before) + start, len(before) + end) for start, end in doubt.hits]
+    if hits:
+        prefix = before + draft.text[: doubt.hits[-1][1]]
+        attended = await pen.look_back(prefix, hits)
+        # The last time the question stands before the reply is the one that is asked; worked examples come earlier.
+        at = attended.text.rfind(plain(question), 0, len(attended.text) - len(prefix)) if attended else -1
+        if attended is not None and at >= 0:
+            begin = len(attended.text) - len(prefix)
+            regions = ((at, at + len(plain(question))), (begin, len(attended.text)))
+            return attended_query(
+                attended, regions, [(begin + start, begin + end) for start, end in hits], tagger, limit=limit
+            )
+    words = [draft.text[start:end] for start, end in doubt.hits]
+    return content_query((question, draft.text[doubt.start : doubt.end]), words, tagger, limit=limit)
 
 
 @method(

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding
-from hoptree.steps.answering.conclusion import conclude
-from hoptree.steps.writing.doubts import Improbable
-from hoptree.steps.writing.rewriting import Doubt, Help, Limits, write_with_help
-from hoptree.steps.writing.stretch import Draft, Pen, note_fidelity, show_context
-from hoptree.steps.writing.worked import draw_worked
-from hoptree.uncertainty import masked_query
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["flare"]
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.continuation import Draft, Pen, note_fidelity, show_context
+from hoptree.methods.steps.rewrite_loop import Doubt, Help, Limits, write_with_help
+from hoptree.methods.steps.uncertain_sentences import Improbable
+from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.text.retrieval_triggers import masked_query
 
 
 @method(

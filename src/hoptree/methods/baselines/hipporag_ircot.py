@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.linking.recognition import SIGNALS, BestFound, recall, require_facts
-from hoptree.steps.writing.interleaving import read_afresh, reason_and_search
-from hoptree.steps.writing.stretch import Pen
-from hoptree.steps.writing.worked import draw_documented
-from hoptree.values import Answer, Question
-
-__all__ = ["hipporag_ircot"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.baselines.hipporag import SIGNALS, BestFound, recall, require_facts
+from hoptree.methods.baselines.ircot import read_afresh, reason_and_search
+from hoptree.methods.steps.continuation import Pen
+from hoptree.methods.steps.worked_examples import draw_documented
 
 
 @method(

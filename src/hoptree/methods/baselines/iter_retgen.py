@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from hoptree.errors import ConfigError
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.choose import answer_key
-from hoptree.steps.answering.thinking import think
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["iter_retgen"]
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.choose import answer_key
 
 
 @method(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.growing import grow, plant
-from hoptree.steps.answering.answer import direct_answer
-from hoptree.steps.answering.combine import combine_answers
-from hoptree.steps.answering.thinking import think
-from hoptree.steps.planning.split import drop_asked, split_question
-from hoptree.steps.reading.parse import question_key
-from hoptree.tree import Node
-from hoptree.values import Answer, Question
-
-__all__ = ["least_to_most"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import grow, plant
+from hoptree.methods.steps.answer import direct_answer
+from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.combine import combine_answers
+from hoptree.methods.steps.decompose import drop_asked, split_question
+from hoptree.text.parse import question_key
+from hoptree.text.question_tree import Node
 
 
 @method(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import answer_from
-from hoptree.steps.answering.choose import surest as surest_of
-from hoptree.steps.answering.glances import GLANCES, glances
-from hoptree.values import Answer, Question
-
-__all__ = ["oner"]
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.answer import answer_from
+from hoptree.methods.steps.choose import surest as surest_of
+from hoptree.methods.steps.multi_read import GLANCES, glances
 
 
 @method("oner", title="One-time retrieval", needs=("corpus",), query="The question itself", beyond=("surest",))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hoptree.errors import ConfigError
-from hoptree.methods.registry import method
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.methods.steps.choose import answer_key
+from hoptree.methods.steps.read_alone import answer_each
 from hoptree.retrieval.fusion import normalised
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.alone import answer_each
-from hoptree.steps.answering.choose import answer_key
-from hoptree.values import Answer, Passage, Question
-
-__all__ = ["replug"]
 
 
 @method(

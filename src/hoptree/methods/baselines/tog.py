@@ -6,20 +6,16 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import together
 from hoptree.graph.facts import Fact
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import together
-from hoptree.steps.answering.answer import synthesise
-from hoptree.steps.answering.enough import judge_enough
-from hoptree.steps.answering.thinking import think
-from hoptree.steps.hypotheses.evidence_box import EvidenceBox
-from hoptree.steps.linking.exploring import Hop, go_along, hops_from
-from hoptree.steps.linking.found_path import begin_path, end_path
-from hoptree.steps.linking.topics import find_topics
-from hoptree.values import Answer, Question
-
-__all__ = ["tog"]
+from hoptree.methods.steps.answer import synthesise
+from hoptree.methods.steps.chain_of_thought import think
+from hoptree.methods.steps.enough import judge_enough
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.graph_exploration import Hop, begin_path, end_path, find_topics, go_along, hops_from
 
 
 @method(

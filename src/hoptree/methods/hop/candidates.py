@@ -6,14 +6,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hoptree.choosing import Chooser, in_words
-from hoptree.steps.answering.ground import covers, grounded, has_names
-from hoptree.steps.answering.spans import Span, quoted
-from hoptree.steps.hypotheses.agreement import same
-from hoptree.steps.reading.answer_kinds import fits_kind
-from hoptree.values import Answer, Passage
+from hoptree.core.values import Answer, Passage
+from hoptree.methods.hop.chooser import Chooser, in_words
+from hoptree.methods.steps.agreement import same
+from hoptree.methods.steps.grounding import covers, grounded, has_names
+from hoptree.text.answer_types import fits_kind
+from hoptree.text.parse import question_key
+from hoptree.text.sentences import sentence_spans
 
-__all__ = ["OPERATED", "Candidate", "Pool", "Standing", "Way"]
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A sentence of a passage."""
+
+    passage: str
+    text: str
+
+
+def quoted(answer: str, question: str, passages: Sequence[Passage]) -> Span | None:
+    """The sentence that holds the answer's words and most of the question's; a title stands before its sentences.
+
+    Of sentences with as many words of the question, the first is taken. None where no sentence holds the answer.
+    """
+    wanted = question_key(answer)
+    if not wanted or wanted in ("yes", "no"):
+        return None
+    asked = set(question_key(question).split())
+    best: tuple[int, Span] | None = None
+    for passage in passages:
+        named = set(question_key(passage.title).split())
+        for start, end in sentence_spans(passage.text):
+            sentence = passage.text[start:end]
+            key = question_key(sentence)
+            if f" {wanted} " not in f" {key} ":
+                continue
+            shared = len(asked & (set(key.split()) | named))
+            if best is None or shared > best[0]:
+                best = (shared, Span(passage.id, sentence))
+    return best[1] if best else None
+
 
 Way = Literal["read", "again", "split", "own"]
 """How an answer was come to: a reading, another one, parts of the question, or the model's own knowledge."""

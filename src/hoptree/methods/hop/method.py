@@ -7,30 +7,49 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hoptree.choosing import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
-from hoptree.errors import BudgetSpent, ConfigError
+from hoptree.core.errors import BudgetSpent, ConfigError
+from hoptree.core.values import Answer, Passage, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import in_order, together
 from hoptree.methods.hop.candidates import OPERATED, Pool, Standing
-from hoptree.methods.hop.nodes import Parts, Solved
-from hoptree.methods.hop.spending import FIRST, next_move
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import in_order, together
-from hoptree.steps.answering.answer import answer_from, confident_answer, synthesise
-from hoptree.steps.answering.both import both_hold
-from hoptree.steps.answering.compare import compare_branches
-from hoptree.steps.answering.last_reading import CITED, read_with_chains
-from hoptree.steps.answering.sets import count_listed, intersect_branches
-from hoptree.steps.answering.summarise import summarise_chain
-from hoptree.steps.judging.checking import borne_out_of_two
-from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import copies, fixed, nearest
-from hoptree.steps.planning.operators import operator_of
-from hoptree.steps.planning.telling import tell_plan
-from hoptree.steps.planning.worded import plan_by_words
-from hoptree.tree import Node, Plan, single_node
-from hoptree.values import Answer, Passage, Question
+from hoptree.methods.hop.chooser import Boundary, Chooser, Outlook, Policy, frozen_chooser, read_boundary, read_chooser
+from hoptree.methods.hop.nodes import Parts, Solved, borne_out_of_two, count_listed, intersect_branches
+from hoptree.methods.hop.word_plans import operator_of, plan_by_words
+from hoptree.methods.steps.answer import answer_from, confident_answer, synthesise
+from hoptree.methods.steps.both import both_hold
+from hoptree.methods.steps.combine import summarise_chain
+from hoptree.methods.steps.compare import compare_branches
+from hoptree.methods.steps.decompose import decompose_tree, tell_plan
+from hoptree.methods.steps.demonstrations import copies, fixed, nearest
+from hoptree.methods.steps.multi_read import CITED, read_with_chains
+from hoptree.text.question_tree import Node, Plan, single_node
 
-__all__ = ["hop"]
+FIRST, SETTLING = "read", "which"
+
+
+def next_move(
+    moves: Collection[str], standings: Sequence[Standing], outlook: Callable[[str], Outlook | None], policy: Policy
+) -> str:
+    """The name of the next move; "" where an answer is likely enough, or no move that is left is worth its tokens.
+
+    One reading comes first whatever is known of it. Two answers are held against each other only where they are close.
+    A policy that is never sure makes every move whose gain is not under what it asks for.
+    """
+    if FIRST in moves:
+        return FIRST
+    likely = standings[0].probability if standings else 0.0
+    if likely >= policy.sure and policy.sure < 1:
+        return ""
+    close = len(standings) > 1 and likely - standings[1].probability <= policy.close
+    gains = {name: _gain(outlook(name), likely) for name in moves if name != SETTLING or close}
+    best = max(gains, key=lambda name: gains[name], default="")
+    return best if best and gains[best] >= policy.worth else ""
+
+
+def _gain(outlook: Outlook | None, likely: float) -> float:
+    return outlook.gain(likely) if outlook else 0.0
+
 
 _BEST = 2
 """Passages of the reading that little distracts."""

@@ -2,24 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hoptree.retrieval.filters import TITLE
-from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import in_order
-from hoptree.steps.answering.answer import answer_from, confident_answer
-from hoptree.steps.answering.ground import grounded
-from hoptree.steps.judging.checking import bears_out
-from hoptree.steps.planning.decompose import decompose_tree
-from hoptree.steps.planning.demonstrations import fixed, nearest
-from hoptree.steps.planning.worded import plan_by_words
-from hoptree.steps.reading.answer_kinds import other_kind
-from hoptree.steps.reading.parse import question_key
-from hoptree.tree import Node, Plan, resolve
-from hoptree.values import Answer, Passage
+from hoptree.core.values import Answer, Passage
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import prompt_for
+from hoptree.engine.schedule import in_order
+from hoptree.methods.hop.word_plans import plan_by_words
+from hoptree.methods.steps.agreement import same
+from hoptree.methods.steps.answer import answer_from, confident_answer
+from hoptree.methods.steps.decompose import decompose_tree
+from hoptree.methods.steps.demonstrations import fixed, nearest
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.grounding import grounded
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.retrieval.retriever import TITLE
+from hoptree.text.answer_types import other_kind
+from hoptree.text.comparison import read_yes_no
+from hoptree.text.countries import COUNTRY_OF
+from hoptree.text.parse import question_key
+from hoptree.text.question_tree import Node, Plan, resolve
 
-__all__ = ["Parts", "Solved"]
+MAX_TOKENS = 8
+_NUMBER = re.compile(r"\b([12])\b")
+
+
+async def bears_out(
+    ctx: Context, question: str, answer: str, passages: Sequence[Passage], *, node: Node | None = None
+) -> bool | None:
+    """Whether the passages bear the answer out; None where the reply is neither yes nor no."""
+    documents = show_passages(ctx, passages, titles=True)
+    prompt = prompt_for(ctx.method, "check").fill(documents=documents, question=question, answer=answer)
+    said = (await ctx.generate("check", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+    holds = read_yes_no(said)
+    note_reply(ctx, "check", "" if holds is not None else "neither yes nor no")
+    ctx.decide("checked", holds, node=node, answer=answer, passages=[passage.id for passage in passages])
+    return holds
+
+
+async def borne_out_of_two(
+    ctx: Context, question: str, answers: tuple[str, str], passages: Sequence[Passage]
+) -> int | None:
+    """The place of the answer that the passages bear out; None where the reply names neither or both."""
+    documents = show_passages(ctx, passages, titles=True)
+    prompt = prompt_for(ctx.method, "which").fill(
+        documents=documents, question=question, first=answers[0], second=answers[1]
+    )
+    said = (await ctx.generate("which", prompt, role="verify", max_tokens=MAX_TOKENS)).text
+    named = set(_NUMBER.findall(said))
+    place = int(named.pop()) - 1 if len(named) == 1 else None
+    note_reply(ctx, "which", "" if place is not None else "neither of the two numbers")
+    ctx.decide("which", place, answers=list(answers), passages=[passage.id for passage in passages])
+    return place
+
 
 _NEIGHBOURS = 2
 """Passages of the pages that answers to earlier parts have."""
@@ -151,3 +188,67 @@ class Parts:
 
 def _text(one: Solved) -> str:
     return one.answer.text if one.answer.known else f'the answer to "{one.asked}"'
+
+
+_BETWEEN = re.compile(r"(?:[;\n]|,(?!\s*(?:Jr|Sr|I{1,3})\b))(?:[^\S\n]*and(?=\s))?|(?<=\s)and(?=\s)")
+_LISTS = re.compile(
+    r"\W*(?:(?:in|on|at|for|from|of|by|with|to)\s+)?(?:(?:which|what)\s+(?:(?!(?:is|was|does|did|has)\b)[\w'’-]+\s+){0,3}?"
+    r"(?:[a-z]+[^\Wsu]s|people|men|women|children)\b|(?:who|what|which)\s+(?:are|were)\b|who\s+(?!(?:is|was|has)\b)[a-z]+|"
+    r"(?:list|name)\s)",
+    re.IGNORECASE,
+)
+"""A question for several things."""
+_FEW_WORDS = 3
+_MOST = 40
+"""Names of a list; what is longer was not meant as one."""
+
+
+def intersect_branches(ctx: Context, plan: Plan, answers: Mapping[int, Answer]) -> Answer | None:
+    """The names that the ends of all branches list, in the words of the first.
+
+    None where there is one branch, a branch has no answer, or no name is in all of them: then they are no lists of the
+    same kind of thing, and have to be read.
+    """
+    ends = [path[-1] for path in plan.paths()]
+    if len(ends) < 2 or any(not answers[end.id].known for end in ends):
+        return None
+    first, *others = (_listed(answers[end.id].text) for end in ends)
+    shared = [name for name in first if all(any(same(name, other) for other in names) for names in others)]
+    ctx.decide("intersected", shared, of=[answers[end.id].text for end in ends])
+    if not shared:
+        return None
+    support = dict.fromkeys(name for end in ends for name in answers[end.id].support)
+    return Answer(", ".join(shared), source="synthesis", support=tuple(support))
+
+
+def count_listed(ctx: Context, plan: Plan, answers: Mapping[int, Answer]) -> Answer | None:
+    """How many things the end of the only branch lists.
+
+    None where it asks for no list, lists fewer than two, or tells a number; "Liverpool, England" is one place.
+    """
+    ends = [path[-1] for path in plan.paths()]
+    if len(ends) != 1 or not answers[ends[0].id].known:
+        return None
+    answer = answers[ends[0].id]
+    names = _listed(answer.text)
+    if not _LISTS.match(ends[0].question) or len(names) < 2 or any(map(str.isdigit, answer.text)):
+        return None
+    if not _are_names(names):
+        return None
+    ctx.decide("counted", len(names), of=answer.text)
+    return Answer(str(len(names)), source="synthesis", support=answer.support)
+
+
+def _are_names(names: Sequence[str]) -> bool:
+    """Whether each is a name of its own: none tells where another one is, and none is a piece of a sentence."""
+    countries = [name.casefold() in COUNTRY_OF for name in names]
+    if any(countries) and not all(countries):
+        return False
+    proper = [not name[0].islower() for name in names]
+    return all(proper) or (not any(proper) and all(len(name.split()) <= _FEW_WORDS for name in names))
+
+
+def _listed(text: str) -> list[str]:
+    """The names of a list, each once."""
+    names = [" ".join(name.split()).strip(" .") for name in _BETWEEN.split(text)[:_MOST]]
+    return list(dict.fromkeys(name for name in names if name))

@@ -6,20 +6,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hoptree.graph.naming import fold
-from hoptree.methods.mind.doubted import Doubted
-from hoptree.methods.mind.names import Names
-from hoptree.runtime.context import Context
-from hoptree.steps.facts.candidates import Candidate, Filtered
-from hoptree.steps.facts.learning import learn
-from hoptree.steps.facts.memory import FactMemory, Held, relation_key
-from hoptree.steps.facts.sub_query import sought_words, sub_query
-from hoptree.steps.writing.rewriting import Doubt, Help
-from hoptree.steps.writing.stretch import Draft, show_context
-from hoptree.uncertainty import Tagger
-from hoptree.values import Passage
+from hoptree.core.values import Passage
+from hoptree.engine.context import Context
+from hoptree.methods.mind.learning import learn
+from hoptree.methods.mind.memory import FactMemory, Held, relation_key
+from hoptree.methods.mind.names import Candidate, Doubted, Filtered, Names
+from hoptree.methods.steps.continuation import Draft, show_context
+from hoptree.methods.steps.rewrite_loop import Doubt, Help
+from hoptree.text.names import begins_ordinarily, fold, name_spans
+from hoptree.text.tokens import Span, word_spans
+from hoptree.text.uncertainty import answer_leads
+from hoptree.text.word_classes import Tagger
 
-__all__ = ["Found", "LookUp", "Wanted"]
+
+def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
+    """The content words of a sentence that belong to no name and are not in doubt: they name the relation sought."""
+    spans = word_spans(sentence)
+    names, left_out = name_spans(sentence), (*hits, *answer_leads(sentence))
+    return tuple(
+        sentence[start:end].removesuffix("'s").removesuffix("’s")
+        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
+        if carries
+        and not _is_possessive(sentence, (start, end))
+        and not _meets((start, end), left_out)
+        and (begins_ordinarily(sentence, (start, end)) or not _meets((start, end), names))
+    )
+
+
+def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
+    """The names and the words that are not in them, each once, up to so many words."""
+    parts: list[str] = []
+    said: set[str] = set()
+    for part in (*names, *sought):
+        words = {fold(part[start:end]) for start, end in word_spans(part)}
+        if not words <= said:
+            parts.append(part)
+            said |= words
+    return " ".join(" ".join(parts).split()[:limit])
+
+
+def _is_possessive(sentence: str, word: Span) -> bool:
+    """Whether a word is the "s" behind a bracket or a quotation mark, which no word hangs on to."""
+    start, end = word
+    return sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’")
+
+
+def _meets(word: Span, places: Sequence[Span]) -> bool:
+    return any(first < word[1] and word[0] < last for first, last in places)
 
 
 @dataclass(frozen=True, slots=True)

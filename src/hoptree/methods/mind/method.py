@@ -6,24 +6,23 @@ import math
 from dataclasses import replace
 from typing import Literal
 
-from hoptree.errors import ConfigError
-from hoptree.methods.mind.careful import CarefulLookUp, CarefulNames
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
 from hoptree.methods.mind.look_up import LookUp, Wanted
+from hoptree.methods.mind.memory import FactMemory
 from hoptree.methods.mind.names import Filter, Filtering, Names
-from hoptree.methods.registry import method
-from hoptree.runtime.context import Context
-from hoptree.steps.answering.answer import holding
-from hoptree.steps.answering.conclusion import conclude
-from hoptree.steps.facts.memory import FactMemory
-from hoptree.steps.writing.doubts import Disagreeing, Unsure
-from hoptree.steps.writing.rewriting import Judge, Limits, write_with_help
-from hoptree.steps.writing.stretch import Pen, telling_of
-from hoptree.steps.writing.worked import draw_worked
-from hoptree.uncertainty import Dynamic, Fixed, NameTagger, open_tagger
-from hoptree.uncertainty.triggers import CEILING
-from hoptree.values import Answer, Question
-
-__all__ = ["mind"]
+from hoptree.methods.mind.robust import CarefulLookUp, CarefulNames
+from hoptree.methods.steps.answer import holding
+from hoptree.methods.steps.conclusion import conclude
+from hoptree.methods.steps.continuation import Pen, telling_of
+from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
+from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
+from hoptree.methods.steps.worked_examples import draw_worked
+from hoptree.text.names import NameTagger
+from hoptree.text.retrieval_triggers import CEILING, Dynamic, Fixed
+from hoptree.text.word_classes import open_tagger
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
 _OVER: Literal["sentence"] = "sentence"

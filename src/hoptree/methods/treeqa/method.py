@@ -6,27 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from hoptree.errors import ConfigError
-from hoptree.graph.linking import read_linker, shared_reader
-from hoptree.methods.registry import method
-from hoptree.methods.treeqa.careful import Careful
-from hoptree.methods.treeqa.conclusion import conclude, read_own, told_as_guess
-from hoptree.methods.treeqa.evidence import PRESETS, Sources
-from hoptree.methods.treeqa.lists import Listed, intersect
-from hoptree.methods.treeqa.nodes import Branch, Processing
-from hoptree.methods.treeqa.revision import align_ancestors, revise_siblings
-from hoptree.methods.treeqa.told import told, unmarked
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer, Question
+from hoptree.engine.context import Context
+from hoptree.engine.registry import method
+from hoptree.engine.schedule import both, together
+from hoptree.graph.linking.mention_models import read_linker, shared_reader
+from hoptree.methods.steps.answer import direct_answer, synthesise
+from hoptree.methods.steps.logic_tree import Claim, LogicTree
+from hoptree.methods.steps.relations import BySharedEncoder
+from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete
+from hoptree.methods.treeqa.nodes import PRESETS, Branch, Processing, Sources, told, unmarked
+from hoptree.methods.treeqa.robust import Careful, align_ancestors, revise_siblings
+from hoptree.methods.treeqa.robust_lists import Listed, conclude, intersect, read_own, told_as_guess
 from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, written
-from hoptree.runtime.context import Context
-from hoptree.runtime.schedule import both, together
-from hoptree.steps.answering.answer import direct_answer, synthesise
-from hoptree.steps.hypotheses.build import build_recursively, build_tree, complete
-from hoptree.steps.hypotheses.logic_tree import Claim, LogicTree
-from hoptree.steps.linking.relations import BySharedEncoder
-from hoptree.tree import Issue, Node
-from hoptree.values import Answer, Question
-
-__all__ = ["treeqa"]
+from hoptree.text.question_tree import Issue, Node
 
 _ENCODER = "minilm"
 _DRAFT = "the answer is the draft, which nothing was held against"

@@ -14,21 +14,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hoptree.errors import HoptreeError
-from hoptree.methods.treeqa.evidence import Ahead, Wanted
-from hoptree.methods.treeqa.nodes import Branch, NodeProcess, Outcome
-from hoptree.runtime.context import Context
-from hoptree.runtime.once import Once
-from hoptree.runtime.schedule import both, together
-from hoptree.runtime.trace import events_of
-from hoptree.steps.hypotheses.agreement import agree
-from hoptree.steps.hypotheses.logic_tree import MAX_NODES, Claim
-from hoptree.steps.hypotheses.substitution import carried
-from hoptree.steps.hypotheses.verify import Verdict
-from hoptree.tree import Node
-from hoptree.values import Answer, Source
-
-__all__ = ["MAX_FIXES", "MAX_VALIDATIONS", "Traversal", "Walk", "hang", "written"]
+from hoptree.core.errors import HoptreeError
+from hoptree.core.singleflight import Once
+from hoptree.core.values import Answer, Source
+from hoptree.engine.context import Context
+from hoptree.engine.schedule import both, together
+from hoptree.engine.trace import events_of
+from hoptree.methods.steps.agreement import agree
+from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, carried
+from hoptree.methods.steps.verify import Verdict
+from hoptree.methods.treeqa.nodes import Ahead, Branch, NodeProcess, Outcome, Wanted
+from hoptree.text.question_tree import Node
 
 Traversal = Literal["serial", "level", "speculative"]
 MAX_FIXES = 8

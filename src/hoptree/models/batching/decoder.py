@@ -7,14 +7,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hoptree.models.batching.graphs import Replays, Said, Shape, rounded_columns, rounded_rows
-from hoptree.models.batching.kv import Memory, Prefix, Reading, Step, Writing, aligned, numbers_on
+from hoptree.models.batching.cuda_graphs import Replays, Said, Shape, rounded_columns, rounded_rows
+from hoptree.models.batching.kv_cache import Memory, Prefix, Reading, Step, Writing, aligned, groups, numbers_on
 from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
-from hoptree.models.batching.prefixes import groups
-from hoptree.models.batching.rows import Row, fitting
-from hoptree.models.batching.signals import Watch
-
-__all__ = ["DecoderOnly"]
+from hoptree.models.batching.rows import Row, Watch, fitting
 
 torch: Any = importlib.import_module("torch")
 

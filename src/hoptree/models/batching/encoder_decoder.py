@@ -11,8 +11,6 @@ from typing import Any
 from hoptree.models.batching.passes import EMPTY_PART, Portions, give_back
 from hoptree.models.batching.rows import Row, fitting
 
-__all__ = ["EncoderDecoder"]
-
 torch: Any = importlib.import_module("torch")
 Tensor = Any
 

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 from hoptree.models.batching.rows import Row
 
-__all__ = ["EMPTY_PART", "Passes", "Portions", "give_back"]
-
 torch: Any = importlib.import_module("torch")
 
 # Places of rows that left may stay empty up to this part of all before the others are moved together.

@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import InvalidStateError
 from typing import Any
 
-from hoptree.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
-from hoptree.models.batching.memory import is_memory
+from hoptree.core.errors import EndpointError, HoptreeError, ModelError, RequestTooLong
+from hoptree.models.batching.kv_cache import is_memory
 from hoptree.models.batching.passes import Passes
 from hoptree.models.batching.rows import Row, next_tokens, note_scores
-
-__all__ = ["Batcher"]
 
 torch: Any = importlib.import_module("torch")
 

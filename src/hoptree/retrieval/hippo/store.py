@@ -9,16 +9,40 @@ A passage stands here with the digest it had when its facts were taken in: facts
 
 from __future__ import annotations
 
+import gzip
+import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from hoptree.errors import CorpusError
-from hoptree.retrieval.hippo.phrases import fact_key
-from hoptree.values import Fact
+from hoptree.core.errors import CorpusError, InputError
+from hoptree.core.values import Fact
+from hoptree.retrieval.index.analysis import composed
+from hoptree.retrieval.index.ledger import key_of
+from hoptree.retrieval.index.links import folded
 
-__all__ = ["FILE", "FOLDER", "FactStore", "facts_damaged"]
+
+def phrase_of(name: str) -> str:
+    """The node that a subject or object stands for: "The Hague" and "the Hague." are one."""
+    plain = composed(name)
+    return folded(plain) or plain.strip()  # signs alone are a name, too
+
+
+def phrase_key(phrase: str) -> int:
+    """The number of a phrase's vector."""
+    return key_of(phrase)
+
+
+def fact_text(subject: str, relation: str, object_: str) -> str:
+    """A fact as an encoder and a model read it."""
+    return " ".join(" ".join((subject, relation, object_)).split())
+
+
+def fact_key(subject: str, relation: str, object_: str) -> int:
+    """The number of a fact's vector: passages that state the same share it."""
+    return key_of("\0".join((phrase_of(subject), phrase_of(relation), phrase_of(object_))))
+
 
 FOLDER, FILE = "facts", "facts.sqlite"
 FORMAT = 1
@@ -149,3 +173,52 @@ class FactStore:
             yield from self._db.execute(query)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise facts_damaged(self._index, error) from error
+
+
+FACTS = "facts.jsonl"
+_NAMES = {"subject": ("s", "subject"), "relation": ("p", "relation"), "object": ("o", "object")}
+_FORM = 'A line is {"s": SUBJECT, "p": RELATION, "o": OBJECT, "src": [PASSAGE ID]}.'
+
+
+def read_facts(path: Path) -> Iterator[Fact]:
+    """The facts of an extraction's folder, or of its `facts.jsonl`, packed with gzip or not; one for each passage."""
+    file = path / FACTS if path.is_dir() else path
+    if not file.is_file():
+        raise InputError(
+            f"There are no facts at {path}." if file == path else f"{path} holds no {FACTS}.",
+            "Make them: hoptree graph extract CORPUS --out FOLDER",
+        )
+    try:
+        with _opened(file) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield from _facts_of(line, number, file)
+    except (OSError, EOFError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", "Give a file of facts that can.") from error
+
+
+def _opened(file: Path) -> IO[bytes]:
+    with file.open("rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
+    return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
+
+
+def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
+    try:
+        row: dict[str, Any] = json.loads(line)
+        subject, relation, object_ = (_text(row, names) for names in _NAMES.values())
+        passages = row.get("src", row.get("passage_id"))
+        passages = [passages] if isinstance(passages, str) else passages
+        if not isinstance(passages, list) or not passages or not all(isinstance(one, str) and one for one in passages):
+            raise ValueError("it names no passage")
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"Line {number} of {file} is no fact of a passage ({error}).", _FORM) from error
+    for passage in dict.fromkeys(passages):
+        yield Fact(subject, relation, object_, passage_id=passage)
+
+
+def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
+    said = next((row[name] for name in names if name in row), None)
+    if not isinstance(said, str) or not said.strip():
+        raise ValueError(f"no text for '{names[0]}'")
+    return " ".join(said.split())

@@ -7,9 +7,7 @@ import unicodedata
 
 import tantivy
 
-from hoptree.errors import ConfigError
-
-__all__ = ["analyzer_for", "composed", "pairs", "without_asking"]
+from hoptree.core.errors import ConfigError
 
 _LONGEST = 60
 """Bytes of a term: what is longer is no word."""

@@ -26,21 +26,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
 
-from hoptree.errors import CorpusError, IndexUnavailable
-from hoptree.lock import WriteLock
-from hoptree.retrieval.index.checksums import check_present
+from hoptree.core.errors import CorpusError, IndexUnavailable
+from hoptree.core.files import WriteLock
+from hoptree.core.values import Passage
 from hoptree.retrieval.index.ledger import Entry, Ledger
-from hoptree.retrieval.index.links import LINK_AGAIN
+from hoptree.retrieval.index.links import LINK_AGAIN, names_of
 from hoptree.retrieval.index.manifest import FORMAT, MANIFEST, Manifest, Settings, read_manifest, write_manifest
-from hoptree.retrieval.index.mentions import names_of
-from hoptree.retrieval.index.system_errors import failed_change, unwritable
-from hoptree.retrieval.index.tantivy_folder import ALLOW, BUILD_AGAIN, tantivy_errors
-from hoptree.retrieval.index.text_writer import TextWriter
-from hoptree.retrieval.index.texts import Texts
+from hoptree.retrieval.index.tantivy_files import (
+    ALLOW,
+    BUILD_AGAIN,
+    check_present,
+    failed_change,
+    tantivy_errors,
+    unwritable,
+)
+from hoptree.retrieval.index.text_index import Texts, TextWriter
 from hoptree.retrieval.vectors import Vectors
-from hoptree.values import Passage
-
-__all__ = ["Change", "Index", "open_vectors", "vectors_damaged"]
 
 _INTENT = "intent.json"
 _GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)

@@ -8,11 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from hoptree.errors import CorpusError
-from hoptree.retrieval.index.tantivy_folder import ALLOW
-from hoptree.whole_files import write_whole
-
-__all__ = ["FORMAT", "MANIFEST", "Manifest", "Settings", "read_manifest", "write_manifest"]
+from hoptree.core.errors import CorpusError
+from hoptree.core.files import write_whole
+from hoptree.retrieval.index.tantivy_files import ALLOW
 
 FORMAT = 4
 MANIFEST = "hoptree-index.json"

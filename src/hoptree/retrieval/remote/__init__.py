@@ -9,13 +9,11 @@ from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from hoptree.errors import ConfigError
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Passage
 from hoptree.retrieval.remote.address import read_address
-from hoptree.retrieval.remote.wikipedia.address import is_wiki
+from hoptree.retrieval.remote.wikipedia_api import is_wiki
 from hoptree.retrieval.retriever import Retriever
-from hoptree.values import Passage
-
-__all__ = ["SCHEMES", "is_remote", "load", "open_remote"]
 
 SCHEMES = ("elasticsearch", "milvus")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
@@ -63,7 +61,7 @@ async def load(url: str, passages: Iterable[Passage], on_passage: Callable[[int]
 
 
 def _wiki(name: str, cached: bool) -> _Checked:
-    from hoptree.retrieval.remote.wikipedia.retriever import open_wiki
+    from hoptree.retrieval.remote.wikipedia import open_wiki
 
     return open_wiki(name, cached=cached)
 

@@ -13,12 +13,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoptree.errors import ConfigError, CorpusError, EndpointError, HoptreeError, InputError, MissingExtra, RateLimited
-from hoptree.retrieval.remote.address import Address
-from hoptree.retrieval.remote.sending import batches, pairs, shortened, whole_characters
-from hoptree.values import Passage
-
-__all__ = ["Milvus"]
+from hoptree.core.errors import (
+    ConfigError,
+    CorpusError,
+    EndpointError,
+    HoptreeError,
+    InputError,
+    MissingExtra,
+    RateLimited,
+)
+from hoptree.core.values import Passage
+from hoptree.retrieval.remote.address import Address, batches, pairs, shortened, whole_characters
 
 T = TypeVar("T")
 

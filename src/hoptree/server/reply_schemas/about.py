@@ -6,8 +6,6 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-__all__ = ["Health", "Methods", "ModelReply", "Models"]
-
 
 class Health(TypedDict):
     """Whether questions are taken, and how many are being answered."""
@@ -100,3 +98,92 @@ class ModelReply(TypedDict):
 class Models(TypedDict):
     object: Literal["list"]
     data: list[ModelReply]
+
+
+# `class` is a word of Python's own, which only this way of writing takes.
+Why = TypedDict(
+    "Why",
+    {"class": str, "message": str, "remedy": str, "retryable": NotRequired[bool]},
+)
+Why.__doc__ = "Why something was refused or failed; `retryable` is false where asking the same again cannot help."
+FailedBy = TypedDict("FailedBy", {"class": str, "message": str})
+FailedBy.__doc__ = "What ended a question."
+
+
+class ErrorReply(TypedDict):
+    """A request that was refused, or failed."""
+
+    error: Why
+
+
+class OpenAIWhy(TypedDict):
+    """An error as OpenAI's clients read it; `code` is the class."""
+
+    message: str
+    type: str
+    code: str
+    param: str | None
+    retryable: NotRequired[bool]
+
+
+class OpenAIError(TypedDict):
+    """A request that was refused, or failed, as OpenAI's clients read it."""
+
+    error: OpenAIWhy
+
+
+class PassedOver(TypedDict):
+    """A file that was not read, or not wholly."""
+
+    file: str
+    cause: str
+    remedy: str
+
+
+class JobReply(TypedDict):
+    """A change of a corpus, and how far it is."""
+
+    id: str
+    kind: Literal["create", "add", "remove"]
+    corpus: str
+    state: Literal["running", "done", "failed", "stopped"]
+    done: int
+    total: int | None
+    message: str
+    passed_over: list[PassedOver]
+    error: Why | None
+
+
+class CorpusReply(TypedDict):
+    """A corpus; `managed` ones were made over HTTP and can be changed so."""
+
+    name: str
+    passages: int | None
+    documents: int | None
+    retrievers: list[str]
+    managed: bool
+    job: JobReply | None
+
+
+class Corpora(TypedDict):
+    corpora: list[CorpusReply]
+    uploads: bool
+
+
+class Started(TypedDict):
+    """The id of the job that was begun."""
+
+    job: str
+
+
+class DocumentReply(TypedDict):
+    id: str
+    name: str
+    bytes: int
+    passages: int | None
+
+
+class Documents(TypedDict):
+    documents: list[DocumentReply]
+    total: int
+    offset: int

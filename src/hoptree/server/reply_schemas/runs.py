@@ -6,9 +6,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from hoptree.server.reply_schemas.asks import AskReply
-
-__all__ = ["RunComparison", "RunQuestion", "RunQuestions", "RunSummary", "Runs"]
+from hoptree.server.reply_schemas.answers import AskReply
 
 
 class RunAbout(TypedDict):

@@ -11,20 +11,17 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from hoptree.runtime.result import Result
-from hoptree.server.asking import Prepared, Wanted
-from hoptree.server.document import JSON_BODY, replies, reply
-from hoptree.server.house import House
-from hoptree.server.mistakes import note_refusal
-from hoptree.server.refusals import Refusal, refusal_of, told_error
-from hoptree.server.reply_schemas.asks import AskFailure, AskReply
-from hoptree.server.replying import Json
-from hoptree.server.schemas import AskBody, said_to_be_json
+from hoptree.engine.result import Result
+from hoptree.server.ask import Prepared, Wanted
+from hoptree.server.error_responses import Refusal, note_refusal, refusal_of, told_error
+from hoptree.server.json_response import Json
+from hoptree.server.openapi import JSON_BODY, replies, reply
+from hoptree.server.progress_text import Words
+from hoptree.server.reply_schemas.answers import AskFailure, AskReply
+from hoptree.server.request_schemas import AskBody, said_to_be_json
+from hoptree.server.state import House
 from hoptree.server.streaming import EventStream, Grown, Happened, Idle, happenings, server_sent, unless_gone
-from hoptree.server.telling import told_event, told_result, told_snapshot
-from hoptree.server.words import Words
-
-__all__ = ["ask_routes"]
+from hoptree.server.views import told_event, told_result, told_snapshot
 
 _WHAT_COMES = (
     "The object that hoptree ask --json prints; with stream the events step, passages, tree (and trace), and at last "

@@ -12,15 +12,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from hoptree.server.document import CHANGE, READ, UPLOAD, replies
-from hoptree.server.house import House
+from hoptree.server.error_responses import Refusal, telling_of_space
+from hoptree.server.json_response import Json
 from hoptree.server.names import NAME
-from hoptree.server.refusals import Refusal, telling_of_space
-from hoptree.server.reply_schemas.corpora import Corpora, Documents, JobReply, Started
-from hoptree.server.replying import Json
-from hoptree.server.unpacking import too_many_files
-
-__all__ = ["corpus_routes"]
+from hoptree.server.openapi import CHANGE, READ, UPLOAD, replies
+from hoptree.server.reply_schemas.about import Corpora, Documents, JobReply, Started
+from hoptree.server.state import House
+from hoptree.server.uploads import too_many_files
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
 _UPLOADED = replies(Started, UPLOAD, status=202)

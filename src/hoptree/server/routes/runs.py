@@ -8,12 +8,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from hoptree.server.document import READ, replies
-from hoptree.server.house import House
+from hoptree.server.json_response import Json
+from hoptree.server.openapi import READ, replies
 from hoptree.server.reply_schemas.runs import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
-from hoptree.server.replying import Json
-
-__all__ = ["run_routes"]
+from hoptree.server.state import House
 
 _Id = Annotated[str, Query(max_length=64)]
 

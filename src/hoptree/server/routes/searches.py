@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
-from fastapi import APIRouter, Depends, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, FastAPI, Request
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
-from hoptree.errors import HoptreeError
+from hoptree.core.errors import HoptreeError
+from hoptree.core.values import Passage
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.document import JSON_BODY, replies
-from hoptree.server.house import House
-from hoptree.server.mistakes import log_failure
+from hoptree.server.error_responses import Refusal, log_failure
+from hoptree.server.json_response import Json
 from hoptree.server.names import unknown
-from hoptree.server.refusals import Refusal
-from hoptree.server.reply_schemas.searches import Found
-from hoptree.server.replying import Json
-from hoptree.server.schemas import SearchBody, said_to_be_json
-from hoptree.values import Passage
-
-__all__ = ["search_routes"]
+from hoptree.server.openapi import JSON_BODY, replies
+from hoptree.server.reply_schemas.answers import Found
+from hoptree.server.request_schemas import SearchBody, said_to_be_json
+from hoptree.server.state import House
 
 
 def search_routes(house: House) -> APIRouter:
@@ -76,3 +76,31 @@ def _is_text(query: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+_FOLDER = Path(__file__).parent.parent / "page"
+
+
+class _Parts(StaticFiles):
+    """The files of the page; browsers ask each time whether they changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        reply = await super().get_response(path, scope)
+        reply.headers["Cache-Control"] = "no-cache"
+        return reply
+
+
+def add_page(app: FastAPI) -> None:
+    """Serve the page at / and its parts below /page/."""
+    routes = APIRouter()
+
+    @routes.head("/", include_in_schema=False)
+    @routes.get("/", include_in_schema=False)
+    async def index() -> Response:
+        if not (_FOLDER / "index.html").is_file():
+            return Json({"name": "hoptree", "openapi": "/openapi.json"})
+        return FileResponse(_FOLDER / "index.html", headers={"Cache-Control": "no-cache"})
+
+    app.include_router(routes)
+    if _FOLDER.is_dir():
+        app.mount("/page", _Parts(directory=_FOLDER), name="page")

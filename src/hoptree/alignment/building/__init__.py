@@ -1,1 +1,0 @@
-"""Training sets: rows with the prompts that a method itself sends."""

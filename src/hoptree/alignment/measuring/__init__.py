@@ -1,1 +1,0 @@
-"""What adapters are worth beside the model they were trained on."""

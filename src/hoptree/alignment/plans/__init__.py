@@ -1,1 +1,0 @@
-"""From the facts and steps of a data set, or from a person, to trees of sub-questions."""

@@ -1,1 +1,0 @@
-"""Which questions may be trained on, and what is known of them."""

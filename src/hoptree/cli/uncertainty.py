@@ -1,0 +1,243 @@
+"""Drawing a text in the terminal that was written with doubts: words shaded by them, and what was done about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hoptree.cli.console import clean
+from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
+from hoptree.engine.sentence_view import LEVELS, Said
+from hoptree.engine.trace import Event
+
+_SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
+"""Of each level of doubt; letters have a colour of their own, so that they can be read on any ground."""
+_MARKS = ("", "", "²", "³", "⁴")
+"""What stands behind a word instead, where there are no colours."""
+_HIT = "bold underline"
+_LABEL = 9
+_TITLES = 3
+_HITS = 8
+_CUT = 240
+_ENDS = {
+    "answer": "it gives an answer",
+    "end": "the model had no more to say",
+    "no growth": "nothing new was written",
+    "length": "it is as long as it may be",
+    "retrievals": "nothing may be searched for any more",
+    "steps": "it has as many steps as it may have",
+    "documents": "it has as many documents as it may have",
+}
+_Row = tuple[str, Text]
+
+
+def show_writing(console: Console, writing: Writing) -> None:
+    """The text, sentence by sentence, then what memory held; in a file every line is whole."""
+    if console.is_terminal:
+        console.print(draw_writing(writing, colours=_has_colours(console)))
+        return
+    for label, line in _rows(writing, colours=_has_colours(console)):
+        console.print(Text.assemble((f"{label:>{_LABEL}}  ", "dim"), line), soft_wrap=True)
+
+
+def draw_writing(writing: Writing, *, colours: bool = True) -> Table:
+    """The same as rows, whose lines are broken beside their labels."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(justify="right", style="dim", no_wrap=True, min_width=_LABEL)
+    table.add_column(overflow="fold")
+    for row in _rows(writing, colours=colours):
+        table.add_row(*row)
+    return table
+
+
+def doubt_line(event: Event) -> str:
+    """What a log says of a decision: which sentence is in doubt, what is searched for, what memory spared."""
+    kind, value = event.get("kind"), event.get("value")
+    if kind in ("sentence", "step") and value is True:
+        return f"  in doubt: {event.get('text', '')}"
+    if kind == "sub_query":
+        return f"  searched: {value}" if value else "  nothing to search with"
+    if kind == "skipped":
+        return f"  in memory: {' | '.join(map(str, event.get('fact', ())))}"
+    return ""
+
+
+def _has_colours(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
+
+
+def _rows(writing: Writing, *, colours: bool) -> Iterator[_Row]:
+    yield "", _legend(writing, colours=colours)
+    if writing.extracted:
+        yield "names", Text(clean(", ".join(writing.extracted)))
+    for query in writing.first:
+        yield from _asked(query, label="first")
+    for part in writing.parts:
+        yield from _part(part, colours=colours)
+    yield from _end(writing)
+    yield from _memory(writing)
+
+
+def _legend(writing: Writing, *, colours: bool) -> Text:
+    """What the shades and numbers mean."""
+    said = Text("How unsure the model was of each word" if writing.told_by else "What the model wrote.", "bold")
+    if writing.told_by:
+        said.append(f" ({writing.told_by}, nats): ", "not bold dim")
+        for place, name in enumerate(["sure", *(f"≥{level:g}" for level in LEVELS)]):
+            if colours or not place:
+                said.append(name, _style("not bold", _SHADES[place])).append("  ")
+            elif _MARKS[place]:
+                said.append(f"{name}{_MARKS[place]}  ", "not bold")
+    if any(word.hit for part in writing.parts for word in part.said.words):
+        said.append(" [In doubt]", "not bold").append(": what made it look things up.", "not bold dim")
+    return said.append(f" {writing.explained}." if writing.explained else "", "not bold dim")
+
+
+def _style(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _part(part: Part, *, colours: bool) -> Iterator[_Row]:
+    """A sentence that was sure in one line; one in doubt with what was asked, what came, and what took its place."""
+    said = _shaded(part.said, colours=colours, struck=part.kept is False and not part.replaced)
+    yield f"{part.turn}.", said.append("" if part.said.triggered else _behind(part.said), "dim")
+    if part.said.triggered:
+        yield from _doubted(part)
+    if part.skipped is not None:
+        yield "memory", Text.assemble("has it, no search: ", _fact(part.skipped))
+    if part.names or part.in_doubt:
+        yield "names", _names(part)
+    for query in part.queries:
+        yield from _asked(query)
+    if part.left_out:
+        yield "", Text(clean(f"without its least probable words: {', '.join(part.left_out)}"), "dim")
+    if part.tried:
+        yield "tried", Text(clean(", ".join(f"{name} {_spread(left)}" for name, left in part.tried)))
+    for fact in part.facts:
+        yield "learnt" if fact.outcome in ("added", "surer") else "", _learnt(fact)
+    if part.again is not None:
+        again = _shaded(part.again, colours=colours, struck=not part.surer or part.kept is False)
+        yield "⇒" if part.surer else "again", again.append(_behind(part.again), "dim")
+    if part.outcome:
+        yield "", Text(part.outcome, "yellow")
+
+
+def _behind(said: Said) -> str:
+    return f"  {said.compared}" if said.compared else ""
+
+
+def _shaded(said: Said, *, colours: bool, struck: bool) -> Text:
+    text = Text()
+    line = "strike" if struck else ""
+    for piece, word in said.pieces:
+        shown = clean(piece)
+        if word is None:
+            text.append(shown, line)
+            continue
+        mark = "" if colours else _MARKS[word.level]
+        shade = _SHADES[word.level] if colours else ""
+        text.append(f"[{shown}]{mark}" if word.hit else f"{shown}{mark}", _style(line, _HIT if word.hit else "", shade))
+    return text if text.plain else text.append("(nothing)", "dim")
+
+
+def _doubted(part: Part) -> Iterator[_Row]:
+    """What exceeds its threshold, the words in doubt with their numbers, and the samples where these tell."""
+    hits = [word for word in part.said.words if word.hit]
+    told = [Text.assemble((clean(word.text), "bold"), f" ({word.told})" if word.told else "") for word in hits[:_HITS]]
+    more = f" and {len(hits) - _HITS} more" if len(hits) > _HITS else ""
+    colon = ": " if hits and part.said.compared else ""
+    yield "in doubt", Text.assemble(f"{part.said.compared}{colon}", Text("; ").join(told), more)
+    for sample in part.said.samples:
+        yield "sample", Text(_short(sample), "dim")
+
+
+def _names(part: Part) -> Text:
+    """Those kept and those dropped, each with its confidence and the filter it fell to."""
+    kept = [name for name in part.names if not name.dropped_by]
+    dropped = [name for name in part.names if name.dropped_by]
+    said = Text.assemble("kept ", (", ".join(map(_named, kept)) or "none", "green"))
+    if dropped:
+        lost = ", ".join(f"{_named(name)} by {clean(name.dropped_by)}" for name in dropped)
+        said.append("; dropped ").append(lost, "magenta")
+    if part.in_doubt:
+        said.append(f"; sought, as it is in doubt: {clean(', '.join(part.in_doubt))}")
+    return said
+
+
+def _named(name: Name) -> str:
+    return clean(name.name) + ("" if name.confidence is None else f" {name.confidence:.2f}")
+
+
+def _asked(query: SubQuery, *, label: str = "asked") -> Iterator[_Row]:
+    why = " (names dropped before)" if query.again else " (again)" if query.repeated else ""
+    yield label, Text.assemble((f"“{clean(query.query)}”" if query.query else "nothing", "cyan"), (why, "dim"))
+    if query.search is not None:
+        found = ", ".join(f"{name} {title}".strip() for name, title in query.passages[:_TITLES])
+        more = len(query.passages) - _TITLES
+        yield "found", Text(_short(found) + (f" and {more} more" if more > 0 else "") if found else "nothing", "green")
+
+
+def _fact(fact: ReadFact) -> Text:
+    """A fact with its confidence and where it stands."""
+    said = Text(clean(fact.text))
+    said.append("" if fact.confidence is None else f"  confidence {fact.confidence:.2f}", "dim")
+    return said.append(f"  {_source(fact)}" if fact.passage else "", "dim")
+
+
+def _source(fact: ReadFact) -> str:
+    return clean(f"{fact.passage} {fact.title}".strip())
+
+
+def _learnt(fact: ReadFact) -> Text:
+    told = {
+        "added": "",
+        "surer": "  (surer than before)",
+        "known": "known already: ",
+        "unsure": "not taken, too unsure: ",
+    }
+    words = told.get(fact.outcome, "not taken, no passage states it: ")
+    before, behind = (words, "") if words.endswith(": ") else ("", words)
+    return Text.assemble((before, "dim"), _fact(fact), (behind, "dim"))
+
+
+def _end(writing: Writing) -> Iterator[_Row]:
+    if writing.missing:
+        yield "note", Text(f"the model does not tell {', '.join(map(clean, writing.missing))} itself", "yellow")
+    if writing.stopped:
+        asked = "; then it was asked for the answer" if writing.asked_for_answer else ""
+        yield "end", Text(clean(_ENDS.get(writing.stopped, writing.stopped)) + asked, "dim")
+    for way, text, left in writing.answers:
+        taken = "  (taken)" if way == writing.taken else ""
+        yield "answer", Text(clean(f"from {way}: {text or 'none'}, {_spread(left)}{taken}"))
+
+
+def _memory(writing: Writing) -> Iterator[_Row]:
+    """The facts at the end, by where they were read; which of them spared a search; which contradict each other."""
+    used: dict[tuple[str, ...], list[str]] = {}
+    for part in writing.parts:
+        if part.skipped is not None:
+            used.setdefault(part.skipped.fact, []).append(str(part.turn))
+    for place, fact in enumerate(writing.facts):
+        said = _fact(fact).append(f"  read at {fact.turn}", "dim")
+        if fact.fact in used:
+            said.append(f", spared the search at {', '.join(used[fact.fact])}", "cyan")
+        yield "" if place else "memory", said
+    for group in writing.conflicts:
+        yield "conflict", Text(" ↔ ".join(_sided(fact) for fact in group), "yellow")
+
+
+def _sided(fact: Iterable[str]) -> str:
+    *said, passage = fact
+    return clean(f"{' | '.join(said)} ({passage})")
+
+
+def _spread(value: float | None) -> str:
+    return "U unknown" if value is None else f"U {value:.2f}"
+
+
+def _short(text: str) -> str:
+    text = clean(text)
+    return text if len(text) <= _CUT else f"{text[:_CUT]}…"

@@ -1,0 +1,1 @@
+"""Values, errors, the question tree, files and HTTP: what every other package builds on."""

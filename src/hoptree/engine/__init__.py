@@ -1,0 +1,1 @@
+"""What runs a method: context, calls, cache, budget, trace and result."""

@@ -1,0 +1,369 @@
+"""The one door to models, and to search and graphs elsewhere: cache, single flight, slots, retries."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import math
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
+from hoptree.core.values import Passage
+from hoptree.engine.cache import (
+    ENTITIES,
+    NEIGHBOURHOOD,
+    PASSAGES,
+    REPLY,
+    Cache,
+    Form,
+    Store,
+    default_cache_path,
+    graph_key,
+)
+from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
+from hoptree.models.model import Model, Reply, Request, TokenUsage, has_to_load
+from hoptree.retrieval.retriever import Retriever, lasting
+
+
+class AdaptiveLimit:
+    """A first-come semaphore whose width adapts.
+
+    It starts narrow and doubles each round of answers until the first refusal, then grows by one a round; a refusal
+    cuts it to 70 %, once for all requests that were under way when it came.
+    """
+
+    def __init__(self, ceiling: int, start: int = 32) -> None:
+        self.ceiling = ceiling
+        self.width = float(min(start, ceiling))
+        self._in_use = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._refused = False
+        self._last_cut = float("-inf")
+
+    async def acquire(self) -> None:
+        if self._in_use < int(self.width) and not self._queue:
+            self._in_use += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            elif turn in self._queue:  # a release may have passed it over already
+                self._queue.remove(turn)
+            raise
+
+    def release(self) -> None:
+        self._in_use -= 1
+        while self._queue and self._in_use < int(self.width):
+            turn = self._queue.popleft()
+            if not turn.done():
+                self._in_use += 1
+                turn.set_result(None)
+
+    def answered(self) -> None:
+        self.width = min(self.ceiling, self.width + (1 / self.width if self._refused else 1))
+
+    def refused(self, sent_at: float) -> None:
+        """Take a refusal of a request sent at `sent_at` (time.monotonic)."""
+        self._refused = True
+        if sent_at > self._last_cut:
+            self.width = max(1.0, self.width * 0.7)
+            self._last_cut = time.monotonic()
+
+
+T = TypeVar("T")
+
+OnRetry = Callable[[ModelError, float], None]
+"""Told of a failed attempt and of the seconds until the next one."""
+
+THINKING_TOKENS = 4096
+"""Room added for a model that spends its tokens on thinking before it says anything."""
+
+SEARCH_SLOTS = 64
+"""Searches a remote engine gets at once, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A reply and how it came: `seconds` is what was worked on it, also when the cache answered now."""
+
+    reply: T
+    cached: bool
+    seconds: float
+
+
+class _Abandoned(Exception):
+    """The caller that had sent a request was cancelled before the reply came."""
+
+
+class Calls:
+    """All calls of a process, whatever the question: shared cache, shared flights, one limit an endpoint.
+
+    `patience` is how long a rate limit is waited for, `attempts` how often anything else is tried; `concurrency`
+    caps every endpoint's own limit. `shared_by` processes have a part of each limit.
+    """
+
+    def __init__(
+        self,
+        cache: Store | None,
+        *,
+        attempts: int = 4,
+        patience: float = 180.0,
+        concurrency: int | None = None,
+        shared_by: int = 1,
+    ) -> None:
+        self.cache = self._given = cache
+        self.cache_failure: CacheError | None = None
+        self._attempts = attempts
+        self._patience = patience
+        self._concurrency = concurrency
+        self._shared_by = shared_by
+        self._flights: dict[tuple[str, ...], asyncio.Future[Call[Any]]] = {}
+        self._limits: dict[str, AdaptiveLimit] = {}
+        self._thinkers: set[str] = set()
+
+    async def generate(self, model: Model, request: Request, *, step: str, on_retry: OnRetry) -> Call[Reply]:
+        return await self._once(call_key(model, request), REPLY, lambda: self._send(model, request, step, on_retry))
+
+    async def search(
+        self, retriever: Retriever, query: str, *, k: int, where: Mapping[str, str] | None, on_retry: OnRetry
+    ) -> Call[tuple[Passage, ...]]:
+        """The best k passages; a search beyond this process is treated as a call of a model is."""
+
+        def once() -> Awaitable[tuple[Passage, ...]]:
+            return retriever.search(query, k=k, where=where)
+
+        if not retriever.remote:
+            began = time.perf_counter()
+            return Call(await once(), False, time.perf_counter() - began)
+        limit = self._limit(retriever.identity, SEARCH_SLOTS)
+        key = search_key(retriever, query, k, where)
+        return await self._once(key, PASSAGES, lambda: self._persist(limit, once, on_retry))
+
+    async def facts(
+        self, graph: KnowledgeGraph, entity: str, *, direction: Direction, limit: int
+    ) -> Call[Neighbourhood]:
+        """The facts one step around an entity."""
+        key = graph_key(graph.identity, "facts", entity=entity, direction=direction, limit=limit)
+        return await self._look_up(
+            graph, key, NEIGHBOURHOOD, lambda: graph.facts(entity, direction=direction, limit=limit)
+        )
+
+    async def entities(self, graph: KnowledgeGraph, name: str, *, limit: int) -> Call[tuple[Entity, ...]]:
+        """The entities of a name."""
+        key = graph_key(graph.identity, "entities", name=name, limit=limit)
+        return await self._look_up(graph, key, ENTITIES, lambda: graph.entities(name, limit=limit))
+
+    def close(self) -> None:
+        """Close the cache, whether or not it can still be used."""
+        if self._given is not None:
+            self._given.close()
+
+    async def _look_up(
+        self, graph: KnowledgeGraph, key: Iterable[str], form: Form[T], ask: Callable[[], Awaitable[T]]
+    ) -> Call[T]:
+        """What a graph says; one beyond this process knows by itself when to wait and to try again."""
+
+        async def timed() -> tuple[T, float]:
+            began = time.perf_counter()
+            return await ask(), time.perf_counter() - began
+
+        if not graph.remote:
+            said, seconds = await timed()
+            return Call(said, False, seconds)
+        return await self._once((*key, *_period(graph)), form, timed)
+
+    async def _once(
+        self, asked: tuple[str, ...], form: Form[T], pay: Callable[[], Awaitable[tuple[T, float]]]
+    ) -> Call[T]:
+        """What is under way or remembered of what was asked; else it is paid for, and remembered."""
+        while flight := self._flights.get(asked):
+            try:
+                return replace(await asyncio.shield(flight), cached=True)
+            except _Abandoned:
+                continue  # the next of those who waited sends it again
+        key = b"" if self.cache is None else digest(asked)
+        flight = self._flights[asked] = asyncio.get_running_loop().create_future()
+        try:
+            call = await self._remembered(key, form)
+            if call is None:
+                value, seconds = await pay()
+                await self._remember(key, form, value, seconds)
+                call = Call(value, False, seconds)
+        except BaseException as error:
+            if self.cache is not None:
+                self.cache.give_up(key)
+            flight.set_exception(error if isinstance(error, Exception) else _Abandoned())
+            flight.exception()  # whether or not anybody joined, it is not forgotten: it is raised here
+            raise
+        finally:
+            del self._flights[asked]
+        flight.set_result(call)
+        return call
+
+    async def _remembered(self, key: bytes, form: Form[T]) -> Call[T] | None:
+        if self.cache is None:
+            return None
+        try:
+            found = await self.cache.get(key, form)
+        except CacheError as error:
+            self._lose_cache(error)
+            return None
+        return Call(found[0], True, found[1]) if found else None
+
+    async def _remember(self, key: bytes, form: Form[T], value: T, seconds: float) -> None:
+        if self.cache is not None:
+            try:
+                await self.cache.put(key, form, value, seconds)
+            except CacheError as error:
+                self._lose_cache(error)
+
+    def _lose_cache(self, error: CacheError) -> None:
+        """Go on without a cache that cannot be used; the context turns the failure into a warning."""
+        self.cache, self.cache_failure = None, error
+
+    async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
+        """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
+        limit = self._limit(model.endpoint, model.slots)
+        if has_to_load(model):
+            await model.load()
+
+        def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
+            return self._persist(limit, lambda: _ask(model, request, step), on_retry)
+
+        if model.identity in self._thinkers and request.max_tokens:
+            return await ask(_with_room(request))
+        reply, seconds = await ask(request)
+        # Whether or not the model is known to think, a reply cut short by thought is asked for with room: what comes
+        # back does not depend on what was asked before.
+        if reply.finish == "length" and (reply.usage.reasoning or reply.choices[0].reasoning):
+            self._thinkers.add(model.identity)
+            longer, more_seconds = await ask(_with_room(request))
+            return replace(longer, usage=_sum(reply.usage, longer.usage)), seconds + more_seconds
+        return reply, seconds
+
+    async def _persist(
+        self, limit: AdaptiveLimit, send: Callable[[], Awaitable[T]], on_retry: OnRetry
+    ) -> tuple[T, float]:
+        """Send until it is answered or not worth another try."""
+        failures, first_failure = 0, 0.0
+        while True:
+            await limit.acquire()
+            sent = time.monotonic()
+            try:
+                reply = await send()
+                limit.answered()
+                return reply, time.monotonic() - sent
+            except ModelError as error:
+                failures, first_failure = failures + 1, first_failure or time.monotonic()
+                if isinstance(error, RateLimited):
+                    limit.refused(sent)
+                wait = self._wait(error, failures, time.monotonic() - first_failure)
+                if wait is None:
+                    raise
+                on_retry(error, wait)
+            finally:
+                limit.release()
+            await asyncio.sleep(wait)
+
+    def _wait(self, error: ModelError, failures: int, waited: float) -> float | None:
+        """Seconds until the next try, or None when there is to be none."""
+        if not error.retryable:
+            return None
+        # Jitter, so that requests refused together do not come back together.
+        backoff = min(30.0, 0.5 * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)
+        wait = backoff if error.retry_after is None else max(error.retry_after, 0.05)
+        if not waited + wait <= self._patience:  # also when the server asks for infinity
+            return None
+        return wait if isinstance(error, RateLimited) or failures < self._attempts else None
+
+    def _limit(self, endpoint: str, slots: int) -> AdaptiveLimit:
+        limit = self._limits.get(endpoint)
+        if limit is None:
+            ceiling = min(slots, self._concurrency) if self._concurrency else slots
+            limit = self._limits[endpoint] = AdaptiveLimit(math.ceil(ceiling / self._shared_by))
+        return limit
+
+
+async def _ask(model: Model, request: Request, step: str) -> Reply:
+    reply = await model.generate(request, step=step)
+    if not reply.choices:
+        raise UnusableReply("The model's reply held no choices.", "Look at what the endpoint answers.")
+    return reply
+
+
+def open_calls(
+    cache: str | Path | Store | None = "default", *, concurrency: int | None = None, shared_by: int = 1
+) -> Calls:
+    """The way to models and searches, with the cache at its "default" place, in a file, or none.
+
+    A cache that cannot be used is done without; `cache_failure` tells why.
+    """
+    failure = None
+    if isinstance(cache, str | Path):
+        try:
+            cache = Cache(default_cache_path() if cache == "default" else Path(cache))
+        except CacheError as error:
+            cache, failure = None, error
+    calls = Calls(cache, concurrency=concurrency, shared_by=shared_by)
+    calls.cache_failure = failure
+    return calls
+
+
+def call_key(model: Model, request: Request) -> tuple[str, ...]:
+    """Everything that determines the reply."""
+    settings: tuple[object, ...] = (
+        request.max_tokens,
+        request.temperature,
+        request.seed,
+        request.stop,
+        request.n,
+        request.top_logprobs,
+    )
+    if request.signals or request.attention_of:  # only then, so that older replies are still found
+        settings += (sorted(request.signals), request.attention_of)
+    if request.top_p < 1 or request.top_k:
+        settings += (f"top_p={request.top_p}", f"top_k={request.top_k}")
+    parts = [model.identity, repr(settings), request.json_schema, request.prefix]
+    for message in request.messages:
+        parts += (message.role, message.content)
+    return tuple(parts)
+
+
+def search_key(retriever: Retriever, query: str, k: int, where: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Everything that determines what a search finds."""
+    filters = [part for item in sorted((where or {}).items()) for part in item]
+    return ("search", retriever.identity, query, str(k), *filters, *_period(retriever))
+
+
+def _period(source: object) -> list[str]:
+    """The time in which what a source says now counts: it begins and ends for everything at once."""
+    return [] if (lasts := lasting(source)) == math.inf else [f"period {time.time() // lasts:.0f}"]
+
+
+def digest(parts: Iterable[str]) -> bytes:
+    """One digest of many texts, each told from the next by its length."""
+    texts = (part.encode("utf-8", "surrogatepass") for part in parts)
+    return hashlib.sha256(b"".join([b"%d:%b" % (len(text), text) for text in texts])).digest()
+
+
+def _with_room(request: Request) -> Request:
+    return replace(request, max_tokens=request.max_tokens + THINKING_TOKENS)
+
+
+def _sum(first: TokenUsage, second: TokenUsage) -> TokenUsage:
+    return TokenUsage(
+        first.prompt + second.prompt,
+        first.cached + second.cached,
+        first.completion + second.completion,
+        first.reasoning + second.reasoning,
+    )

@@ -1,0 +1,374 @@
+"""One `Context` a question: what a method may do, counted, limited and traced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
+from hoptree.core.values import Answer, Fact, Passage
+from hoptree.engine.budget import Budget
+from hoptree.engine.calls import Calls, OnRetry
+from hoptree.engine.prompts import Filled
+from hoptree.engine.trace import Event, Trace, events_of
+from hoptree.graph.facts import FACTS, Candidate, Direction, Entity, KnowledgeGraph, NamesIndexed, Neighbourhood
+from hoptree.models.model import Capability, Model, Reply, Request, Signal
+from hoptree.retrieval.retriever import FactGuided, Retriever, told_by
+from hoptree.text.question_tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Money a million tokens, in whatever currency the budget is meant in."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+    cached: float | None = None
+
+    def of(self, prompt: int, cached: int, completion: int) -> float:
+        cached_price = self.prompt if self.cached is None else self.cached
+        return ((prompt - cached) * self.prompt + cached * cached_price + completion * self.completion) / 1e6
+
+
+class Context:
+    """The world as one question sees it. A method asks it to generate, search, decide and warn, and nothing else."""
+
+    def __init__(
+        self,
+        *,
+        method: str,
+        model: Model,
+        calls: Calls,
+        trace: Trace,
+        retriever: Retriever | None = None,
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+        roles: Mapping[str, Model] | None = None,
+        graph: KnowledgeGraph | None = None,
+    ) -> None:
+        self.method = method
+        self.model = model
+        self._roles = roles or {}
+        self.trace = trace
+        self.best: Answer | None = None
+        self.best_told = ""
+        self._best_order = 0
+        self._calls_made = self._tokens = 0
+        self._cost = 0.0
+        self._calls = calls
+        self._retriever = retriever
+        self._graph = graph
+        self._budget = budget or Budget()
+        self._prices = prices or Prices()
+        self._cache_lost = False
+
+    def model_for(self, role: str) -> Model:
+        """The model that plays a role: its own, or the one for all."""
+        return self._roles.get(role, self.model)
+
+    def require(self, capability: Capability, role: str = "answer") -> None:
+        """Refuse to start without a signal the method cannot do without."""
+        model = self.model_for(role)
+        if capability not in model.capabilities:
+            raise ConfigError(
+                f"{self.method} with these options needs {capability}, which {model.name} does not give.",
+                "Choose another model or other options: hoptree methods lists what each needs.",
+            )
+
+    def require_corpus(self, *, instead: str = "") -> None:
+        """Refuse to start without documents to read; `instead` is what does without."""
+        if self._retriever is None:
+            without = f" {instead} does without." if instead else ""
+            raise CorpusError(
+                f"{self.method} reads documents, and no corpus was given.",
+                "Index a folder with: hoptree index FOLDER --out DIR, then add --corpus DIR (or --corpus sample)."
+                f"{without}",
+            )
+
+    def require_graph(self, *, instead: str = "") -> None:
+        """Refuse to start without a knowledge graph to look things up in; `instead` is what does without."""
+        if self._graph is None:
+            without = f" {instead} does without." if instead else ""
+            raise GraphError(
+                f"{self.method} with these options looks facts up, and no knowledge graph was given.",
+                f"Load one with: hoptree graph load FILE --out DIR, then add --graph DIR.{without}",
+            )
+
+    async def generate(
+        self,
+        step: str,
+        prompt: Filled,
+        *,
+        max_tokens: int,
+        role: str = "answer",
+        node: Node | None = None,
+        top_logprobs: int = 0,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        top_k: int = 0,
+        seed: int = 0,
+        n: int = 1,
+        stop: tuple[str, ...] = (),
+        json_schema: str = "",
+        prefix: str = "",
+        signals: frozenset[Signal] = frozenset(),
+        attention_of: tuple[tuple[int, int], ...] = (),
+        part: bool = False,
+    ) -> Reply:
+        """Ask the model of a role once, within the budget; `part` of a longer text may well end for its length."""
+        self._budget.check(self._calls_made, self._tokens, self._cost)
+        self._calls_made += 1
+        request = Request(
+            prompt.messages,
+            max_tokens,
+            temperature,
+            seed,
+            stop,
+            n,
+            top_logprobs,
+            json_schema,
+            prefix,
+            signals,
+            attention_of,
+            top_p,
+            top_k,
+        )
+        issued = self.trace.now()
+        call = await self._calls.generate(
+            self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
+        )
+        self._note_cache()
+        usage = call.reply.usage
+        price = self._prices.of(usage.prompt, 0, usage.completion)
+        cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
+        self._tokens += usage.prompt + usage.completion
+        self._cost += cost
+        self.trace.add(
+            "llm",
+            step=step,
+            template=prompt.template,
+            role=role,
+            **_where(node),
+            reply=call.reply.text,
+            finish=call.reply.finish,
+            prompt_tokens=usage.prompt,
+            cached_tokens=usage.cached,
+            completion_tokens=usage.completion,
+            reasoning_tokens=usage.reasoning,
+            price=price,
+            cost=cost,
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        if call.reply.finish == "length" and not part:
+            self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
+        return call.reply
+
+    async def search(
+        self,
+        query: str,
+        *,
+        k: int,
+        where: Mapping[str, str] | None = None,
+        facts: Sequence[Fact] | None = None,
+        node: Node | None = None,
+    ) -> tuple[Passage, ...]:
+        """The k best passages of the corpus for a query, among those whose metadata are as `where` says.
+
+        `facts` are those of the corpus that the search goes out from, in place of the ones nearest to the query.
+        """
+        self.require_corpus()
+        assert self._retriever is not None
+        retriever = self._retriever
+        if facts is not None:
+            assert isinstance(retriever, FactGuided)
+            retriever = retriever.guided(facts)
+        if k < 1:
+            raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
+        issued = self.trace.now()
+        call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
+        self._note_cache()
+        passages = call.reply
+        self.trace.add(
+            "retrieve",
+            query=query,
+            kind=retriever.kind,
+            k=k,
+            **({"where": dict(where)} if where else {}),
+            **_where(node),
+            passages=[{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in passages],
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return passages
+
+    async def titles(
+        self, name: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
+    ) -> tuple[str, ...]:
+        """The titles of the k best passages for a name: a look into the catalogue, of which nobody reads a passage."""
+        self.require_corpus()
+        assert self._retriever is not None
+        issued = self.trace.now()
+        call = await self._calls.search(self._retriever, name, k=k, where=where, on_retry=self._on_retry("search"))
+        self._note_cache()
+        found = tuple(dict.fromkeys(passage.title for passage in call.reply))
+        times = {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
+        self.trace.add("titles", name=name, k=k, **_where(node), titles=list(found), **times)
+        return found
+
+    @property
+    def corpus_tells(self) -> frozenset[str]:
+        """What the search of the corpus has beside passages: with `facts`, `facts_near` can be asked for."""
+        return told_by(self._retriever)
+
+    async def facts_near(self, query: str, *, k: int) -> tuple[Fact, ...]:
+        """The k facts of the corpus nearest to a query, with how near they are as their confidence."""
+        assert isinstance(self._retriever, FactGuided)
+        found = await self._retriever.facts_near(query, k=k)
+        self.decide("facts_near", [[f.subject, f.relation, f.object, f.passage_id] for f in found], query=query)
+        return found
+
+    async def facts(
+        self, entity: Entity, *, direction: Direction = "both", limit: int = FACTS, node: Node | None = None
+    ) -> Neighbourhood:
+        """The facts of the knowledge graph one step around an entity."""
+        self.require_graph()
+        assert self._graph is not None
+        issued = self.trace.now()
+        call = await self._calls.facts(self._graph, entity.id, direction=direction, limit=limit)
+        self._note_cache()
+        self.trace.add(
+            "facts",
+            entity=entity.id,
+            label=entity.label,
+            direction=direction,
+            **_where(node),
+            facts=[fact.text for fact in call.reply.facts],
+            complete=call.reply.complete,
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return call.reply
+
+    async def entities(self, name: str, *, limit: int = 10, node: Node | None = None) -> tuple[Entity, ...]:
+        """The entities of the knowledge graph with this label or alias, best first."""
+        self.require_graph()
+        assert self._graph is not None
+        issued = self.trace.now()
+        call = await self._calls.entities(self._graph, name, limit=limit)
+        self._note_cache()
+        self.trace.add(
+            "entities",
+            name=name,
+            **_where(node),
+            found=[[entity.id, entity.label] for entity in call.reply],
+            cached=call.cached,
+            issued=round(issued, 4),
+            seconds=round(call.seconds, 4),
+        )
+        return call.reply
+
+    @property
+    def names_indexed(self) -> bool:
+        """Whether the graph has an index of its names, so that `candidates` can be asked for."""
+        return isinstance(self._graph, NamesIndexed)
+
+    async def candidates(
+        self, text: str, *, whole: bool, limit: int = 10, node: Node | None = None
+    ) -> tuple[Candidate, ...]:
+        """The entities that a name (`whole`), or the names in a text, may mean by the graph's index of names."""
+        assert isinstance(self._graph, NamesIndexed)
+        issued = self.trace.now()
+        names = await asyncio.to_thread(self._graph.candidates)
+        found = await (names.of_mention(text, limit=limit) if whole else names.of_text(text, limit=limit))
+        self.trace.add(
+            "entities",
+            name=text,
+            whole=whole,
+            **_where(node),
+            found=[[one.entity.id, one.entity.label] for one in found],
+            scores=[one.score for one in found],
+            cached=False,
+            issued=round(issued, 4),
+            seconds=round(self.trace.now() - issued, 4),
+        )
+        return found
+
+    @property
+    def tokens_left(self) -> float:
+        """What the budget still allows; no end of it where it does not say."""
+        return float("inf") if self._budget.tokens is None else float(max(self._budget.tokens - self._tokens, 0))
+
+    def propose(self, answer: Answer, *, order: int, told: str = "") -> None:
+        """Offer an answer for the case that the budget ends first; the one with the highest order counts.
+
+        `told` is what the reader is told that it is, where that is more than its source tells.
+        """
+        if answer.known and order >= self._best_order:
+            self.best, self.best_told, self._best_order = answer, told, order
+
+    def begin_node(self, node: Node, resolved: str) -> None:
+        """Record that a node of the plan is being worked on."""
+        self.trace.add("node", id=node.id, state="asking", resolved=resolved)
+
+    def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
+        """Record what a node came to, with the record of how (what the papers' tables and figures are made from)."""
+        self.trace.add(
+            "node",
+            id=node.id,
+            state="answered" if answer.known else "unanswered",
+            parent=node.parent,
+            question=node.question,
+            refs=list(node.refs),
+            answer=answer.text if answer.known else "",
+            source=answer.source if answer.known else "none",
+            confidence=answer.confidence,
+            evidence=list(answer.support),
+            **details,
+            **_node_record(events_of(self.trace.events, node.id)),
+        )
+
+    def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
+        """Record a branch the method took, and on what grounds."""
+        self.trace.add("decision", kind=kind, value=value, **_where(node), **inputs)
+
+    def warn(self, kind: str, message: str) -> None:
+        """Record something the reader of the answer should know."""
+        self.trace.add("warning", kind=kind, message=message)
+
+    def _on_retry(self, step: str) -> OnRetry:
+        def record(error: ModelError, wait: float) -> None:
+            self.trace.add("retry", step=step, error=str(error), wait=round(wait, 2))
+
+        return record
+
+    def _note_cache(self) -> None:
+        if self._calls.cache_failure is not None and not self._cache_lost:
+            self._cache_lost = True
+            self.warn("cache_lost", f"{self._calls.cache_failure} Replies are not remembered in this run.")
+
+
+def _where(node: Node | None) -> dict[str, int]:
+    return {} if node is None else {"node": node.id, "depth": node.depth}
+
+
+def _node_record(events: list[Event]) -> dict[str, Any]:
+    """How a node was worked on, from its own events."""
+    calls = [event for event in events if event["event"] == "llm"]
+    record: dict[str, Any] = {
+        "tokens": sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls),
+        "ms": round(1000 * sum(call["seconds"] for call in calls)),
+    }
+    for event in events:
+        if event["event"] == "retrieve":
+            record["passages"] = [[passage["id"], passage["score"]] for passage in event["passages"]]
+        elif event["event"] == "decision" and event["kind"] == "confident":
+            record |= {"confident_raw": event["raw"], "identifier_hit": event["identifier_hit"]}
+        elif event["event"] == "decision" and event["kind"] == "answered":
+            record |= {"reader_raw": event["raw"], "continuation_hit": event["continuation_hit"]}
+    return record

@@ -1,0 +1,321 @@
+"""The ask path: every door goes through here, and no door knows how a method works."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec
+
+from hoptree import __version__
+from hoptree.core.errors import BudgetSpent, ConfigError, HoptreeError, InputError, InternalError
+from hoptree.core.values import Answer, Question
+from hoptree.engine.budget import Budget
+from hoptree.engine.cache import Store
+from hoptree.engine.calls import Calls, open_calls
+from hoptree.engine.context import Context, Prices
+from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
+from hoptree.engine.result import Result, read_result
+from hoptree.engine.telemetry import spans_wanted
+from hoptree.engine.trace import Event, Listener, Trace, TraceFile
+from hoptree.graph.facts import KnowledgeGraph
+from hoptree.models import DEFAULT_MODEL, open_model
+from hoptree.models.model import Model
+from hoptree.retrieval import DEFAULT_RETRIEVER
+from hoptree.retrieval.retriever import Retriever, told_by
+
+P = ParamSpec("P")
+
+MAX_QUESTION = 8_000
+"""Characters; more is not a question but a document."""
+
+
+class Engine:
+    """A method, a model and a corpus, ready to answer any number of questions at once.
+
+    `graph` is a knowledge graph beside the corpus: a folder, an endpoint's URL, "wikidata", or one that is open.
+    `roles` gives parts of the method a model of their own (`{"decompose": "openai/NAME"}`); `model` plays all others.
+    `cache` is the file where replies are remembered, by default the user's own, or any other store of them; None
+    remembers nothing. `calls` is a way to models that engines share, with their cache and their limits. Use it as an
+    async context manager: it closes what it opened, not what was handed to it open.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = DEFAULT_METHOD,
+        model: str | Model = DEFAULT_MODEL,
+        corpus: str | Path | Retriever | None = None,
+        retriever: str = DEFAULT_RETRIEVER,
+        rerank: str = "",
+        options: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
+        prices: Prices | None = None,
+        cache: str | Path | Store | None = "default",
+        base_url: str = "",
+        concurrency: int | None = None,
+        listeners: Sequence[Listener] = (),
+        roles: Mapping[str, str | Model] | None = None,
+        graph: str | Path | KnowledgeGraph | None = None,
+        calls: Calls | None = None,
+    ) -> None:
+        if budget and budget.cost is not None and prices is None:
+            raise ConfigError("A budget of money needs prices.", "Give them: --prices IN/OUT, or Prices(…) in Python.")
+        self.method = find_method(method)
+        self.options = read_options(self.method, options or {})
+        self.retriever = _open_corpus(
+            corpus, retriever, rerank, cached=cache is not None, facts=self.method.goes_by_facts
+        )
+        self.model = open_model(model, base_url=base_url) if isinstance(model, str) else model
+        self.graph = _open_graph(graph)
+        self._opened: list[Model | Retriever | KnowledgeGraph] = [
+            part
+            for part, given in ((self.model, model), (self.retriever, corpus), (self.graph, graph))
+            if isinstance(given, str | Path) and part is not None
+        ]
+        self.roles = self._open_roles(roles or {}, base_url)
+        self._budget = budget
+        self._prices = prices
+        self._spans = spans_wanted()
+        self._listeners: tuple[Listener, ...] = (*listeners, self._spans) if self._spans else tuple(listeners)
+        self._calls = calls or open_calls(cache, concurrency=concurrency)
+        self._shares_calls = calls is not None
+
+    def _open_roles(self, roles: Mapping[str, str | Model], base_url: str) -> dict[str, Model]:
+        """A model for each role; one that several play is opened once, at the engine's address if it is at any."""
+        opened: dict[str, Model] = {}
+        found: dict[str, Model] = {}
+        for role, given in roles.items():
+            check_role(self.method, role)
+            if not isinstance(given, str):
+                found[role] = given
+                continue
+            if given not in opened:
+                opened[given] = open_model(given, base_url=base_url if given.startswith("openai/") else "")
+                self._opened.append(opened[given])
+            found[role] = opened[given]
+        return found
+
+    @property
+    def models_identity(self) -> str:
+        """What all replies depend on: the model, and those that play roles."""
+        others = (f"{role}={model.identity}" for role, model in sorted(self.roles.items()))
+        return " ".join((self.model.identity, *others))
+
+    @property
+    def fidelity(self) -> str:
+        """How close to the method's paper the answers are, with these options, this corpus and model."""
+        can = self.roles.get("answer", self.model).capabilities
+        return self.method.fidelity(self.options, can | told_by(self.retriever))
+
+    async def __aenter__(self) -> Engine:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        for part in self._opened:
+            await part.aclose()
+        if not self._shares_calls:
+            self._calls.close()
+        if self._spans:
+            await self._spans.flush()
+
+    async def ask(self, question: str | Question, *, listeners: Sequence[Listener] = ()) -> Result:
+        """Answer one question. A failure is a result too: an empty answer with the error's class and message."""
+        return read_result(*await self.trace(question, listeners=listeners))
+
+    async def trace(
+        self, question: str | Question, *, listeners: Sequence[Listener] = ()
+    ) -> tuple[Sequence[Event], HoptreeError | None]:
+        """Answer one question, for those who read the result off its events elsewhere; and what failed."""
+        asked = _check(question)
+        trace = Trace(secrets.token_hex(6), (*self._listeners, *listeners))
+        ctx = Context(
+            method=self.method.name,
+            model=self.model,
+            calls=self._calls,
+            trace=trace,
+            retriever=self.retriever,
+            budget=self._budget,
+            prices=self._prices,
+            roles=self.roles,
+            graph=self.graph,
+        )
+        self._begin(trace, asked)
+        answer, stopped_by, failure = await self._answer(asked, ctx)
+        if stopped_by:
+            answer = ctx.best
+            ctx.warn(
+                "stopped", f"The budget of {stopped_by} ended the run; {ctx.best_told or _found_until_then(answer)}."
+            )
+        self._finish(trace, answer or Answer(""), stopped_by, failure)
+        return trace.events, failure
+
+    def _begin(self, trace: Trace, asked: Question) -> None:
+        trace.add(
+            "start",
+            question=asked.text,
+            question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
+            type=asked.type,
+            hops=asked.hops,
+            method=self.method.name,
+            options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
+            model=self.model.name,
+            roles={role: model.name for role, model in self.roles.items()},
+            corpus=self.retriever.identity if self.retriever else None,
+            **({"graph": self.graph.identity} if self.graph else {}),
+            fidelity=self.fidelity,
+            version=__version__,
+        )
+
+    async def _answer(self, asked: Question, ctx: Context) -> tuple[Answer | None, str, HoptreeError | None]:
+        """What the method says; else the limit that ended it, or the failure."""
+        try:
+            async with asyncio.timeout(self._budget.seconds if self._budget else None) as clock:
+                answer = await self.method.run(asked, ctx, **self.options)
+                return answer if answer.known else replace(answer, text=""), "", None
+        except BudgetSpent as spent:
+            return None, spent.limit, None
+        except HoptreeError as error:
+            return None, "", error
+        except Exception as error:  # one question's mishap must not end a run of a thousand
+            if isinstance(error, TimeoutError) and clock.expired():
+                return None, "seconds", None
+            if os.environ.get("HOPTREE_DEBUG"):
+                raise
+            return None, "", InternalError(error)
+
+    def _finish(self, trace: Trace, answer: Answer, stopped_by: str, failure: HoptreeError | None) -> None:
+        outcome = {"error": type(failure).__name__, "error_message": str(failure)} if failure else {}
+        trace.add(
+            "final",
+            answer=answer.text,
+            raw=answer.raw,
+            source=answer.source,
+            support=list(answer.support),
+            abstained=not failure and not answer.text,
+            stopped_by=stopped_by,
+            **outcome,
+        )
+
+
+async def aask(
+    question: str | Question,
+    *,
+    corpus: str | Path | Retriever | None = None,
+    retriever: str = DEFAULT_RETRIEVER,
+    rerank: str = "",
+    model: str | Model = DEFAULT_MODEL,
+    method: str = DEFAULT_METHOD,
+    options: Mapping[str, Any] | None = None,
+    budget: Budget | None = None,
+    prices: Prices | None = None,
+    base_url: str = "",
+    concurrency: int | None = None,
+    cache: str | Path | None = "default",
+    trace: str | Path | None = None,
+    listeners: Sequence[Listener] = (),
+    roles: Mapping[str, str | Model] | None = None,
+    graph: str | Path | KnowledgeGraph | None = None,
+) -> Result:
+    """Answer one question; a failure is raised."""
+    writer = TraceFile(Path(trace)) if trace else None
+    try:
+        async with Engine(
+            method=method,
+            model=model,
+            corpus=corpus,
+            retriever=retriever,
+            rerank=rerank,
+            options=options,
+            budget=budget,
+            prices=prices,
+            base_url=base_url,
+            concurrency=concurrency,
+            cache=cache,
+            listeners=(*listeners, writer) if writer else listeners,
+            roles=roles,
+            graph=graph,
+        ) as engine:
+            result = await engine.ask(question)
+    finally:
+        if writer:
+            writer.close()
+    if result.failure:
+        raise result.failure
+    return result
+
+
+def _without_loop(asynchronous: Callable[P, Coroutine[Any, Any, Result]]) -> Callable[P, Result]:
+    @functools.wraps(asynchronous)
+    def synchronous(*args: P.args, **kwargs: P.kwargs) -> Result:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(asynchronous(*args, **kwargs))
+        # A notebook has a loop running already: the question gets one of its own beside it.
+        with ThreadPoolExecutor(1) as beside:
+            return beside.submit(lambda: asyncio.run(asynchronous(*args, **kwargs))).result()
+
+    return synchronous
+
+
+ask = _without_loop(aask)
+"""`aask` for code without an event loop, and for notebooks."""
+
+
+def _check(question: str | Question) -> Question:
+    asked = Question(question) if isinstance(question, str) else question
+    if not asked.text.strip():
+        raise InputError("The question is empty.", 'Ask one: hoptree ask "Which …?"')
+    try:
+        asked.text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("The question is not valid text.", "Give it as UTF-8.") from error
+    if len(asked.text) > MAX_QUESTION:
+        raise InputError(
+            f"The question has {len(asked.text):,} characters; {MAX_QUESTION:,} are the most.",
+            "Put the material into a corpus (hoptree index) and ask about it.",
+        )
+    return asked
+
+
+def _found_until_then(answer: Answer | None) -> str:
+    if answer is None:
+        return "no answer was found until then"
+    if answer.source == "fallback":
+        return "the answer is a guess that nothing found until then confirms"
+    return "the answer is the best found until then"
+
+
+def _open_corpus(
+    corpus: str | Path | Retriever | None, kind: str, rerank: str, *, cached: bool, facts: bool
+) -> Retriever | None:
+    if corpus is None or not isinstance(corpus, str | Path):
+        return corpus
+    from hoptree.retrieval.opening import open_retriever
+
+    if str(corpus) == "sample":
+        from hoptree.sample import sample_index
+
+        corpus = sample_index()
+    return open_retriever(corpus, kind, rerank=rerank, cached=cached, facts=facts)
+
+
+def _open_graph(graph: str | Path | KnowledgeGraph | None) -> KnowledgeGraph | None:
+    if graph is None or not isinstance(graph, str | Path):
+        return graph
+    from hoptree.graph.opening import open_graph
+
+    return open_graph(str(graph), cached=False)  # what it says is remembered with the models' replies

@@ -1,0 +1,300 @@
+"""The register of methods: a method's signature is its configuration."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Literal, Union
+
+from hoptree.core.errors import ConfigError
+from hoptree.core.values import Answer
+from hoptree.models.model import NotGiven
+
+DEFAULT_METHOD = "hop"
+Run = Callable[..., Awaitable[Answer]]
+_PAPERS = ("hop", "taikc", "ra_isf", "treeqa", "mind")
+_BASELINES = (
+    "adaptive_rag", "cok", "compact", "cot", "cot_sc", "direct", "dragin", "dyplan", "flare", "genground", "hipporag",
+    "hipporag_ircot", "ircot", "iter_retgen", "least_to_most", "oner", "replug", "seakr", "search_r1", "self_ask",
+    "self_rag", "skr", "tog", "tog2",
+)  # fmt: skip
+_MODULES = {
+    **{name: f"hoptree.methods.{name}" for name in _PAPERS},
+    **{name: f"hoptree.methods.baselines.{name}" for name in _BASELINES},
+}
+"""Where each method of the package is defined; a module is imported when its method is first looked for."""
+_registered: dict[str, Method] = {}
+_FEW = 6
+_MOST = 1e9
+_CONTINUES = "prefix"
+_SHARE = (0.0, 1.0)
+_SOME = (1.0, _MOST)
+_BOUNDS = {
+    **dict.fromkeys(("k", "words", "stretch", "look_ahead", "max_tokens"), _SOME),
+    **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _SHARE),
+}
+"""The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A keyword of a method: its type as written, its default, and the values it may take if they are few."""
+
+    name: str
+    type: Any
+    default: Any
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        return typing.get_args(self.type) if typing.get_origin(self.type) is Literal else ()
+
+    def describe(self) -> str:
+        if self.choices:
+            return "|".join(map(str, self.choices))
+        return "on|off" if self.type is bool else getattr(self.type, "__name__", str(self.type))
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A registered method.
+
+    `iterative` to `query` are the columns of TAIKC's Table 11; `beyond` names the switches that leave the paper, or an
+    option with the value that does (`fall_back=reading`). `roles` are the parts that can each be played by a model of
+    their own. `signals` are what the paper hears from the model that answers, or has in its corpus (`facts`); without
+    one of them a run is `approx`. `prefix` among them says that texts are continued, which a model without it is asked
+    to do in words. `trained` says that the paper trained something for the method, and `trained_by` which value of
+    which option uses that; with another one any model is asked in words. `reworded` says that what was trained is asked
+    in other sentences here than in its training. `differs` says what else is done than in the paper, whatever is given,
+    which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
+    take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
+    those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
+    by its name, as something that changes with it.
+    """
+
+    name: str
+    title: str
+    run: Run
+    options: tuple[Option, ...]
+    paper: str = ""
+    needs: tuple[str, ...] = ()
+    iterative: bool = False
+    dynamic: bool = False
+    strategy: str = ""
+    query: str = ""
+    beyond: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ("answer",)
+    signals: tuple[str, ...] = ()
+    trained: bool = False
+    trained_by: tuple[str, Any] = ("checkpoint", True)
+    reworded: bool = False
+    differs: str = ""
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    check: Callable[..., None] = lambda **options: None
+    uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
+
+    def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
+        """How close to its paper a run is, where model and corpus give these signals.
+
+        `approx` where it always differs, with an option that goes beyond it, or without a signal; else `prompted` where
+        the paper trained a model and another one is asked, and `approx` where that model is asked in other words than
+        it was trained with, or a model cannot continue a text and is asked to go on; else `exact`. The first that holds
+        wins: a prompted run that also goes beyond the paper is `approx`.
+        """
+        chosen = {**{option.name: option.default for option in self.options}, **options}
+        missing = [one for one in self.signals if one not in given]
+        if (
+            self.differs
+            or any(_leaves(one, chosen) for one in self.beyond)
+            or any(one != _CONTINUES for one in missing)
+        ):
+            return "approx"
+        name, value = self.trained_by
+        if self.trained and chosen.get(name) != value:
+            return "prompted"
+        return "approx" if self.reworded or missing else "exact"
+
+    @property
+    def goes_by_facts(self) -> bool:
+        """Whether it goes out from facts of its corpus, and a search that nobody chose is by those that there are."""
+        return "facts" in self.signals
+
+    @property
+    def summary(self) -> str:
+        return (inspect.getdoc(self.run) or "").split("\n", 1)[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "summary": self.summary,
+            "paper": self.paper,
+            "needs": list(self.needs),
+            "signals": list(self.signals),
+            "iterative": self.iterative,
+            "dynamic": self.dynamic,
+            "strategy": self.strategy,
+            "query": self.query,
+            "trained": self.trained,
+            "roles": list(self.roles),
+            "options": [{"name": o.name, "type": o.describe(), "default": o.default} for o in self.options],
+        }
+
+
+def _leaves(beyond: str, chosen: Mapping[str, Any]) -> bool:
+    """Whether options have a switch on, or the value, that leaves the paper."""
+    name, named, value = beyond.partition("=")
+    return chosen.get(name) == value if named else bool(chosen.get(name))
+
+
+def method(name: str, *, title: str, **facts: Any) -> Callable[[Run], Run]:
+    """Register an `async def NAME(question, ctx, *, options…) -> Answer`."""
+
+    def register(run: Run) -> Run:
+        hints = typing.get_type_hints(run)
+        parameters = inspect.signature(run).parameters.values()
+        options = tuple(
+            Option(p.name, hints[p.name], p.default) for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY
+        )
+        begun = _begun_again(run) if facts.get("signals") else run
+        _registered[name] = Method(name, title, begun, options, **facts)
+        return run
+
+    return register
+
+
+def _begun_again(run: Run) -> Run:
+    """A method that begins again, once, when its model turns out not to give what it said it would."""
+
+    @functools.wraps(run)
+    async def begun(*asked: Any, **options: Any) -> Answer:
+        try:
+            return await run(*asked, **options)
+        except NotGiven:
+            return await run(*asked, **options)
+
+    return begun
+
+
+def list_methods() -> tuple[Method, ...]:
+    """Return every method: hop, the four papers, the baselines, then those of other packages."""
+    for module in _MODULES.values():
+        import_module(module)
+    _load_plugins()
+    order = {name: place for place, name in enumerate(_MODULES)}
+    return tuple(sorted(_registered.values(), key=lambda known: (order.get(known.name, len(order)), known.name)))
+
+
+@cache
+def _load_plugins() -> None:
+    """Import the methods that other packages announce under the entry point group `hoptree.methods`."""
+    for announced in entry_points(group="hoptree.methods"):
+        announced.load()
+
+
+def check_role(chosen: Method, role: str) -> None:
+    """Refuse a role that a method does not have."""
+    if role not in chosen.roles:
+        close = difflib.get_close_matches(role, chosen.roles, 1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"It has {', '.join(chosen.roles)}."
+        raise ConfigError(f"{chosen.name} has no role '{role}'.", hint)
+
+
+def find_method(name: str) -> Method:
+    """Return a method by name, importing only its own module."""
+    if name not in _registered and name in _MODULES:
+        import_module(_MODULES[name])
+    if name not in _registered:
+        _load_plugins()
+    if name not in _registered:
+        names = [*_MODULES, *(known for known in _registered if known not in _MODULES)]
+        close = difflib.get_close_matches(name.casefold(), names, 1)
+        hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
+        raise ConfigError(f"There is no method '{name}'.", hint)
+    return _registered[name]
+
+
+def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check options against the method's signature, turning texts (`k=3`, `robust=on`) into values."""
+    known = {option.name: option for option in chosen.options}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        key = name.replace("-", "_")
+        if key not in known:
+            close = difflib.get_close_matches(key, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(known) or 'none'}."
+            raise ConfigError(f"{chosen.name} has no option '{name}':", f"{hint}{_elsewhere(key)}")
+        values[key] = _convert(chosen.name, known[key], value, chosen.bounds.get(key, _bounds(known[key])))
+    return values
+
+
+def _elsewhere(name: str) -> str:
+    """Which methods have an option that another one lacks; all of them have those that most do."""
+    others = [known.name for known in list_methods() if name in (option.name for option in known.options)]
+    return f" Methods with this option: {', '.join(others)}." if others and len(others) <= _FEW else ""
+
+
+def _bounds(option: Option) -> tuple[float, float]:
+    below = isinstance(option.default, int | float) and option.default < 0
+    return _BOUNDS.get(option.name, (-_MOST if below else 0.0, _MOST))
+
+
+def _takes(option: Option, least: float, most: float) -> str:
+    """What an option takes, in words: its kind, the bounds of a number, and what it is if nobody sets it."""
+    if option.choices or not _is_number(option):
+        return f"{option.name} takes {option.describe()}."
+    bounds = f", from {least:g} to {most:g}" if most < _MOST else f", {least:g} or more" if least >= 0 else ""
+    default = "none" if option.default is None else option.default
+    kind = option.describe() if isinstance(option.type, type) else str(option.type)
+    return f"{option.name} takes {kind}{bounds} (--set {option.name}={default})."
+
+
+def _is_number(option: Option) -> bool:
+    kinds = typing.get_args(option.type) or (option.type,)
+    return bool({int, float} & set(kinds))
+
+
+def _convert(owner: str, option: Option, value: Any, bounds: tuple[float, float]) -> Any:
+    least, most = bounds
+    wrong = ConfigError(f"{owner}: {option.name}={value} is not possible;", _takes(option, least, most))
+    if option.choices:
+        if value not in option.choices:
+            raise wrong
+        return value
+    wanted = option.type
+    if typing.get_origin(wanted) in (Union, types.UnionType):
+        if value is None or value == "none":
+            return None
+        wanted = next(one for one in typing.get_args(wanted) if one is not type(None))
+    if wanted is bool:
+        if isinstance(value, bool):
+            return value
+        switches = {
+            "on": True,
+            "true": True,
+            "yes": True,
+            "1": True,
+            "off": False,
+            "false": False,
+            "no": False,
+            "0": False,
+        }
+        if str(value).casefold() not in switches:
+            raise wrong
+        return switches[str(value).casefold()]
+    try:
+        converted = wanted(value)
+    except (TypeError, ValueError, OverflowError):
+        raise wrong from None
+    if isinstance(converted, int | float):
+        inside = least <= converted <= most and converted < _MOST
+        if not inside or (isinstance(value, float) and converted != value):
+            raise wrong
+    return converted

@@ -1,0 +1,105 @@
+"""Running independent work at once, and a plan's nodes as soon as their references are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+from hoptree.core.errors import BudgetSpent
+from hoptree.engine.context import Context
+from hoptree.text.question_tree import Node, Plan
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Await all at once; the first failure cancels the others and is raised as itself, not in a group.
+
+    A spent budget cancels nothing: calls under way are paid for and finish, and nothing new is begun anywhere.
+    """
+    spent: list[BudgetSpent] = []
+
+    async def until_spent(one: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await one
+        except BudgetSpent as error:
+            spent.append(error)
+            return None
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(until_spent(one)) for one in work]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    if spent:
+        raise spent[0]
+    return [cast(T, task.result()) for task in tasks]
+
+
+async def both(one: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> tuple[T, U]:
+    """Await two different things at once, as `together` does."""
+    first, second = await together((cast(Coroutine[Any, Any, Any], one), cast(Coroutine[Any, Any, Any], other)))
+    return first, second
+
+
+async def in_order(
+    plan: Plan, solve: Callable[[Node, Mapping[int, T]], Awaitable[T]], *, parallel: bool
+) -> dict[int, T]:
+    """Solve every node after those it refers to, one by one or as early as possible; the results are the same."""
+    done: dict[int, T] = {}
+    if not parallel:
+        for node in plan.order():
+            done[node.id] = await solve(node, done)
+        return done
+    ended = {node.id: asyncio.Event() for node in plan.nodes}
+
+    async def when_ready(node: Node) -> None:
+        for ref in node.refs:
+            await ended[ref].wait()
+        try:
+            if all(ref in done for ref in node.refs):  # else the budget ended before what it needs was known
+                done[node.id] = await solve(node, done)
+        finally:
+            ended[node.id].set()
+
+    await together(when_ready(node) for node in plan.nodes)
+    return done
+
+
+MAX_CHILDREN = 9
+
+
+def plant(ctx: Context, question: str) -> Node:
+    """The question itself as the tree's first node, and a tree that holds nothing else."""
+    root = Node(0, question, depth=0)
+    ctx.trace.add("plan", nodes=[_written(root)], issues=[])
+    return root
+
+
+def grow(ctx: Context, node: Node, questions: Sequence[str]) -> tuple[Node, ...]:
+    """Hang sub-questions under a node, and tell of them."""
+    assert len(questions) <= MAX_CHILDREN, "a number has one digit a level"
+    children = tuple(
+        Node(10 * node.id + place, question, node.id, node.depth + 1) for place, question in enumerate(questions, 1)
+    )
+    if children:
+        ctx.trace.add("plan", under=node.id, nodes=[_written(child) for child in children], issues=[])
+    return children
+
+
+def spent_under(ctx: Context, node: Node) -> dict[str, int]:
+    """What a node and all below it have cost so far."""
+    start = "" if node.id == 0 else str(node.id)
+    mine = [event for event in ctx.trace.events if "node" in event and str(event["node"]).startswith(start)]
+    calls = [event for event in mine if event["event"] == "llm"]
+    return {
+        "calls": len(calls),
+        "retrievals": sum(event["event"] == "retrieve" for event in mine),
+        "tokens": sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls),
+    }
+
+
+def _written(node: Node) -> dict[str, object]:
+    return {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}

@@ -1,0 +1,179 @@
+"""A sentence as a model wrote it, with how unsure it was of each word, read off the event that judged it."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hoptree.engine.trace import Event
+from hoptree.text.tokens import find_words, token_spans, word_spans
+
+LEVELS = (0.25, 0.75, 1.5, 2.5)
+"""Where a word's doubt, in nats, becomes a little, some, much and very much: from 0 to 4 in all."""
+
+Measure = Literal["score", "probability", "disagreement", "spread"]
+MEASURES: dict[Measure, str] = {
+    "score": "S is a word's entropy times its share of attention, and θ what it must exceed",
+    "probability": "p is the probability of a word's least probable token, and θ what it must not fall below",
+    "disagreement": "Disagreement is how much samples of a sentence differ, and θ what it must exceed",
+    "spread": "U is how far samples of a step are apart, and θ what it must exceed",
+}
+"""What is held against a threshold before anything is looked up."""
+_SIGNS: dict[Measure, str] = {"score": "S", "probability": "least p", "disagreement": "disagreement", "spread": "U"}
+
+
+@dataclass(frozen=True, slots=True)
+class SaidWord:
+    """A word, or a mark, by its place in a sentence, and what is known of the model's doubt about it.
+
+    `hit` says that it is why the sentence is in doubt; only words with `content` can be, where entropy tells.
+    """
+
+    text: str
+    start: int
+    end: int
+    entropy: float | None = None
+    attention: float | None = None
+    score: float | None = None
+    probability: float | None = None
+    content: bool = True
+    hit: bool = False
+
+    @property
+    def doubt(self) -> float | None:
+        """In nats: the entropy, or how surprising the word was."""
+        if self.entropy is not None or self.probability is None:
+            return self.entropy
+        return -math.log(max(self.probability, 1e-9))
+
+    @property
+    def level(self) -> int:
+        return 0 if self.doubt is None else bisect_right(LEVELS, self.doubt)
+
+    @property
+    def told(self) -> str:
+        """All that is known, in one line."""
+        parts = [
+            *_told("entropy", self.entropy),
+            *_told("attention share", self.attention),
+            *_told("score", self.score),
+            *_told("probability", self.probability),
+        ]
+        if self.entropy is not None and not self.content:
+            parts.append("carries no content: does not count")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A sentence: its words, and what of them was held against theta (None where nothing was)."""
+
+    text: str
+    words: tuple[SaidWord, ...] = ()
+    triggered: bool = False
+    measure: Measure = "score"
+    measured: float | None = None
+    theta: float | None = None
+    samples: tuple[str, ...] = ()
+
+    @property
+    def pieces(self) -> Iterator[tuple[str, SaidWord | None]]:
+        """The whole text in order: words with what is known of them, and what stands between them."""
+        at = 0
+        for word in self.words:
+            if word.start > at:
+                yield self.text[at : word.start], None
+            yield self.text[word.start : word.end], word
+            at = word.end
+        if at < len(self.text):
+            yield self.text[at:], None
+
+    @property
+    def compared(self) -> str:
+        """What was measured against its threshold: "S 3.00 > θ 1.65"."""
+        if self.measured is None:
+            return "no sample said anything" if self.measure == "spread" and self.triggered else ""
+        told = f"{_SIGNS[self.measure]} {self.measured:.2f}"
+        if self.theta is None:
+            return told
+        below = self.measure == "probability"
+        sign = ("<" if below else ">") if self.triggered else ("≥" if below else "≤")
+        return f"{told} {sign} θ {self.theta:.2f}"
+
+
+def read_said(event: Event) -> Said:
+    """The sentence of an event: by the entropy of words, the probability of tokens, or the words samples lack."""
+    text = str(event.get("text", ""))
+    triggered = event.get("value") is True
+    theta = number(event.get("theta"))
+    if "words" in event:
+        words = _scored(text, event["words"], event["hits"])
+        return Said(text, words, triggered, "score", number(event.get("highest")), theta)
+    below = theta if triggered and event.get("kind") == "sentence" else None
+    words = _probable(text, event.get("tokens", ()), below)
+    if "spread" in event:
+        return Said(text, words, triggered, "spread", number(event["spread"]), theta)
+    if "samples" in event:
+        samples = tuple(str(sample) for sample in event["samples"])
+        words = _rare(text, event.get("hits", ()))
+        return Said(text, words, triggered, "disagreement", number(event.get("highest")), theta, samples)
+    least = min((word.probability for word in words if word.probability is not None), default=None)
+    return Said(text, words, triggered, "probability", least, None if event.get("rewritten") else theta)
+
+
+def number(value: Any) -> float | None:
+    """A number of a trace; None for what is none, or cannot be reckoned with."""
+    known = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if known else None
+
+
+def _told(name: str, value: float | None) -> list[str]:
+    return [] if value is None else [f"{name} {value:.2f}"]
+
+
+def _scored(text: str, rows: Sequence[Sequence[Any]], hits: Sequence[int]) -> tuple[SaidWord, ...]:
+    """Words that are told in their order, each where it comes next in the text."""
+    found: list[SaidWord] = []
+    at = 0
+    for place, (word, entropy, attention, score, content) in enumerate(rows):
+        start = text.find(word, at)
+        if start < 0 or not word:
+            continue
+        at = start + len(word)
+        numbers = (number(entropy), number(attention), number(score))
+        found.append(SaidWord(word, start, at, *numbers, content=content is True, hit=place in hits))
+    return tuple(found)
+
+
+def _probable(text: str, rows: Sequence[Sequence[Any]], below: float | None) -> tuple[SaidWord, ...]:
+    """Words as probable as their least probable token, and tokens that belong to none: commas may be improbable."""
+    pieces = [str(token) for token, _ in rows]
+    told = [number(value) for _, value in rows]
+    spans = {(word.start, word.end): list(word.tokens) for word in find_words(text, pieces)}
+    taken = {at for numbers in spans.values() for at in numbers}
+    for at, place in enumerate(token_spans(text, pieces)):
+        if place and at not in taken:
+            spans.setdefault(place, []).append(at)
+    found: list[SaidWord] = []
+    end = 0
+    for (start, stop), numbers in sorted(spans.items()):
+        least = min((value for at in numbers if (value := told[at]) is not None), default=None)
+        if start < end or not numbers:
+            continue
+        hit = below is not None and least is not None and least < below
+        found.append(SaidWord(text[start:stop], start, stop, probability=least, hit=hit))
+        end = stop
+    return tuple(found)
+
+
+def _rare(text: str, hits: Sequence[str]) -> tuple[SaidWord, ...]:
+    """The words that most samples lack."""
+    left = list(hits)
+    found: list[SaidWord] = []
+    for start, end in word_spans(text):
+        if left and text[start:end] == left[0]:
+            found.append(SaidWord(left.pop(0), start, end, hit=True))
+    return tuple(found)

@@ -1,0 +1,151 @@
+"""Trace events: what happened, in order, one JSON object a line; everything shown is drawn from them alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from hoptree.core.errors import TraceError
+
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+# Flushing each of these would cost more than the event itself; others are written out at once.
+_FREQUENT = frozenset({"llm", "retrieve", "decision", "parse"})
+_SELDOM = 1.0
+"""Seconds after which these are written out as well."""
+_clock = time.monotonic
+
+Event = dict[str, Any]
+Listener = Callable[[Event], None]
+
+
+def _line(event: Event) -> str:
+    text = _encode(event)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as models write them
+        text = json.dumps(event)
+    return text + "\n"
+
+
+class Trace:
+    """The events of one question, kept in memory and passed on to listeners as they happen."""
+
+    def __init__(self, run: str, listeners: tuple[Listener, ...] = ()) -> None:
+        self.run = run
+        self.events: list[Event] = []
+        self._listeners = listeners
+        self._start = time.perf_counter()
+
+    def now(self) -> float:
+        """Seconds since the question was asked."""
+        return time.perf_counter() - self._start
+
+    def add(self, event_kind: str, /, **fields: Any) -> None:
+        event = {"event": event_kind, "run": self.run, "t": round(time.perf_counter() - self._start, 4), **fields}
+        self.events.append(event)
+        for listener in self._listeners:
+            listener(event)
+
+
+def events_of(events: Sequence[Event], node: int) -> list[Event]:
+    """What was done for a node of the plan that counts now: one that came to nothing may have had the same number."""
+    whole = (place for place in range(len(events) - 1, -1, -1) if _is_whole_plan(events[place]))
+    return [event for event in events[next(whole, 0) :] if event.get("node") == node]
+
+
+def _is_whole_plan(event: Event) -> bool:
+    return event["event"] == "plan" and event.get("under") is None
+
+
+class TraceFile:
+    """A listener that appends every event to a JSONL file.
+
+    A killed run loses at most what came within a second of what was written out last.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.failure: TraceError | None = None
+        self._flushed = _clock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file: TextIO | None = path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise TraceError(
+                f"The trace cannot be written to {path}: {error.strerror}.", "Choose another --trace file."
+            ) from error
+
+    def __call__(self, event: Event) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(_line(event))
+            if event["event"] not in _FREQUENT or _clock() - self._flushed > _SELDOM:
+                self._file.flush()
+                self._flushed = _clock()
+        except OSError as error:
+            # An answer is worth more than its trace: the run goes on, and whoever opened the file says so at the end.
+            self.failure = TraceError(
+                f"The trace at {self.path} could not be written further: {error.strerror}.", "Free some space."
+            )
+            self.failure.exit_code = 1
+            self.close()
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # a full disk was reported when the event was written
+                file.close()
+
+
+def read_events(path: Path) -> Iterator[Event]:
+    """The events of a trace file as they stand in it, one at a time, so that a file of any size can be read.
+
+    A last line cut off by a kill is passed over; any other line that is no event is an error.
+    """
+    found = False
+    try:
+        with path.open("rb") as lines:  # which end at b"\n" and nothing else: replies hold all kinds of line ends
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                event = _read_event(line)
+                if event is None and found and not any(rest.strip() for rest in lines):
+                    return
+                if event is None:
+                    raise TraceError(
+                        f"Line {number} of {path} is not a trace event.",
+                        "Write a trace with: hoptree ask … --trace FILE",
+                    )
+                found = True
+                yield event
+    except OSError as error:
+        raise TraceError(
+            f"The trace {path} cannot be read: {error.strerror}.", "Write one with: hoptree ask … --trace FILE"
+        ) from error
+    if not found:
+        raise TraceError(f"The trace {path} is empty.", "Write one with: hoptree ask … --trace FILE")
+
+
+def _read_event(line: bytes) -> Event | None:
+    try:
+        event: Event = json.loads(line.decode())
+        known = isinstance(event["event"], str) and isinstance(event["run"], str)
+        return event if known and isinstance(event["t"], int | float) else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def read_traces(path: Path) -> Iterator[list[Event]]:
+    """The events of every question in a trace file, question by question, in the order they began.
+
+    All of them are in memory at once, as questions that were asked together are mixed in the file.
+    """
+    runs: dict[str, list[Event]] = {}
+    for event in read_events(path):
+        runs.setdefault(event["run"], []).append(event)
+    yield from runs.values()

@@ -1,0 +1,155 @@
+"""Natural Questions, TriviaQA, PopQA, WebQuestions and Bamboogle as they are given out: questions with answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hoptree.evaluation.datasets.examples import Example
+from hoptree.evaluation.datasets.fields import Fields, distinct, spaced
+from hoptree.evaluation.datasets.rows import Aliases
+
+_DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^"()]+))\)')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def nq(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """Natural Questions in the open form: a question and a list of answers, as JSON Lines or a table."""
+    yield Example(
+        id=row.text("id", "_id") or f"nq-{position}",
+        question=row.question("question"),
+        answers=distinct(row.texts("answer")),
+        hops=1,
+        dataset="nq",
+    )
+
+
+def triviaqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """TriviaQA: the answer's `Value` first, then its aliases, as written and in TriviaQA's normal form."""
+    answer = row.part("Answer")
+    value = [answer.text("Value")]
+    yield Example(
+        id=row.text("QuestionId") or f"triviaqa-{position}",
+        question=row.question("Question"),
+        answers=distinct(value, answer.texts("Aliases"), answer.texts("NormalizedAliases")),
+        hops=1,
+        dataset="triviaqa",
+    )
+
+
+def popqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """PopQA: `possible_answers` is a list, in JSON within a text; the subject's page is the one to find."""
+    accepted = row.texts("possible_answers")
+    main = row.text("obj")
+    yield Example(
+        id=row.text("id") or f"popqa-{position}",
+        question=row.question("question"),
+        answers=distinct([main] if main in accepted else [], accepted),
+        type=row.text("prop"),
+        hops=1,
+        dataset="popqa",
+        supporting_titles=distinct([spaced(row.text("s_wiki_title"))]),
+    )
+
+
+def webquestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """WebQuestions: the answers stand in `targetValue` as (list (description "…") (description …))."""
+    target = row.text("targetValue")
+    found = [_ESCAPED.sub(r"\1", quoted) or plain for quoted, plain in _DESCRIPTION.findall(target)]
+    if target and "".join(_DESCRIPTION.sub("", target).split()) != "(list)":
+        raise row.wrong(': "targetValue" is no list of descriptions')
+    yield Example(
+        id=row.text("id") or f"webquestions-{position}",
+        question=row.question("utterance"),
+        answers=distinct(text.strip() for text in found),
+        dataset="webquestions",
+    )
+
+
+def bamboogle(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """Bamboogle: columns Question and Answer."""
+    yield Example(
+        id=row.text("id", "ID") or f"bamboogle-{position}",
+        question=row.question("Question"),
+        answers=distinct([row.text("Answer")]),
+        hops=2,
+        dataset="bamboogle",
+    )
+
+
+def webqsp(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """WebQSP: the answers of all `Parses` that the annotators call good and complete, where they say so."""
+    parses = [parse for parse in row.parts("Parses") if _is_good(parse.part("AnnotationStatus"))]
+    answers = [_webqsp_answer(answer, aliases) for parse in parses for answer in parse.parts("Answers")]
+    yield Example(
+        id=row.text("QuestionId") or f"webqsp-{position}",
+        question=row.question("RawQuestion", "ProcessedQuestion"),
+        answers=distinct(*answers),
+        hops=len(parses[0].texts("InferentialChain")) if parses else 0,
+        dataset="webqsp",
+    )
+
+
+def _is_good(status: Fields) -> bool:
+    return (status.text("QuestionQuality"), status.text("ParseQuality")) in (("Good", "Complete"), ("", ""))
+
+
+def _webqsp_answer(answer: Fields, aliases: Aliases) -> tuple[str, ...]:
+    argument = answer.text("AnswerArgument")
+    return distinct([answer.text("EntityName") or argument], aliases.of(argument))
+
+
+def qald10(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """QALD-10: the English question, and the values bound in `answers`.
+
+    Answers that are entities have only ids there: give a file of aliases to have their names instead.
+    """
+    asked = [part.text("string") for part in row.parts("question") if part.text("language") == "en"]
+    if not any(asked):
+        raise row.wrong("holds no question in English")
+    answers = [text for part in row.parts("answers") for text in _bound(part, aliases)]
+    yield Example(
+        id=row.text("id") or f"qald10-{position}",
+        question=next(filter(None, asked)),
+        answers=distinct(answers),
+        dataset="qald10",
+    )
+
+
+def _bound(part: Fields, aliases: Aliases) -> Iterator[str]:
+    said: Any = part.get("boolean")
+    if isinstance(said, bool):
+        yield "yes" if said else "no"
+    for binding in part.part("results").parts("bindings"):
+        for name in binding.row:
+            value = binding.part(name)
+            text = value.text("value")
+            if value.text("type") == "uri":
+                text = text.rstrip("/").rpartition("/")[2]
+                yield from aliases.of(text) or (text,)
+            else:
+                yield text
+
+
+def simplequestions(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
+    """SimpleQuestions, on Freebase or Wikidata: subject, relation, object, question; the object is the answer.
+
+    It is an id: give a file of aliases to have its names instead. The type is the relation; on Wikidata R19 is P19 the
+    other way round.
+    """
+    answer = _short(row.text("object"))
+    yield Example(
+        id=row.text("id") or f"simplequestions-{position}",
+        question=row.question("question"),
+        answers=distinct(aliases.of(answer) or (answer,)),
+        type=_short(row.text("relation")),
+        hops=1,
+        dataset="simplequestions",
+    )
+
+
+def _short(name: str) -> str:
+    """A Freebase id without its address: www.freebase.com/m/04whkz5 is m.04whkz5."""
+    host, slash, path = name.removeprefix("http://").removeprefix("https://").partition("/")
+    return path.replace("/", ".") if slash and "freebase" in host else name

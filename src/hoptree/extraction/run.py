@@ -1,0 +1,372 @@
+"""Reading a corpus through: every passage once, each on disk when it is done, and a killed run goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from hoptree import __version__
+from hoptree.core.errors import BudgetSpent, CorpusError, InputError, ModelError
+from hoptree.core.values import Passage
+from hoptree.corpus.document import Problems
+from hoptree.corpus.files import find_files
+from hoptree.corpus.read import read_passages
+from hoptree.engine.budget import Budget
+from hoptree.engine.calls import Calls, open_calls
+from hoptree.engine.context import Context, Prices
+from hoptree.engine.schedule import together
+from hoptree.engine.trace import Event, Trace
+from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
+from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
+from hoptree.models.model import Model
+from hoptree.retrieval.index.folder import Index
+from hoptree.retrieval.index.manifest import MANIFEST
+from hoptree.retrieval.remote import is_remote
+from hoptree.sample import sample_index
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Passages:
+    """A corpus to be read through; `identity` is a digest of all it says, whatever it is called.
+
+    `known` is how many passages it has where that need not be counted. `problems` collects what cannot be read.
+    """
+
+    name: str
+    identity: str
+    known: int | None
+    stream: Callable[[Problems], Iterator[Passage]]
+    problems: Problems
+
+    def distinct(self, limit: int | None = None) -> Iterator[tuple[int, Passage]]:
+        """The passages with their keys, each once, the first `limit` of them."""
+        # What is broken was noted when they were counted.
+        return islice(_each_once(self.stream(Problems(self.problems.limit))), limit)
+
+    def count(self, limit: int | None = None) -> int:
+        """How many passages there are, `limit` at most; an error if there is none."""
+        if self.known is None:
+            found = sum(1 for _ in islice(_each_once(self.stream(self.problems)), limit))
+        else:
+            found = self.known if limit is None else min(limit, self.known)
+        if not found:
+            why = f" ({self.problems.summary()})" if self.problems.counts else ""
+            raise CorpusError(f"{self.name} holds no passage{why}.", "Give a corpus with text in it.")
+        return found
+
+
+def _each_once(passages: Iterator[Passage]) -> Iterator[tuple[int, Passage]]:
+    seen: set[int] = set()
+    for passage in passages:
+        if (key := passage_key(passage)) not in seen:
+            seen.add(key)
+            yield key, passage
+
+
+def passage_key(passage: Passage) -> int:
+    """A number that stands for a passage and all it says."""
+    said = f"{passage.id}\0{passage.title}\0{passage.text}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest())
+
+
+def open_passages(corpus: str) -> Passages:
+    """The passages of an index folder, of a file or folder of documents, or of the packaged sample."""
+    if is_remote(corpus):
+        raise InputError(
+            f"{corpus} is an engine elsewhere, which cannot be read through.",
+            "Give an index made by hoptree index, or the documents themselves.",
+        )
+    path = sample_index() if corpus == "sample" else Path(corpus)
+    if (path / MANIFEST).exists():
+        index = Index(path)
+        return Passages(
+            corpus,
+            f"index:{index.manifest.digest}",
+            index.manifest.passages,
+            lambda problems: (passage for _, _, passage in index.texts.scan()),
+            Problems(),
+        )
+    identity = f"files:{_digest(path)}"
+    return Passages(corpus, identity, None, lambda problems: read_passages(path, problems=problems), Problems())
+
+
+def _digest(path: Path) -> str:
+    """The digest of all files of a corpus with their names below it."""
+    found = hashlib.sha256()
+    for file in find_files(path):
+        name = "" if path.is_file() else file.name
+        found.update(f"{name}\0{file.size}\0".encode("utf-8", "surrogatepass"))
+        try:
+            with file.path.open("rb") as stream:
+                while block := stream.read(_BLOCK):
+                    found.update(block)
+        except OSError:
+            found.update(b"unreadable")  # reading the passages says so
+    return found.hexdigest()[:32]
+
+
+_AT_ONCE, _A_SLOT = 512, 2
+"""Passages under way together: so many at most, and so many for each slot of the model, so that none is idle."""
+_HOPELESS = 8
+"""Passages that the endpoint fails one after the other before any came out, until it is believed that none will."""
+_SHUT_OUT = (401, 403, 404)
+_SKIPPED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An extraction as it was asked for.
+
+    `limit` takes the first passages of the corpus. `budget` is that of this call of the command: when it is spent, no
+    further passage is begun. `only` reads that many and stops, which is how a cost is estimated. `anyway` goes on in a
+    folder that rests on another corpus, model or prompt.
+    """
+
+    corpus: str
+    out: Path
+    limit: int | None = None
+    only: int | None = None
+    budget: Budget = field(default_factory=Budget)
+    prices: Prices = field(default_factory=Prices)
+    cache: str | Path | None = "default"
+    concurrency: int | None = None
+    anyway: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A passage that could not be read by the model, and why."""
+
+    passage: str
+    error: str
+    message: str
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an extraction is; passages of earlier calls of the command are among those that are `done`.
+
+    `new` of them are of this one, and tokens, calls and cost are of those.
+    """
+
+    total: int
+    done: int = 0
+    new: int = 0
+    facts: int = 0
+    calls: int = 0
+    cached: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    failed: list[Failure] = field(default_factory=list)
+    stopped_by: str = ""
+    began: float = 0.0
+
+
+Listener = Callable[[Progress], None]
+
+
+async def extract(wanted: Wanted, model: Model, *, on_progress: Listener = lambda progress: None) -> dict[str, Any]:
+    """Read every passage that is not done yet, and say what came of all.
+
+    A passage whose call fails is listed, and read by the next call of the command. Where all fail, that is an error.
+    """
+    passages = open_passages(wanted.corpus)
+    if wanted.out.resolve().is_relative_to(Path(wanted.corpus).resolve()):
+        raise InputError(
+            f"{wanted.out} lies inside the corpus, and would be read as a part of it.", "Give another --out."
+        )
+    total = passages.count(wanted.limit)
+    folder = ExtractionFolder(wanted.out)
+    rests_on = {
+        "corpus": passages.identity,
+        "model": model.identity,
+        "prompt": f"{facts_template()}, {MAX_TOKENS} tokens",
+        "corpus_name": passages.name,
+        "model_name": model.name,
+        "hoptree": __version__,
+    }
+    folder.begin(rests_on, anyway=wanted.anyway, current=lambda: {key for key, _ in passages.distinct()})
+    calls = open_calls(wanted.cache, concurrency=wanted.concurrency)
+    try:
+        reading = _Reading(wanted, model, calls, folder, total, on_progress)
+        try:
+            await reading.read_all(passages)
+        finally:
+            folder.name_failed([asdict(one) for one in reading.progress.failed])
+    finally:
+        folder.close()
+        calls.close()
+    return _told(wanted, model, passages, folder, reading.progress, calls)
+
+
+class _Reading:
+    """One call of the command: many passages at once, within its budget."""
+
+    def __init__(
+        self,
+        wanted: Wanted,
+        model: Model,
+        calls: Calls,
+        folder: ExtractionFolder,
+        total: int,
+        on_progress: Listener,
+    ) -> None:
+        self._wanted, self._model, self._calls, self._folder = wanted, model, calls, folder
+        self._on_progress = on_progress
+        self.progress = Progress(total, facts=folder.totals.facts, began=time.monotonic())
+        self._begun = self._in_a_row = 0
+        self._at_once = 1
+        self._last_failure: ModelError | None = None
+
+    async def read_all(self, passages: Passages) -> None:
+        slots = min(self._model.slots, self._wanted.concurrency or self._model.slots)
+        self._at_once = max(1, min(_AT_ONCE, _A_SLOT * slots))
+        waiting = passages.distinct(self._wanted.limit)
+        self._on_progress(self.progress)
+        await together(self._work(waiting) for _ in range(self._at_once))
+        if self._last_failure is not None and not self._folder.done:
+            raise self._last_failure
+        self._on_progress(self.progress)
+
+    async def _work(self, waiting: Iterator[tuple[int, Passage]]) -> None:
+        while (one := await self._next(waiting)) is not None:
+            key, passage = one
+            try:
+                entry = await self._read(key, passage)
+            except ModelError as error:
+                self._fail(passage, error)
+            else:
+                self._in_a_row = 0
+                await self._keep(entry)
+            self._on_progress(self.progress)
+
+    async def _next(self, waiting: Iterator[tuple[int, Passage]]) -> tuple[int, Passage] | None:
+        """The next passage that is not done, while the budget lasts."""
+        skipped = 0
+        while not self._spent():
+            one = next(waiting, None)
+            if one is None:
+                return None
+            if one[0] not in self._folder.done:
+                self._begun += 1
+                return one
+            self.progress.done += 1
+            skipped += 1
+            if skipped % _SKIPPED_AT_ONCE == 0:
+                self._on_progress(self.progress)
+                await asyncio.sleep(0)  # others have replies to take in
+        return None
+
+    def _spent(self) -> bool:
+        if self.progress.stopped_by or self._begun == self._wanted.only:
+            return True
+        try:
+            self._wanted.budget.check(self._begun, self.progress.tokens, self.progress.cost)
+        except BudgetSpent as spent:
+            self.progress.stopped_by = spent.limit
+        seconds = self._wanted.budget.seconds
+        if seconds is not None and time.monotonic() - self.progress.began >= seconds:
+            self.progress.stopped_by = "seconds"
+        return bool(self.progress.stopped_by)
+
+    async def _read(self, key: int, passage: Passage) -> Entry:
+        ctx = Context(
+            method="graph",
+            model=self._model,
+            calls=self._calls,
+            trace=Trace(passage.id),
+            prices=self._wanted.prices,
+        )
+        found = await extract_facts(ctx, passage)
+        kinds = [event["event"] for event in ctx.trace.events]
+        return Entry(
+            key,
+            passage.id,
+            passage.document,
+            found.facts,
+            {str(why): count for why, count in found.left_out.items()},
+            found.readable,
+            found.cut_off,
+            shortened="truncated" in kinds,
+            orders="quarantine" in kinds,
+            spent=_spent_on(ctx.trace.events),
+        )
+
+    async def _keep(self, entry: Entry) -> None:
+        await self._folder.add(entry)
+        progress, spent = self.progress, entry.spent
+        progress.done += 1
+        progress.new += 1
+        progress.facts += len(entry.facts)
+        progress.calls += spent.calls
+        progress.cached += spent.cached
+        progress.tokens += spent.prompt_tokens + spent.completion_tokens
+        progress.cost += spent.cost
+
+    def _fail(self, passage: Passage, error: ModelError) -> None:
+        self.progress.failed.append(Failure(passage.id, type(error).__name__, str(error)))
+        self._last_failure = error
+        # A prompt that is too long says nothing of the next one.
+        self._in_a_row += error.retryable or getattr(error, "status", None) in _SHUT_OUT
+        # Once something came out, as many as are under way may fail together without being a sign.
+        if self._in_a_row >= (_HOPELESS if not self.progress.new else max(_HOPELESS, 2 * self._at_once)):
+            raise error
+
+
+def _spent_on(events: list[Event]) -> Spent:
+    calls = [event for event in events if event["event"] == "llm"]
+    names = ("prompt_tokens", "completion_tokens", "price", "cost", "seconds")
+    sums = {name: sum(call[name] for call in calls) for name in names}
+    return Spent(len(calls), sum(bool(call["cached"]) for call in calls), **sums)
+
+
+def _told(
+    wanted: Wanted, model: Model, passages: Passages, folder: ExtractionFolder, progress: Progress, calls: Calls
+) -> dict[str, Any]:
+    totals, seconds = folder.totals, time.monotonic() - progress.began
+    warnings = [str(calls.cache_failure)] if calls.cache_failure else []
+    if totals.spent["calls"] and not totals.spent["prompt_tokens"]:
+        warnings.append("The model does not say how many tokens it used: they and their price are counted as none.")
+    told = {
+        "corpus": passages.name,
+        "model": model.name,
+        "prompt": facts_template(),
+        "folder": str(wanted.out),
+        "file": str(wanted.out / FACTS),
+        "passages": progress.total,
+        **totals.as_dict(),
+        "new": progress.new,
+        "now": {"calls": progress.calls, "cached": progress.cached, "tokens": progress.tokens, "cost": progress.cost},
+        "seconds": round(seconds, 1),
+        "failed": [asdict(one) for one in progress.failed],
+        "stopped_by": progress.stopped_by,
+        "passed_over": dict(passages.problems.counts),
+        "warnings": warnings,
+    }
+    if wanted.only is not None:
+        told["estimate"] = _estimate(folder, progress, seconds)
+    return told
+
+
+def _estimate(folder: ExtractionFolder, progress: Progress, seconds: float) -> dict[str, float | None]:
+    """What the passages that are left would take, from those that are done; nothing but seconds rests on the cache."""
+    totals, left = folder.totals, max(0, progress.total - folder.totals.passages)
+    share = left / max(totals.passages, 1)
+    spent = totals.spent
+    return {
+        "passages": left,
+        "llm_calls": round(spent["calls"] * share),
+        "tokens": round((spent["prompt_tokens"] + spent["completion_tokens"]) * share),
+        "facts": round(totals.facts * share),
+        "cost": round(spent["price"] * share, 6),
+        "seconds_one_by_one": round(spent["seconds"] * share, 1),
+        "seconds_like_the_sample": round(seconds * left / progress.new, 1) if progress.new else None,
+    }

@@ -1,0 +1,199 @@
+"""A row of a table of facts, or of names, as triples.
+
+    {"s": "Apollo 12", "p": "launch date", "o": "14 November 1969", "s_id": "Q188196", "p_id": "P619"}
+    {"head": "Q937", "relation": "P69", "tail": "Q11942", "qualifiers": {"P582": "1900"}, "src": ["my notes"]}
+    {"id": "P69", "label": "educated at", "aliases": ["alma mater"], "datatype": "wikibase-item"}
+
+Values may also be what Wikidata's JSON has: {"time": …, "precision": …}, {"amount": …, "unit": …}, {"id": …}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hoptree.core.errors import GraphError
+from hoptree.graph.oxigraph import Node, Object, Triple, ox
+from hoptree.graph.vocabulary import (
+    ALIAS,
+    DATATYPE,
+    DESCRIPTION,
+    LABEL,
+    QUANTITY,
+    TIME,
+    WIKIDATA,
+    entity_iri,
+    named,
+    property_entity,
+    property_iri,
+    step_iri,
+)
+
+FIELDS = {
+    "s": ("s", "subject", "head", "h"),
+    "p": ("p", "predicate", "property", "relation", "r"),
+    "o": ("o", "object", "tail", "t", "value"),
+    "src": ("src", "source", "sources", "passage_id", "provenance"),
+}
+_IDS = {"s": ("s_id", "subject_id", "head_id"), "p": ("p_id", "property_id", "relation_id"), "o": ("o_id", "object_id")}
+_ID = re.compile(r"[QP][1-9][0-9]*", re.ASCII)
+_BRACKETED = re.compile(r"<([^<>\s]+)>")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_LITERAL = re.compile(
+    rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?:\s*%)?|[+-]?\d{{1,16}}-\d\d(?:-\d\d)?(?:T[\d:.]+Z?)?|"
+    rf"(?:\d{{1,2}}(?:st|nd|rd|th)?\s+)?{_MONTH}(?:\s+\d{{1,2}})?,?\s+\d{{1,4}}(?:\s*BCE?)?|\d+(?:st|nd|rd|th) century",
+    re.IGNORECASE,
+)
+_ENTITY_KINDS = ("wikibase-item", "wikibase-property", "wikibase-lexeme", "WikibaseItem", "WikibaseProperty")
+_LONGEST_NAME = 200
+
+
+class NotARow(ValueError):
+    """Says what a row lacks."""
+
+
+class Rows:
+    """Turns rows into triples; learns from rows of properties which of them have literals as values."""
+
+    def __init__(self) -> None:
+        self._datatypes: dict[str, str] = {}
+
+    def triples(self, row: Any) -> Iterator[Triple]:
+        if not isinstance(row, dict):
+            raise NotARow("it is no object")
+        try:
+            if any(field in row for field in (*FIELDS["s"], *_IDS["s"])):
+                return iter(list(self._fact(row)))
+            if "id" in row and ("label" in row or "aliases" in row):
+                return iter(list(self._names(row)))
+        except (GraphError, ValueError, TypeError, ArithmeticError) as error:
+            raise NotARow(error.cause if isinstance(error, GraphError) else str(error)) from error
+        raise NotARow("it has neither the fields s, p and o nor id and label")
+
+    def _names(self, row: Mapping[str, Any]) -> Iterator[Triple]:
+        identifier = _text(row["id"])
+        node = ox.NamedNode(entity_iri(identifier))
+        if label := _text(row.get("label") or ""):
+            yield node, _node(LABEL), ox.Literal(label), ()
+        aliases = row.get("aliases") or []
+        for alias in aliases if isinstance(aliases, list) else [aliases]:
+            yield node, _node(ALIAS), ox.Literal(_text(alias)), ()
+        if description := _text(row.get("description") or ""):
+            yield node, _node(DESCRIPTION), ox.Literal(description), ()
+        if datatype := _text(row.get("datatype") or ""):
+            self._datatypes[identifier] = datatype
+            yield node, _node(DATATYPE), ox.Literal(datatype), ()
+
+    def _fact(self, row: Mapping[str, Any]) -> Iterator[Triple]:
+        parts = {name: _first(row, FIELDS[name]) for name in ("s", "p", "o")}
+        ids = {name: _first(row, _IDS[name]) for name in _IDS}
+        missing = [name for name in parts if parts[name] in (None, "") and not ids[name]]
+        if missing:
+            raise NotARow(f"it has no {' and no '.join(missing)}")
+        sources = _sources(_first(row, FIELDS["src"]))
+        subject, told = _entity(parts["s"], ids["s"], LABEL)
+        identifier, names = _property(parts["p"], ids["p"])
+        value, more = self._value(parts["o"], ids["o"], self._datatypes.get(identifier, ""))
+        for node, predicate, name in (*told, *names, *more):
+            yield node, _node(predicate), ox.Literal(name), sources
+        yield subject, _node(property_iri(identifier)), value, sources
+        if row.get("qualifiers"):
+            yield from self._qualified(subject, identifier, value, row["qualifiers"], sources)
+
+    def _qualified(
+        self, subject: Node, identifier: str, value: Object, qualifiers: Any, sources: tuple[str, ...]
+    ) -> Iterator[Triple]:
+        pairs = list(qualifiers.items()) if isinstance(qualifiers, dict) else [tuple(pair) for pair in qualifiers]
+        if not all(len(pair) == 2 for pair in pairs):
+            raise NotARow("its qualifiers are no pairs")
+        digest = hashlib.sha256(repr((str(subject), identifier, str(value), pairs)).encode("utf-8", "replace"))
+        statement = _node(f"urn:hoptree:statement:{digest.hexdigest()[:32]}")
+        yield subject, _node(step_iri("claim", identifier)), statement, sources
+        yield statement, _node(step_iri("value", identifier)), value, sources
+        for name, said in pairs:
+            of, names = _property(name, "")
+            for one in said if isinstance(said, list) else [said]:
+                qualifier, more = self._value(one, "", self._datatypes.get(of, ""))
+                for node, predicate, text in (*names, *more):
+                    yield node, _node(predicate), ox.Literal(text), sources
+                yield statement, _node(step_iri("qualifier", of)), qualifier, sources
+
+    def _value(self, said: Any, identifier: Any, datatype: str) -> tuple[Object, list[tuple[Node, str, str]]]:
+        """The object of a fact with the names it brings."""
+        if isinstance(said, dict):
+            return _wikidata_value(said)
+        if isinstance(said, bool | int | float) and not identifier:
+            return ox.Literal(said), []
+        literal = datatype not in _ENTITY_KINDS if datatype else isinstance(said, str) and _looks_literal(said)
+        if not identifier and literal and not _ID.fullmatch(_text(said)):
+            return ox.Literal(_text(said)), []
+        return _entity(said, identifier, ALIAS)
+
+
+def _looks_literal(said: str) -> bool:
+    return len(said) > _LONGEST_NAME or _LITERAL.fullmatch(said.strip()) is not None
+
+
+def _wikidata_value(said: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, str, str]]]:
+    inner = said.get("value", said) if isinstance(said.get("value"), dict) else said
+    if "time" in inner:
+        precision = f"/{int(inner['precision'])}" if "precision" in inner else ""
+        return ox.Literal(_text(inner["time"]) + precision, datatype=_node(TIME)), []
+    if "amount" in inner:
+        unit = _text(inner.get("unit") or "").removeprefix(WIKIDATA).replace(" ", "_")
+        unit = "" if unit == "1" else unit
+        return ox.Literal(f"{_text(inner['amount'])} {unit}".rstrip(), datatype=_node(QUANTITY)), []
+    if "id" in inner:
+        return _entity(inner.get("label", ""), inner["id"], ALIAS)
+    if "text" in inner:
+        return ox.Literal(_text(inner["text"]), language=_text(inner.get("language") or "mul")), []
+    raise NotARow("its object is of no known kind")
+
+
+def _entity(said: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
+    """The node of a name with or without an id, and the name it has by that.
+
+    A name that comes with an id as an object may be a mere mention ("American" for the country): it is an alias.
+    """
+    name = _text(said) if said not in (None, "") else ""
+    if not identifier:
+        bracketed = _BRACKETED.fullmatch(name)
+        if bracketed or _ID.fullmatch(name):
+            return _node(bracketed[1] if bracketed else entity_iri(name)), []
+        node = _node(entity_iri(named(name)))
+        return node, [(node, LABEL, " ".join(name.split()))]
+    node = _node(entity_iri(_text(identifier)))
+    return node, [(node, predicate, name)] if name else []
+
+
+def _property(said: Any, identifier: Any) -> tuple[str, list[tuple[Node, str, str]]]:
+    name = _text(said) if said not in (None, "") else ""
+    if identifier:
+        whole = _text(identifier)
+        return whole, [(_node(property_entity(whole)), LABEL, name)] if name else []
+    bracketed = _BRACKETED.fullmatch(name)
+    if bracketed or _ID.fullmatch(name):
+        return bracketed[1] if bracketed else name, []
+    return named(name), []
+
+
+def _sources(said: Any) -> tuple[str, ...]:
+    several = said if isinstance(said, list) else [said]
+    return tuple(sorted({text for one in several if one is not None and (text := _text(one))}))
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if name in row), None)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise NotARow(f"it has {type(value).__name__} where a text belongs")
+    text = str(value).encode("utf-8", "replace").decode().strip()
+    return text.replace("\0", " ")
+
+
+def _node(iri: str) -> ox.NamedNode:
+    return ox.NamedNode(iri)

@@ -1,0 +1,1 @@
+"""Steps that two or more methods share."""

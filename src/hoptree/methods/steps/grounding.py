@@ -1,0 +1,123 @@
+"""Holding an answer against the passages it is said to come from, without asking a model."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hoptree.core.values import Answer, Passage
+from hoptree.text.names import name_spans
+
+_WORD = re.compile(r"[^\W_]+")
+# Letters that Unicode does not take apart into a base and an accent.
+_LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
+_POSSESSIVE = re.compile(r"['’]s\b")
+_POSSESSIVE_END = re.compile(r"['’]s\Z")
+_ARTICLES = r"(?:(?:[Tt]he|[Aa]n?|in|at|on|by|from) ){0,2}"
+_SMALL = re.compile(_ARTICLES)
+# In small letters where they are kinds: "City of God" is a film.
+_OF_KIND = re.compile(rf"{_ARTICLES}(?:city|town|village|state|country|county|province|region|district|island) of ")
+_KIND = re.compile(
+    rf"{_OF_KIND.pattern}|{_ARTICLES}(?:(?:film|movie|novel|book|play|song|album|band|magazine|city|town|village|actor|"
+    r"actress|author|composer|director|singer|writer|[Ss]ir|[Dd]ame|[Dd]r|[Mm]rs?|[Pp]resident|[Kk]ing|[Qq]ueen|"
+    r"[Pp]rince(?:ss)?|[Ee]mperor|[Pp]ope) ){1,2}"
+)
+_KIND_AFTER = re.compile(
+    r" (?:[Cc]emetery|[Ff]ilm|[Mm]ovie|[Nn]ovel|[Bb]ook|[Ss]ong|[Aa]lbum|[Bb]and|[Mm]agazine|[Nn]ewspaper|[Cc]ity|"
+    r"[Tt]own|[Vv]illage|people|inhabitants)\Z"
+)
+
+
+def grounded(answer: Answer, question: str, passages: Sequence[Passage]) -> Answer:
+    """The answer in the spelling of the passages that support it, or unknown where none does.
+
+    A passage supports an answer if it holds the answer's words in a row, and a name from the question: a cemetery
+    somebody else is buried in is not evidence. A question without names asks for the words alone; yes and no, which
+    passages do not say, ask for the name alone.
+    """
+    names = _names(question)
+    ways = _ways(answer.text)
+    found = ""
+    support = []
+    for passage in passages:
+        text = f"{passage.title}. {passage.text}"
+        held = _folded(text)
+        if names and not any(name.stands_in(held) for name in names):
+            continue
+        if spelled := answer.text if ways[0] in (("yes",), ("no",)) else _spelled(ways, text):
+            support.append(passage.id)
+            found = found or spelled
+    if not support:
+        return replace(answer, status="unknown", support=())
+    return replace(answer, text=found, support=tuple(support))
+
+
+def has_names(question: str) -> bool:
+    """Whether there are names in a question that a passage can be held against."""
+    return bool(_names(question))
+
+
+def covers(question: str, passages: Sequence[Passage]) -> bool:
+    """Whether the passages together hold every name in the question; without any passage nothing is covered."""
+    held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
+    return bool(passages) and all(name.stands_in(held) for name in _names(question))
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A name, folded, and what stands on both sides of a possessive in it: Big Sean's Dark Sky Paradise."""
+
+    whole: str
+    sides: tuple[str, ...]
+
+    def stands_in(self, held: str) -> bool:
+        """Whether a folded text has the name, or all its sides."""
+        return f" {self.whole} " in f" {held} " or all(f" {side} " in f" {held} " for side in self.sides)
+
+
+def _names(question: str) -> list[_Name]:
+    """The names in a question, without a possessive at their end; its first word is a capital without being one."""
+    first = re.match(r"\W*\w+", question)
+    spans = name_spans(question, first.end() if first else 0)
+    names = (_POSSESSIVE_END.sub("", question[start:end]) for start, end in spans)
+    return [_Name(_folded(name), tuple(map(_folded, _POSSESSIVE.split(name)))) for name in names]
+
+
+def _ways(answer: str) -> list[tuple[str, ...]]:
+    """The words of an answer, folded; then those without what only says what kind of thing it is, nearest first.
+
+    Readers say "Père Lachaise Cemetery" or "the city of Łódź" of what passages call by its name. What is left must
+    still hold a name or a number, and be more than one word unless "of" comes before it.
+    """
+    words = _WORD.findall(answer)
+    said = " ".join(words)
+    rests = [said[match.end() :] for match in (_SMALL.match(said), _KIND.match(said)) if match]
+    texts = [*rests, *(_KIND_AFTER.sub("", rest) for rest in rests)]
+    kept = [text.split() for text in texts if " " in text or _OF_KIND.match(said)]
+    telling = (part for part in kept if any(word[0].isupper() or word[0].isdigit() for word in part))
+    return list(dict.fromkeys(tuple(_fold(word) for word in part) for part in (words, *telling)))
+
+
+def _spelled(ways: Sequence[tuple[str, ...]], text: str) -> str:
+    """The place in the text that reads as the wanted words, in the first of these ways, as it is spelled there.
+
+    White space is one blank: an index keeps what a page has, which may be a thousand of them.
+    """
+    words = list(_WORD.finditer(text))
+    folded = tuple(_fold(word[0]) for word in words)
+    for part in ways:
+        for start in range(len(words) - len(part) + 1 if part else 0):
+            if folded[start : start + len(part)] == part:
+                return " ".join(text[words[start].start() : words[start + len(part) - 1].end()].split())
+    return ""
+
+
+def _folded(text: str) -> str:
+    return " ".join(_fold(word) for word in _WORD.findall(text))
+
+
+def _fold(word: str) -> str:
+    plain = unicodedata.normalize("NFKD", word.casefold().translate(_LETTERS))
+    return "".join(char for char in plain if not unicodedata.combining(char))

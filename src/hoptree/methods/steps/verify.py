@@ -1,0 +1,233 @@
+"""Holding a hypothesis against evidence: supported, refuted, or unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hoptree.engine.context import Context
+from hoptree.engine.prompts import Filled, prompt_for
+from hoptree.methods.steps.agreement import agree, same, tells
+from hoptree.methods.steps.compare import chooses
+from hoptree.methods.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
+from hoptree.methods.steps.logic_tree import answer_of, text_of
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.text.answer_types import other_kind
+from hoptree.text.comparison import read_yes_no
+from hoptree.text.loose_json import JsonReading, read_json
+from hoptree.text.parse import looks_unanswered, within_its_question
+from hoptree.text.question_tree import Node, Pairs
+
+Label = Literal["supported", "refuted", "unknown"]
+MAX_TOKENS = 512
+_NO_REASON = ("none", "null", "<none>", "n/a")
+_NO_INFORMATION = re.compile(
+    r"\b(?:no|not enough|insufficient|lack of|without)\s+(?:\w+\s+)?(?:information|evidence)\b", re.I
+)
+_MOST_VERDICTS = 4
+_NOTHING_CITED = Cited()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What evidence says of a hypothesis: why, what would be right (where the reply tells), and what was cited.
+
+    `stated` is the answer that the reply reads in the evidence, whatever it says of the hypothesis. `doubt` is why code
+    holds it for unknown, where the reply says otherwise.
+    """
+
+    label: Label = "unknown"
+    reason: str = ""
+    correction: str = ""
+    stated: str = ""
+    references: tuple[str, ...] = ()
+    cited: Cited = _NOTHING_CITED
+    doubt: str = ""
+
+
+def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
+    """The verdict in a reply: supported only for a boolean true, refuted only for a boolean false with enough facts.
+
+    Everything else is unknown, also a reply that says two different things of the same, and one that calls true what
+    it says there is no information about.
+    """
+    verdicts = list(_verdicts(reading))
+    if not verdicts:
+        return Verdict()
+    said = verdicts[0]
+    is_true, sufficient = (
+        _one([one for each in verdicts for one in each["istrue"]]),
+        _one(said.get("factsufficient", [])),
+    )
+    enough = not (sufficient is False or str(sufficient).strip().casefold() == "false")
+    reason = _one(said.get("reason", []))
+    references = tuple(
+        one
+        for name in ("ref", "refs", "reference", "references")
+        for value in said.get(name, [])
+        for one in read_references(value)
+    )
+    label: Label = "supported" if is_true is True else "refuted" if is_true is False and enough else "unknown"
+    if label == "supported" and not enough and any(map(_says_nothing, (str(reason), *references))):
+        label = "unknown"
+    why = text_of(reason)
+    stated = answer_of(_one(said.get("correctanswer", [])), question)
+    return Verdict(
+        label,
+        "" if why.casefold() in _NO_REASON else why,
+        stated if label == "refuted" else "",
+        stated if enough else "",
+        references,
+    )
+
+
+def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
+    """All that a reply says of the hypothesis: once, in a list, or once more beside it, thinking better of it."""
+    for _ in range(_MOST_VERDICTS):
+        items = reading.value if isinstance(reading.value, list) else [reading.value]
+        for item in items:
+            if isinstance(item, Mapping) and "istrue" in (said := _by_name(item)):
+                yield said
+        beside = within_its_question(reading.beside)
+        if "{" not in beside:
+            return
+        reading = read_json(beside)
+
+
+def _says_nothing(text: str) -> bool:
+    return looks_unanswered(text) or bool(_NO_INFORMATION.search(text))
+
+
+async def validate(
+    ctx: Context,
+    question: str,
+    hypothesis: str,
+    box: EvidenceBox,
+    *,
+    attempt: int,
+    with_reason: bool = True,
+    node: Node | None = None,
+) -> Verdict:
+    """What the evidence says of a hypothesis; unknown, without asking, where there is none.
+
+    A question without a hypothesis is never supported, nor is a hypothesis that says that nothing is known.
+    References to what is not in the evidence are dropped.
+    """
+    verdict = Verdict()
+    if box:
+        texts, facts = box.shown(ctx)
+        prompt = prompt_for(ctx.method, "validate" if with_reason else "validate_only").fill(
+            question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+        )
+        verdict = await _judged(ctx, "validate", prompt, question, hypothesis, box, node)
+    ctx.decide(
+        "verdict", verdict.label, node=node, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
+    )
+    return verdict
+
+
+async def weigh(
+    ctx: Context,
+    question: str,
+    hypothesis: str,
+    box: EvidenceBox,
+    by_texts: Verdict,
+    by_facts: Verdict,
+    *,
+    attempt: int,
+    node: Node | None = None,
+) -> Verdict:
+    """One more judgement where texts and facts contradict each other, with both and with what each was taken to say."""
+    texts, facts = box.shown(ctx)
+    prompt = prompt_for(ctx.method, "weigh").fill(
+        question=question,
+        hypothesis=hypothesis or NOTHING,
+        texts=texts,
+        facts=facts,
+        of_texts=by_texts.reason or by_texts.label,
+        of_facts=by_facts.reason or by_facts.label,
+    )
+    verdict = await _judged(ctx, "weigh", prompt, question, hypothesis, box, node)
+    ctx.decide("weighed", verdict.label, node=node, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
+    return verdict
+
+
+async def _judged(
+    ctx: Context, step: str, prompt: Filled, question: str, hypothesis: str, box: EvidenceBox, node: Node | None
+) -> Verdict:
+    reply = (await ctx.generate(step, prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+    reading = read_json(reply)
+    ctx.trace.add("parse", step=step, ok=reading.ok, repairs=list(reading.repairs), error=reading.error)
+    verdict = read_verdict(reading, question)
+    if verdict.label == "supported" and not answer_of(hypothesis, question):
+        verdict = replace(verdict, label="unknown")
+    if verdict.label != "unknown":  # what settles nothing is no reference either
+        verdict = replace(verdict, cited=box.cited(verdict.references))
+    if verdict.cited.fabricated:
+        ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
+    return verdict
+
+
+def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> Verdict:
+    """The verdict, if code finds nothing against it: unknown where it contradicts itself or what it stands on.
+
+    A reply that calls the hypothesis true and gives another answer contradicts itself, and so does one that calls it
+    false and gives the same. What is supported must stand in the evidence beside a name from the question, and rest on
+    something that is there; what it says is right instead of the hypothesis must stand there. Neither may plainly be of
+    another kind than is asked for. Which of several things to choose is right is nothing that stands there.
+    """
+    stated, doubt = verdict.stated, ""
+    if read_yes_no(hypothesis) is not None and read_yes_no(stated) is None:
+        stated = ""  # whether something is so may be answered by naming it
+    if verdict.label == "supported":
+        if stated and not agree(stated, hypothesis):
+            doubt = "it is called true, and another answer given"
+        elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
+            doubt = "it is said to rest on what is not there"
+        elif misfit := other_kind(question, stated or hypothesis):
+            doubt = misfit
+        elif chooses(question):
+            doubt = "what is chosen stands there whatever is right"
+        elif not any(box.supporting(one, question) for one in (hypothesis, stated) if tells(one, hypothesis)):
+            doubt = "nothing that was found says so of what was asked about"
+    elif verdict.label == "refuted" and stated:
+        if same(stated, hypothesis):
+            doubt = "it is called false, and the same answer given"
+        elif misfit := other_kind(question, stated):
+            doubt = misfit
+        elif not box.supporting(stated):
+            doubt = "what should be right is not in the evidence"
+    if not doubt:
+        return verdict
+    return replace(verdict, label="unknown", reason=doubt, correction="", cited=_NOTHING_CITED, doubt=doubt)
+
+
+async def find_conflict(
+    ctx: Context, question: str, hypothesis: str, verdict: Verdict, box: EvidenceBox, *, node: Node | None = None
+) -> Verdict:
+    """The verdict with its reason and correction, asked for in a call of its own (GetConflictReason)."""
+    texts, facts = box.shown(ctx)
+    prompt = prompt_for(ctx.method, "reason").fill(
+        question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
+    )
+    reply = (await ctx.generate("reason", prompt, role="verify", max_tokens=MAX_TOKENS, node=node)).text
+    value = read_json(reply).value
+    said = _by_name(value) if isinstance(value, Mapping) else {}
+    reason = text_of(_one(said.get("reason", []))) or ("" if said else text_of(reply))
+    note_reply(ctx, "reason", "" if reason else "no reason", [] if said else ["no object"])
+    return replace(verdict, reason=reason, correction=answer_of(_one(said.get("correctanswer", [])), question))
+
+
+def _by_name(value: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """All values under each name, which may be spelled isTrue, is_true or "is true"."""
+    found: dict[str, list[Any]] = {}
+    for key, item in value.pairs if isinstance(value, Pairs) else value.items():
+        found.setdefault("".join(filter(str.isalpha, key.casefold())), []).append(item)
+    return found
+
+
+def _one(values: list[Any]) -> Any:
+    """The value, unless there are several that differ."""
+    return values[0] if values and all(type(one) is type(values[0]) and one == values[0] for one in values) else None

@@ -1,0 +1,295 @@
+"""The keys and values of a running batch, and the attention that reads them."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+# Untyped, and only imported where a model of transformers is used.
+torch: Any = importlib.import_module("torch")
+Tensor = Any
+
+ATTENTION = "hoptree"
+# Attention kernels want rows of masks to begin at multiples of a few elements, and few different shapes.
+COLUMNS = 64
+
+
+def aligned(columns: int) -> int:
+    """The next multiple of the column block."""
+    return -(-columns // COLUMNS) * COLUMNS
+
+
+def numbers_on(device: Any, numbers: Any) -> Tensor:
+    """Whole numbers as a tensor on the device, without waiting for what an accelerator still has to do."""
+    made = torch.tensor(numbers, dtype=torch.long)
+    return made.pin_memory().to(device, non_blocking=True) if str(device).startswith("cuda") else made.to(device)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefix:
+    """The keys and values of tokens with which several prompts begin, one tensor a layer."""
+
+    keys: list[Tensor]
+    values: list[Tensor]
+
+    @property
+    def length(self) -> int:
+        return int(self.keys[0].shape[1])
+
+
+class Step(Protocol):
+    """What one pass through the model does with the keys and values it makes, and how they are attended to."""
+
+    def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def attend(
+        self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None
+    ) -> Tensor: ...
+
+
+class Watches(Protocol):
+    """Who is shown the queries and keys of every layer of a pass."""
+
+    def see(self, layer: int, query: Tensor, keys: Tensor, scaling: float | None, window: int | None) -> None: ...
+
+
+class Memory:
+    """One rectangle a layer: a place for each sequence, and in it a column for each of its positions.
+
+    Since a sequence's position is its column, a place can be given to another sequence without touching the rest, and
+    nothing is moved as sequences grow. transformers sees it as the cache of the pass that `step` describes.
+    """
+
+    def __init__(self) -> None:
+        self.places = 0
+        self.width = 0
+        self.step: Step | None = None
+        self.keys: list[Tensor] = []
+        self.values: list[Tensor] = []
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Nothing, whatever is kept: every pass gives its positions itself."""
+        return 0
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        assert self.step is not None
+        return self.step.keep(layer_idx, key_states, value_states)
+
+    def layer(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The rectangles of a layer, made like the first keys and values that come to it."""
+        if number == len(self.keys):
+            # Zeros, not whatever was there: a masked column counts nothing only if it is a number.
+            for kept, states in ((self.keys, keys), (self.values, values)):
+                kept.append(states.new_zeros(self.places, states.shape[1], self.width, states.shape[3]))
+        return self.keys[number], self.values[number]
+
+    def resize(self, places: int, width: int, order: Sequence[int]) -> None:
+        """Make room for `places` sequences of `width` tokens; those in `order` move to the first places."""
+        columns = min(width, self.width)
+        for kept in (self.keys, self.values):
+            for number, old in enumerate(kept):
+                # One layer after another, so that only one of them is there twice.
+                new = old.new_zeros(places, old.shape[1], width, old.shape[3])
+                new[: len(order), :, :columns] = old[:, :, :columns].index_select(0, _index(order, old))
+                kept[number] = new
+        self.places, self.width = places, width
+
+    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
+        for layer in (*self.keys, *self.values):
+            layer.index_copy_(0, _index(targets, layer), layer.index_select(0, _index(sources, layer)))
+
+    def wipe(self, places: Sequence[int]) -> None:
+        """Leave nothing of those who had these places: a masked column counts nothing only if it is a number."""
+        for layer in (*self.keys, *self.values):
+            layer.index_fill_(0, _index(places, layer), 0)
+
+    def put(self, places: Sequence[int], prefix: Prefix) -> None:
+        """Give sequences the beginning they share."""
+        for number, (keys, values) in enumerate(zip(prefix.keys, prefix.values, strict=True)):
+            kept_keys, kept_values = self.layer(number, keys[None], values[None])
+            kept_keys[_index(places, keys), :, : keys.shape[1]] = keys
+            kept_values[_index(places, keys), :, : keys.shape[1]] = values
+
+    def copied(self, place: int, length: int) -> Prefix:
+        """The first tokens of a sequence, for others that begin alike."""
+        keys, values = ([layer[place, :, :length].clone() for layer in kept] for kept in (self.keys, self.values))
+        return Prefix(keys, values)
+
+    def clear(self) -> None:
+        self.places = self.width = 0
+        self.step = None
+        self.keys, self.values = [], []
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """A pass over prompts that end at different lengths, padded behind their ends, all after the same `prefix`.
+
+    Padding behind needs no mask: no token looks forward. Without `places` the keys and values are only collected.
+    """
+
+    memory: Memory
+    places: Tensor | None
+    prefix: Prefix | None = None
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+    _masks: dict[int | None, Tensor] = field(default_factory=dict)
+
+    def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        if self.prefix is not None:
+            keys = _behind(self.prefix.keys[layer], keys)
+            values = _behind(self.prefix.values[layer], values)
+        if self.places is None:
+            self.keys.append(keys[0])
+            self.values.append(values[0])
+        else:
+            kept_keys, kept_values = self.memory.layer(layer, keys, values)
+            kept_keys[self.places, :, : keys.shape[2]] = keys
+            kept_values[self.places, :, : values.shape[2]] = values
+        return keys, values
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None) -> Tensor:
+        groups = query.shape[1] // keys.shape[1]
+        keys, values = keys.repeat_interleave(groups, 1), values.repeat_interleave(groups, 1)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        new, seen = query.shape[2], keys.shape[2]
+        if new == seen and (window is None or seen <= window):
+            out = attention(query, keys, values, is_causal=True, scale=scaling)
+        else:
+            if window not in self._masks:
+                positions = torch.arange(seen - new, seen, device=query.device)
+                self._masks[window] = mask_of(positions, seen, window, query.dtype)
+            out = attention(query, keys, values, attn_mask=self._masks[window], scale=scaling)
+        return out.transpose(1, 2).contiguous()
+
+
+@dataclass(slots=True, eq=False)
+class Writing:
+    """A pass over one token of each of the first `places`, at the position `lengths` tells for each."""
+
+    memory: Memory
+    places: Tensor
+    lengths: Tensor
+    columns: int
+    _masks: dict[int | None, Tensor] = field(default_factory=dict)
+
+    def keep(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        kept_keys, kept_values = self.memory.layer(layer, keys, values)
+        kept_keys[self.places, :, self.lengths] = keys[:, :, 0]
+        kept_values[self.places, :, self.lengths] = values[:, :, 0]
+        rows = keys.shape[0]
+        return kept_keys[:rows, :, : self.columns], kept_values[:rows, :, : self.columns]
+
+    def attend(self, query: Tensor, keys: Tensor, values: Tensor, scaling: float | None, window: int | None) -> Tensor:
+        if window not in self._masks:
+            self._masks[window] = mask_of(self.lengths, self.columns, window, query.dtype)[:, None, None]
+        # The heads that share keys stand in the place of further queries, so that no key is copied for them.
+        rows, heads, _, size = query.shape
+        query = query.reshape(rows, keys.shape[1], heads // keys.shape[1], size)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        out = attention(query, keys, values, attn_mask=self._masks[window], scale=scaling)
+        return out.reshape(rows, 1, heads, out.shape[3])
+
+
+def _index(numbers: Sequence[int], beside: Tensor) -> Tensor:
+    return numbers_on(beside.device, numbers)
+
+
+def _behind(prefix: Tensor, new: Tensor) -> Tensor:
+    return torch.cat([prefix[None].expand(new.shape[0], -1, -1, -1), new], dim=2)
+
+
+def mask_of(positions: Tensor, columns: int, window: int | None, dtype: Any) -> Tensor:
+    """What is added to the scores of `columns` keys, for a query at each of `positions`."""
+    where = torch.arange(aligned(columns), device=positions.device)[None]
+    hidden = where > positions[:, None]
+    if window is not None:
+        hidden |= where <= positions[:, None] - window
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=positions.device).masked_fill_(hidden, float("-inf"))
+    return mask[:, :columns]
+
+
+def register_attention() -> None:
+    """Make `ATTENTION` known to transformers; without a mask of that name it builds none."""
+    transformers: Any = importlib.import_module("transformers")
+    transformers.AttentionInterface.register(ATTENTION, _attend)
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    hoptree_step: Step,
+    hoptree_watch: Watches | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    if hoptree_watch is not None:
+        hoptree_watch.see(module.layer_idx, query, key, scaling, sliding_window)
+    return hoptree_step.attend(query, key, value, scaling, sliding_window), None
+
+
+_FULL = re.compile(r"out of memory|not enough memory|t allocate memory|ALLOC_FAILED", re.IGNORECASE)
+"""What MPS, the drivers of CUDA and HIP, the allocators of processors and CUDA's libraries say."""
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether the device was full; only CUDA's allocator says so by the kind of its error."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    return isinstance(error, RuntimeError) and _FULL.search(str(error)) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Prompts, by their numbers, whose first `length` tokens are the same."""
+
+    members: tuple[int, ...]
+    length: int
+
+
+def common_length(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two prompts begin with in common."""
+    low, high = 0, min(len(one), len(other))
+    # Slices are compared by the interpreter itself, many times faster than token by token.
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def groups(prompts: Sequence[tuple[int, ...]]) -> list[Group]:
+    """Put prompts together that share at least half of the most that either shares with any other.
+
+    Without that half, the few tokens with which every prompt of a chat template begins would join all of them.
+    """
+    order = sorted(range(len(prompts)), key=lambda number: prompts[number])
+    # Sorted, so that the prompt that shares most with another stands beside it.
+    shared = [common_length(prompts[one], prompts[other]) for one, other in pairwise(order)]
+    most = [max(shared[max(0, place - 1) : place + 1], default=0) for place in range(len(order))]
+    found: list[Group] = []
+    begin = 0
+    for place in range(1, len(order) + 1):
+        if place < len(order) and 2 * shared[place - 1] >= max(most[place - 1], most[place], 1):
+            continue
+        members = tuple(order[begin:place])
+        length = min(shared[begin : place - 1]) if len(members) > 1 else 0
+        found.append(Group(members, length))
+        begin = place
+    return found

@@ -1,0 +1,138 @@
+"""What an encoder is to the rest of the house, and what all encoders share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from hoptree.core.errors import ConfigError
+from hoptree.core.optional_import import library
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+Role = Literal["query", "passage"]
+
+_E5 = re.compile(r"(?<![a-z0-9])e5(?![a-z0-9])")
+_ENOUGH = 12
+_OTHER_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5")
+_SAMPLE = 2**20
+
+
+class Encoder(Protocol):
+    """Turns texts into rows of unit length.
+
+    `identity` is what determines the rows: the name, the digest of the weights or the endpoint, and the prefixes.
+    `remote` says that texts leave the machine. What a text becomes does not depend on the texts beside it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a row; 0 for an endpoint that has not answered yet."""
+        ...
+
+    @property
+    def remote(self) -> bool: ...
+
+    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """What a model was trained to see before a query and before a passage."""
+
+    query: str = ""
+    passage: str = ""
+
+    @classmethod
+    def of_name(cls, name: str) -> Prefixes:
+        """The prefixes of the e5 family for its members, except for the instructed ones, which want a sentence."""
+        lower = name.lower()
+        return cls("query: ", "passage: ") if _E5.search(lower) and "instruct" not in lower else cls()
+
+    def before(self, texts: Sequence[str], role: Role) -> list[str]:
+        prefix = self.query if role == "query" else self.passage
+        return [prefix + text for text in texts]
+
+    def __str__(self) -> str:
+        return json.dumps([self.query, self.passage]) if self.query or self.passage else ""
+
+
+def folder_prefixes(folder: Path) -> Prefixes:
+    """The prompts that a folder's own settings name, else those of its name."""
+    prompts = read_settings(folder / "config_sentence_transformers.json").get("prompts")
+    if isinstance(prompts, dict) and any(isinstance(prompt, str) and prompt for prompt in prompts.values()):
+        passage = prompts.get("passage") or prompts.get("document") or ""
+        return Prefixes(str(prompts.get("query") or ""), str(passage))
+    return Prefixes.of_name(folder.resolve().name)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings of a JSON file of a model; none where the file is missing."""
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
+    return settings if isinstance(settings, dict) else {}
+
+
+def digest_of(*files: Path) -> str:
+    """The beginning of the SHA-256 of these files together."""
+    whole = hashlib.sha256()
+    for path in files:
+        try:
+            with path.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
+    return whole.hexdigest()[:_ENOUGH]
+
+
+def weights_digest(folder: Path) -> str:
+    """The digest of a model's weights, "" if `folder` holds none.
+
+    Weights that are not .safetensors files of the folder itself are told by name, size, first and last MiB alone.
+    """
+    if not folder.is_dir():
+        return ""
+    if whole := sorted(folder.glob("*.safetensors")):
+        return digest_of(*whole)
+    found = hashlib.sha256()
+    others = sorted(path for path in folder.rglob("*") if path.suffix in _OTHER_WEIGHTS)
+    for path in others:
+        try:
+            with path.open("rb") as file:
+                size = file.seek(0, 2)
+                found.update(f"{path.relative_to(folder)}\0{size}\0".encode("utf-8", "replace"))
+                for start in (0, max(size - _SAMPLE, 0)):
+                    file.seek(start)
+                    found.update(file.read(_SAMPLE))
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
+    return found.hexdigest()[:_ENOUGH] if others else ""
+
+
+def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
+    """The rows at length one; a row of zeros, which an empty text gives, stays as it is and is near to nothing."""
+    np = library("numpy", "Dense retrieval", "dense")
+    wide = np.asarray(rows, dtype=np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    unit: NDArray[Any] = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+    return unit

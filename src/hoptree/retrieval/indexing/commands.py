@@ -1,0 +1,172 @@
+"""What can be done with an index as a whole; each is one change that happens or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from hoptree.core.errors import CorpusError
+from hoptree.core.values import Passage
+from hoptree.retrieval.hippo.build import TakenIn, take_in
+from hoptree.retrieval.hippo.store import FOLDER, read_facts
+from hoptree.retrieval.index.analysis import analyzer_for
+from hoptree.retrieval.index.folder import Change, Index
+from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
+from hoptree.retrieval.index.passes import carry_vectors
+from hoptree.retrieval.indexing.run import Run
+from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name, sources_of, wait_for
+from hoptree.retrieval.open_encoder import open_encoder
+
+
+def build_index(
+    sources: Path | Sequence[Path],
+    out: Path,
+    *,
+    settings: Settings | None = None,
+    reading: Reading | None = None,
+    on_progress: Listener | None = None,
+) -> Outcome:
+    """Make an index of files or folders; one that is there already stays usable until the new one is complete."""
+    paths = [sources] if isinstance(sources, Path) else list(sources)
+    settings, reading = settings or Settings(), reading or Reading()
+    names = [source_name(path) for path in paths]
+    # Who is told to let more broken places pass should not have to begin again.
+    how = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
+    intent = {"what": "build", "sources": "\n".join(names), **how}
+    with Change(out, settings, intent=intent, afresh=True) as change:
+        run = Run(change, reading, on_progress)
+        run.take_in(paths)
+        return run.finish()
+
+
+def check_build(out: Path, settings: Settings, reading: Reading) -> None:
+    """An error if an index cannot be made like this, whatever the documents; nothing is written."""
+    analyzer_for(settings.language)
+    reading.check()
+    above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
+    if above != out.resolve() and not above.is_dir():
+        raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
+    Change(out, settings, intent={}, afresh=True)  # says if something else is there; it is not begun
+    if settings.encoder:
+        wait_for(_try(settings.encoder))
+
+
+async def _try(encoder: str) -> None:
+    await open_encoder(encoder).aclose()
+
+
+def add_to_index(
+    sources: Sequence[Path], out: Path, *, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Add the documents of further files or folders, or take in anew what changed in them.
+
+    Broken places are passed over as when the index was made, unless `skip_broken` says how many may be.
+    """
+    intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        run.take_in(sources)
+        return run.finish()
+
+
+def update_index(
+    out: Path, *, reread: bool = False, skip_broken: int | None = None, on_progress: Listener | None = None
+) -> Outcome:
+    """Bring an index up to date with its sources: what is new, what changed, what is gone.
+
+    `reread` looks into files that seem unchanged, too.
+    """
+    paths = sources_of(out)
+    # What was read again before a kill is not known to have been: reading again begins again.
+    intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
+    with Change(out, intent=intent) as change:
+        run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
+        run.take_in(paths, may_be_empty=True, reread=reread)
+        if not change.ledger.passages:
+            if refused := run.refused:
+                raise CorpusError(
+                    f"Nothing that the sources of the index {out} hold can be taken in any more: {refused}; "
+                    "the index is as it was.",
+                    "Mend that, or put further documents there.",
+                )
+            raise CorpusError(
+                f"No source of the index {out} holds a document any more; the index is as it was.",
+                f"Put documents into {paths[0]}, or remove the folder {out}.",
+            )
+        return run.finish()
+
+
+def remove_from_index(
+    out: Path, *, ids: Iterable[str] = (), sources: Sequence[Path] = (), on_progress: Listener | None = None
+) -> Outcome:
+    """Take passages out: by id (of a passage, or of a document), or all of a source.
+
+    What of a source stands in another one as well stays.
+    """
+    manifest = read_manifest(out)
+    names = [source_name(path) for path in sources]
+    for name in names:
+        if name not in manifest.sources:
+            raise CorpusError(
+                f"{name} is no source of the index {out}.", f"Its sources are: {', '.join(manifest.sources) or 'none'}."
+            )
+    with Change(out, intent={"what": "remove", "run": uuid4().hex}) as change:
+        run = Run(change, _as_before(change), on_progress)
+        run.take_out(ids)
+        run.drop_sources(names)
+        if not change.ledger.passages:
+            raise CorpusError("That would leave the index empty.", f"Remove the folder {out} instead.")
+        return run.finish()
+
+
+def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
+    """Write an index anew from its own passages: smaller, and with scores as if it had been built at once."""
+    read_manifest(out)  # there must be an index, though nothing of it is carried over as it is
+    with Change(out, intent={"what": "compact"}, afresh=True) as change:
+        run = Run(change, _as_before(change), on_progress)
+        index = Index(out)  # opened under the lock: what another writer finished meanwhile is in it
+        run.copy(index)
+        carry_vectors(index.generation / FOLDER, change.part / FOLDER)
+        return run.finish()
+
+
+def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
+    """Give an index vectors by an encoder, or those of another one than it has."""
+    beginning = Change(out, intent={"what": "encode"}, encoder=encoder)  # says if there is no index; it is not begun
+    wait_for(_try(encoder))
+    with beginning as change:
+        return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
+
+
+def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> TakenIn:
+    """Give the passages of an index the facts that were extracted from them; what it knows of others stays.
+
+    Facts and their phrases get vectors by `encoder`: None is the one they have, or that of the index; "" is none, so
+    that facts are found by their words and only phrases of the same words are one.
+    """
+    tell = on_progress or (lambda progress: None)
+    rows = list(read_facts(facts))  # before anything is begun: a damaged file should cost nothing
+    if encoder:
+        wait_for(_try(encoder))
+    intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
+    with Change(out, intent=intent) as change:
+        change.save()  # what is encoded from here on is gone on with
+        heard = lambda stage, done, total: tell(Progress(stage, done, total, done))  # noqa: E731
+        taken = wait_for(take_in(change, rows, encoder, heard))
+        Run(change, _as_before(change), on_progress).finish()
+        return taken
+
+
+def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
+    """Make an index of passages that a program has at hand."""
+    settings = settings or Settings()
+    with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, afresh=True) as change:
+        run = Run(change, Reading(), None)
+        run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
+        return run.finish().manifest
+
+
+def _as_before(change: Change) -> Reading:
+    """How the sources of an index were read when it was made."""
+    return Reading.restored(change.base.reading if change.base else {})

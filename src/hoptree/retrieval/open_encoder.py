@@ -1,0 +1,172 @@
+"""Which encoder a name stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from hoptree.core.errors import ConfigError, UnusableReply
+from hoptree.core.http_client import Http
+from hoptree.core.optional_import import library
+from hoptree.retrieval.encoder import Encoder, Prefixes, Role, unit_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+_KINDS = ("minilm", "static", "onnx", "st", "openai")
+_FORMS = "Use minilm, static/FOLDER, onnx/FOLDER, st/NAME or openai/NAME."
+_SETTINGS = ("query", "passage")
+
+
+def settled(spec: str) -> str:
+    """The same encoder from wherever it is named: a folder that is there is named by its whole path."""
+    named, mark, prefixes = spec.partition("?")
+    kind, _, name = named.partition("/")
+    if kind not in ("static", "onnx", "st") or not name or not Path(name).is_dir():
+        return spec
+    return f"{kind}/{os.path.abspath(name)}{mark}{prefixes}"  # noqa: PTH100 - a link stays one, and .. goes
+
+
+def open_encoder(spec: str, *, base_url: str = "") -> Encoder:
+    """The encoder of a name such as `minilm`, `static/FOLDER`, `onnx/FOLDER`, `st/NAME` or `openai/NAME`.
+
+    Prefixes that the model's name and settings do not tell are written behind it: `onnx/FOLDER?query=query: &passage=`.
+    """
+    kind, name, prefixes = _read(spec)
+    if base_url and kind != "openai":
+        raise ConfigError(f"The encoder '{spec}' runs here and takes no base URL.", "Leave it out, or use openai/NAME.")
+    return _open(kind, name, prefixes, base_url)
+
+
+def check_encoder(spec: str) -> None:
+    """Refuse a name that stands for no encoder; whether it can be opened is not tried."""
+    _read(spec)
+
+
+def _read(spec: str) -> tuple[str, str, Prefixes | None]:
+    """The kind of an encoder, the model's name and its prefixes."""
+    spec, prefixes = _with_prefixes(spec)
+    kind, slash, name = spec.partition("/")
+    if kind not in _KINDS:
+        near = difflib.get_close_matches(kind, _KINDS, 1)
+        raise ConfigError(f"There is no encoder '{spec}'.", f"Did you mean {near[0]}? {_FORMS}" if near else _FORMS)
+    if kind != "minilm" and not name:
+        raise ConfigError(f"The encoder '{spec}' names no model.", _FORMS)
+    if kind == "minilm" and slash:
+        raise ConfigError(f"There is no encoder '{spec}'.", _FORMS)
+    return kind, name, prefixes
+
+
+def _open(kind: str, name: str, prefixes: Prefixes | None, base_url: str) -> Encoder:
+    if kind == "openai":
+        return EndpointEncoder(name, base_url=base_url, prefixes=prefixes)
+    if kind == "static":
+        from hoptree.retrieval.encoder_backends import StaticEncoder
+
+        return StaticEncoder(Path(name), prefixes=prefixes)
+    if kind == "st":
+        from hoptree.retrieval.encoder_backends import TransformerEncoder
+
+        return TransformerEncoder(name, prefixes=prefixes)
+    from hoptree.retrieval.encoder_backends import OnnxEncoder, folder_files, minilm_files
+
+    if kind == "minilm":
+        return OnnxEncoder("minilm", minilm_files(), prefixes=prefixes or Prefixes())
+    folder = Path(name)
+    return OnnxEncoder(f"onnx/{folder.resolve().name}", folder_files(folder), prefixes=prefixes)
+
+
+def _with_prefixes(spec: str) -> tuple[str, Prefixes | None]:
+    name, mark, query = spec.partition("?")
+    if not mark:
+        return spec, None
+    try:
+        given = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True))
+    except ValueError as error:
+        raise ConfigError(f"'{query}' are no settings of an encoder.", "Write ?query=PREFIX&passage=PREFIX.") from error
+    if unknown := sorted(set(given) - set(_SETTINGS)):
+        raise ConfigError(f"An encoder has no setting '{unknown[0]}'.", "Write ?query=PREFIX&passage=PREFIX.")
+    return name, Prefixes(given.get("query", ""), given.get("passage", ""))
+
+
+DEFAULT_URL = "https://api.openai.com/v1"
+_BATCH = 64
+_AT_ONCE = 4
+
+
+class EndpointEncoder:
+    """An embedding model behind `/embeddings`, asked for 64 texts at a time, four requests at once."""
+
+    remote = True
+
+    def __init__(self, model: str, *, base_url: str = "", prefixes: Prefixes | None = None) -> None:
+        url = (base_url or os.environ.get("OPENAI_BASE_URL") or DEFAULT_URL).rstrip("/")
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        if not key.isascii() or not key.isprintable():
+            raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
+        if url == DEFAULT_URL and not key:
+            raise ConfigError(
+                f"The encoder openai/{model} needs a key.",
+                "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
+            )
+        self._http = Http(url, headers={"Authorization": f"Bearer {key}"} if key else None)
+        self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
+        self._model = model
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self.name = f"openai/{model}"
+        self.identity = f"{self.name}:{self._http.shown}{self._prefixes}"
+        self.dimensions = 0
+
+    async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
+        np = library("numpy", "Dense retrieval", "dense")
+        if not texts:
+            return unit_rows(np.zeros((0, self.dimensions)))
+        whole = self._prefixes.before(texts, role)
+        batches = [whole[start : start + _BATCH] for start in range(0, len(whole), _BATCH)]
+        rows = await asyncio.gather(*(self._encode(batch) for batch in batches))
+        try:
+            return unit_rows(np.concatenate(rows))
+        except ValueError as error:
+            raise self._unusable("vectors of different lengths") from error
+
+    async def _encode(self, texts: list[str]) -> NDArray[Any]:
+        async with self._places:
+            reply = await self._http.json("POST", "/embeddings", {"model": self._model, "input": texts})
+        rows = self._read(reply, len(texts))
+        if self.dimensions not in (0, rows.shape[1]):
+            raise self._unusable(f"vectors of {rows.shape[1]} numbers after others of {self.dimensions}")
+        self.dimensions = int(rows.shape[1])
+        return rows
+
+    def _read(self, reply: Any, count: int) -> NDArray[Any]:
+        """The vectors by the index each of them carries; endpoints may send them in any order."""
+        np = library("numpy", "Dense retrieval", "dense")
+        entries = reply.get("data") if isinstance(reply, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise self._unusable("something that is no list of vectors")
+        by_index = {entry.get("index", place): entry.get("embedding") for place, entry in enumerate(entries)}
+        if set(by_index) != set(range(count)) or len(entries) != count:
+            raise self._unusable(f"{len(entries)} vectors for {count} texts")
+        try:
+            rows: NDArray[Any] = np.asarray([by_index[place] for place in range(count)], dtype=np.float32)
+        except (ValueError, TypeError) as error:
+            raise self._unusable("something that is no list of vectors") from error
+        if rows.ndim != 2 or not rows.shape[1] or not np.isfinite(rows).all():
+            raise self._unusable("vectors that hold no numbers")
+        return rows
+
+    def _unusable(self, what: str) -> UnusableReply:
+        return UnusableReply(
+            f"{self._http.shown} answered a request for embeddings with {what}.",
+            f"Check that '{self._model}' is an embedding model there.",
+        )
+
+    async def aclose(self) -> None:
+        await self._http.aclose()

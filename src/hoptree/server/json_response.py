@@ -1,0 +1,34 @@
+"""JSON as it goes over the wire, whatever a model or a file wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from hoptree.server.error_responses import Refusal, told_error
+
+
+def to_json(value: Any) -> bytes:
+    """A value as JSON in UTF-8; halves of characters, as models write them, are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+class Json(Response):
+    """A JSON reply."""
+
+    media_type = "application/json"
+
+    def __init__(self, content: Any, status_code: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(to_json(content), status_code, headers)
+
+
+def refuse(refusal: Refusal, *, openai: bool = False) -> Json:
+    """The reply that tells of a refusal."""
+    return Json(told_error(refusal, openai=openai), refusal.status, refusal.headers)

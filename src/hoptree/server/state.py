@@ -1,0 +1,139 @@
+"""Everything that requests share, opened once and closed in order."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hoptree.core.errors import ConfigError, IndexUnavailable
+from hoptree.core.files import WriteLock
+from hoptree.engine.calls import open_calls
+from hoptree.engine.registry import find_method, read_options
+from hoptree.retrieval.opening import KINDS
+from hoptree.server.ask import Asking
+from hoptree.server.corpora import Corpora
+from hoptree.server.corpus_service import Changing
+from hoptree.server.jobs import Jobs
+from hoptree.server.keys import Allowances
+from hoptree.server.metrics import Metrics
+from hoptree.server.running_questions import Journal, Live
+from hoptree.server.runs import Runs
+from hoptree.server.settings import Settings
+from hoptree.server.sources import Graphs, Models, Retrievers
+from hoptree.server.workers import Workers
+
+_AFTER_QUESTION = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts of a running server."""
+
+    settings: Settings
+    asking: Asking
+    live: Live
+    metrics: Metrics
+    allowances: Allowances
+    models: Models
+    corpora: Corpora
+    retrievers: Retrievers
+    graphs: Graphs
+    jobs: Jobs
+    changing: Changing
+    runs: Runs
+    lock: WriteLock | None
+
+    async def aclose(self) -> None:
+        """Jobs first: they write what the others have open."""
+        await self.jobs.aclose()
+        await self.asking.aclose()
+        if self.lock is not None:
+            self.lock.give_back()
+
+
+def open_house(settings: Settings) -> House:
+    """Open what a server needs; what an administrator wrote wrongly is an error here, before anything is served."""
+    settings.check()
+    find_method(settings.method)
+    for name, options in settings.options.items():
+        read_options(find_method(name), options)
+    if settings.retriever not in KINDS:
+        raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
+    _check_folders(settings)
+    asking = open_asking(settings)
+    jobs = Jobs()
+    asking.metrics.watch_jobs(jobs.running)
+    if asking.workers is not None:
+        asking.metrics.watch_workers(asking.workers.__len__)
+    return House(
+        settings=settings,
+        asking=asking,
+        live=asking.live,
+        metrics=asking.metrics,
+        allowances=asking.allowances,
+        models=asking.models,
+        corpora=asking.corpora,
+        retrievers=asking.retrievers,
+        graphs=asking.graphs,
+        jobs=jobs,
+        changing=Changing(asking.corpora, asking.forget, jobs, settings.limits),
+        runs=Runs(settings.runs),
+        lock=_locked(settings.corpora_folder),
+    )
+
+
+def open_asking(settings: Settings, *, shared_by: int = 1) -> Asking:
+    """Open what answering takes, in one of the processes that share models and endpoints."""
+    limits, cached = settings.limits, settings.cache is not None
+    corpora = Corpora(settings.corpora, settings.corpora_folder)
+    keep = limits.seconds + _AFTER_QUESTION
+    return Asking(
+        settings=settings,
+        models=Models(settings),
+        corpora=corpora,
+        retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep=keep),
+        graphs=Graphs(settings.graphs),
+        calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=shared_by),
+        live=Live(limits.asking, Journal(settings.journal), remembers=cached),
+        allowances=Allowances(limits.rate),
+        metrics=Metrics(),
+        workers=Workers(settings) if settings.workers else None,
+    )
+
+
+def _locked(folder: Path | None) -> WriteLock | None:
+    """The right to change the corpora of a folder: two servers would take each other's changes for cut off ones.
+
+    It is the system that gives it back where a server is killed.
+    """
+    if folder is None:
+        return None
+    lock = WriteLock(folder, IndexUnavailable)
+    try:
+        lock.take()
+    except IndexUnavailable as error:
+        raise ConfigError(
+            f"Another server uses the folder {folder} of corpora.", "Stop that one, or give another: --corpora DIR"
+        ) from error
+    except OSError as error:
+        raise _useless(folder, error.strerror) from error
+    return lock
+
+
+def _check_folders(settings: Settings) -> None:
+    """Refuse folders that cannot be used, and make that of the corpora: no one else need read what is uploaded."""
+    if settings.runs is not None and not settings.runs.is_dir():
+        raise ConfigError(f"There is no folder {settings.runs} of runs.", "Correct --runs, or leave it out.")
+    if (folder := settings.corpora_folder) is None:
+        return
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _useless(folder, error.strerror) from error
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise _useless(folder, "it may not be written")
+
+
+def _useless(folder: Path, why: str | None) -> ConfigError:
+    return ConfigError(f"The folder {folder} cannot hold corpora: {why}.", "Give another: --corpora DIR")

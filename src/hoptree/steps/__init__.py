@@ -1,1 +1,0 @@
-"""One move each: a prompt family, a pure parser, a trace event. Steps never call each other."""

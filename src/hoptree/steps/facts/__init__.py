@@ -1,1 +1,0 @@
-"""Facts out of passages, and the memory that keeps them while one question is answered."""

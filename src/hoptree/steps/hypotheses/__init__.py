@@ -1,1 +1,0 @@
-"""Trees of hypotheses: built, held against evidence, and repaired where refuted."""

@@ -1,1 +1,0 @@
-"""Before anything is answered: the parts of a question, and the way to go about it."""

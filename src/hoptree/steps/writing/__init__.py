@@ -1,1 +1,0 @@
-"""Texts that are written stretch by stretch, with searches in between."""

@@ -1,0 +1,1 @@
+"""Pure functions over text: sentences, names, dates, comparisons, and parsers of model replies."""

@@ -1,0 +1,67 @@
+"""Whether an answer is of the kind that its question asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hoptree.text.comparison import read_yes_no
+from hoptree.text.comparison_plans import asked_kind
+from hoptree.text.dates import date_spans, read_dates
+from hoptree.text.names import name_spans
+from hoptree.text.numbers import read_number
+
+_DIGIT = re.compile(r"\d")
+_LETTER = re.compile(r"[^\W\d_]")
+_WHEN = re.compile(r"\W*(?:(?:and|so|then|since|until|by)\s+)?when\b", re.IGNORECASE)
+_LEAD = re.compile(r"\W*(?:(?:in|on|at|near|from|around|about|the|an?)\s+)*", re.IGNORECASE)
+# Names of times: the Middle Ages, World War II, Easter, the Jurassic; of months and days some are people's too.
+_OF_TIME = re.compile(
+    r"\b(?:ages?|eras?|periods?|epochs?|times?|years?|months?|weeks?|days?|night|eve|season|century|centuries|wars?"
+    r"|reign|dynasty|revolution|renaissance|antiquity|depression|olympics|games|spring|summer|autumn|fall|winter"
+    r"|christmas|easter|ramadan|january|february|march|april|may|june|july|august|september|october|november"
+    r"|december|\w+days?|\w+(?:ian|ic|cene|ous))\b",
+    re.IGNORECASE,
+)
+
+
+def fits_kind(question: str, answer: str) -> bool | None:
+    """Whether the answer is a date, a number, a name, yes or no as the question asks; None where it does not tell."""
+    kind = asked_kind(question)
+    if kind == "date":
+        return bool(read_dates(answer))
+    if kind == "number":
+        return read_number(answer) is not None
+    if kind == "yes or no":
+        return read_yes_no(answer) is not None
+    if kind in ("person", "place"):
+        named = bool(_LETTER.search(answer)) and read_yes_no(answer) is None
+        return named and not (kind == "person" and bool(_DIGIT.search(answer)))
+    return None
+
+
+def other_kind(question: str, answer: str) -> str:
+    """Why an answer plainly is of another kind than its question asks for; "" for all that may fit.
+
+    Plain is a date to what asks for a place, and to "when" a name that is none of a time.
+    """
+    if asked_kind(question) == "place" and _all_within(answer, date_spans(answer)):
+        return "a place is asked for, and a date given"
+    if asked_kind(question) == "date" and _WHEN.match(question) and fits_kind(question, answer) is False:
+        named = _all_within(answer, name_spans(answer, _begin(answer)))
+        if named and not _DIGIT.search(answer) and not _OF_TIME.search(answer):
+            return "a date is asked for, and a name given"
+    return ""
+
+
+def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a text holds nothing but what these places have, and small words before it."""
+    rest = text[_begin(text) :]
+    for start, end in spans:
+        rest = rest.replace(text[start:end], " ", 1)
+    return bool(spans) and re.search(r"\w", rest) is None
+
+
+def _begin(text: str) -> int:
+    lead = _LEAD.match(text)
+    return lead.end() if lead else 0

@@ -1,0 +1,348 @@
+"""What has to be asked of each thing that a question compares, told by its own words: no model has to plan it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+from hoptree.text.comparison import tells
+from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison_words import COMPARING
+
+ROLE = (
+    r"directors?|authors?|writers?|composers?|performers?|singers?|producers?|founders?|creators?|screenwriters?|"
+    r"lyricists?|editors?|designers?|architects?|painters?|conductors?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What the words around the things compared say.
+
+    `comparing` is the comparing word, `event` the question for the fact that is named, `role` whose fact it is where
+    it is not the thing's own, `thing` what the question calls the things; each is "" where it is not told.
+    """
+
+    around: str
+    comparing: str
+    event: str
+    role: str
+    thing: str
+    by_nationality: bool
+    by_place: bool
+
+
+_GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"
+"""What stands for a thing compared, the comparing word and the event, once they are understood."""
+_DONE = (
+    "released founded established formed opened built constructed published launched created started completed "
+    "incorporated introduced written recorded produced made aired invented designed"
+)
+_EVENTS = tuple(
+    (re.compile(rf"(?<![\w-])(?:{said})(?![\w-])"), asked)
+    for said, asked in (
+        (r"born|date\s+of\s+birth|birth\s+date", "When was {} born?"),
+        (r"die|dies|died|dead|passed\s+away|date\s+of\s+death", "When did {} die?"),
+        (r"lived?|lives|lifespan", "What are the dates of birth and death of {}?"),
+        (r"c[ao]me\s+out", "When did {} come out?"),
+        (r"premiered?", "When did {} premiere?"),
+        (r"debuted", "When did {} debut?"),
+        (r"began\s+operating", "When did {} begin operating?"),
+        (r"began", "When did {} begin?"),
+        *((done, f"When was {{}} {done}?") for done in _DONE.split()),
+    )
+)
+_COMPARING = re.compile(
+    rf"\b(?:more|most|less|least)\s+recent(?:ly)?\b|\b(?:before|after|prior\s+to)\b|{COMPARING.pattern}", re.IGNORECASE
+)
+_FUNCTION = (
+    "which|what|who|is|are|was|were|be|been|will|do|does|did|has|have|had|the|a|an|and|or|than|that|one|two|both|each"
+)
+_FILLING = re.compile(
+    r"\bof\s+(?:the|these)\s+two\b|\bout\s+of\b|\b(?:in\s+)?between\b|\bamong(?:st)?\b|\bthan\s+the\s+other\b|"
+    r"\bin\s+(?:the\s+same|a\s+different|different)\s+years?\b",
+    re.IGNORECASE,
+)
+_WORD = (
+    rf"(?!(?:{_FUNCTION}|{ROLE}|whose|with|of|in|at|on|by|from|to|for|as|his|her|its|their|"
+    r"second|third|other|same|different)(?![\w-]))(?:(?:(?:wo)?men|children)['’]s|[\w-]+(?!['’\w-]))"
+)
+"""A word of what things are called: "women's magazine", but not "actor's wife"."""
+_CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{ROLE})(?!['’\w-])))"
+_FOLLOWED = rf"(?=\s*[,:{_GAP}{_EVENT}\"“'‘]|\s+(?:is|was|are|were|has|have|had|will|whose|with)\b)"
+_THINGS = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"\b(?:which|what)\s+(?:of\s+(?:the|these)\s+(?:two\s+)?)?{_CALLED}{_FOLLOWED}",
+        rf"^(?:who|which|what)\s+(?:is|was)\s+(?:the|a)\s+{_MORE}\s+{_CALLED}(?=\s*[,:{_GAP}])",
+    )
+)
+_HAS = re.compile(rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|{_MORE})\s+)*(?P<role>{ROLE})(?!['’\w-])", re.I)
+_ROLES_OF = re.compile(
+    rf"\b(?P<role>(?:{ROLE})(?<=s))\s+of\s+(?:(?:the|both|two)\s+)*(?P<thing>{_WORD})?\s*[,:]?\s*(?={_GAP})"
+)
+_ROLES = re.compile(rf"\b(?:{ROLE})\b")
+_QUOTE = "\"“”'‘’"
+_NOUN = re.compile(rf"(?<=\s)(?:the|or|and|than|two)\s+(?:{_WORD}\s+){{1,2}}(?=[{_QUOTE}]?{_GAP})")
+_NOUN_FIRST = re.compile(
+    rf"^(?:are|were|is|was|do|did|does)\s+(?:(?:both|the|two)\s+)+(?:{_WORD}\s*){{1,2}}[,:]?\s*(?=[{_QUOTE}]?{_GAP})",
+    re.I,
+)
+_NOUN_AFTER = re.compile(rf"(?<={_GAP})\s+[a-z]+s(?=\s+(?:have|are|were|both|share|do|did)\b)")
+_COUNTRY = r"countr(?:y|ies)|nations?|nationalit(?:y|ies)|citizenships?|homeland"
+_SAME = re.compile(
+    r"(?:\b(?P<place>located|situated|based|found)\s+|\b(?:originated?|hail(?:ed)?|c[ao]me|shared?|shares)\s+)?"
+    r"(?:\b(?:(?P<within>in)|from|of)\s+)?(?:\b(?:the|a|an|that|their)\s+)?(?:\b(?:same|different|common)\s+)?"
+    rf"\b(?P<noun>{_COUNTRY})(?:\s+of\s+origin)?(?:\s+(?:as|with)\s+(?:the\s+)?[{_QUOTE}]?{_GAP}[{_QUOTE}]?)?\W*$"
+)
+
+
+def wording_of(question: str, comparison: Comparison) -> Wording | None:
+    """What the words around the things compared say; None where one of them is not understood, or two say the same."""
+    around = _without_things(question, comparison.operands)
+    if around is None:
+        return None
+    comparing, rest = _COMPARING.findall(around), _COMPARING.sub(_MORE, around)
+    rest, events = _without_events(_NOUN_AFTER.sub(" ", rest) if comparison.kind == "same" else rest)
+    if len(comparing) > 1 or len(events) > 1 or len(_ROLES.findall(rest)) > 1:
+        return None
+    roles_of = _ROLES_OF.search(rest)
+    role = roles_of or _HAS.search(rest)
+    called = roles_of or next(filter(None, (form.search(rest) for form in _THINGS)), None)
+    thing = called["thing"] if called else None
+    for understood in filter(None, dict.fromkeys((role, called))):
+        rest = rest.replace(understood[0], " ", 1)
+    same = _SAME.search(rest) if comparison.kind == "same" else None
+    if _left(rest[: same.start()] if same else rest, comparison):
+        return None
+    return Wording(
+        around,
+        comparing[0].lower() if comparing else "",
+        events[0] if events else "",
+        single(role["role"]) if role else "",
+        single(thing.split()[-1].lower()) if thing else "",
+        same is not None and same["noun"].startswith(("national", "citizen")),
+        same is not None and bool(same["place"] or same["within"]),
+    )
+
+
+def _without_things(question: str, operands: tuple[str, ...]) -> str | None:
+    """The question with a gap for each thing, where it stands last: the longer first, since one may hold another."""
+    text = question.strip().rstrip("?？. ")
+    for operand in sorted(operands, key=len, reverse=True):
+        places = list(re.finditer(rf"(?<!\w){re.escape(operand.rstrip('?？. '))}(?!\w)", text))
+        if not places:
+            return None
+        text = text[: places[-1].start()] + _GAP + text[places[-1].end() :]
+    return text
+
+
+def _without_events(text: str) -> tuple[str, list[str]]:
+    asked = []
+    for said, question in _EVENTS:
+        text, count = said.subn(_EVENT, text)
+        if count:
+            asked.append(question)
+    return text, asked
+
+
+def _left(rest: str, comparison: Comparison) -> str:
+    """What is in no list."""
+    if comparison.kind != "choice":
+        rest = _NOUN_FIRST.sub(" ", rest)
+    rest = _FILLING.sub(" ", _NOUN.sub(" ", rest))
+    words = re.findall(r"[\w'’-]+", rest)
+    return " ".join(word for word in words if re.search(r"\w", word) and not re.fullmatch(_FUNCTION, word, re.I))
+
+
+def single(word: str) -> str:
+    """The singular of a role or of what a thing is called."""
+    return word.removesuffix("s") if word.endswith("s") and word != "series" else word
+
+
+def _any_of(words: str) -> re.Pattern[str]:
+    """Lower-case words only, since a name may hold any of them: "The Death Kiss"."""
+    return re.compile(rf"\b(?:{'|'.join(words.split())})\b")
+
+
+_ASKING_EVENTS = {
+    "birth": _any_of("born births? birthdates? birthdays?"),
+    "death": _any_of("die died dies dead deaths? killed murdered executed assassinated passed\\s+away"),
+    "founding": _any_of(
+        "founded founding establish(?:ed|ment)? form(?:ed|ation) incorporated construct(?:ed|ion) built"
+    ),
+    "release": _any_of("released? premiered? premiering aired broadcast c[ao]me\\s+out coming\\s+out debuted"),
+    "origin": _any_of(
+        "published publication made creat(?:ed|ion) start(?:ed)? launched began begun begin opened written introduced "
+        "produced production filmed recorded composed designed completed inaugurated debut originated? invented"
+    ),
+    "end": _any_of("closed closing dissolved end(?:ed)? disbanded demolished destroyed abolished defunct"),
+}
+_AKIN = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
+"""What is said of the same day of a thing: a magazine is founded, or first published."""
+_OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
+"""What tells the age of something that is no person."""
+PERSON = re.compile(
+    r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
+    r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
+    r"parents?|husband|wife|spouse|son|daughter|child|kings?|queens?|presidents?|politicians?)\b",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(r"^(?:(?:and|so|then|also)\s+)?(?:(?:in|on|at|by|to|for|from|of|with|during|since|until)\s+)?", re.I)
+_KINDS = tuple(
+    (kind, re.compile(form, re.IGNORECASE))
+    for kind, form in (
+        ("date", r"when\b|(?:what|which)\s+(?:\w+\s+)?(?:year|date|day|month|decade|century)\b"),
+        ("date", r"(?:what|which)\b.{0,80}\b(?-i:year|years|date|dates|birthday|birthdate|lifespan)\b"),
+        ("number", r"how\s+(?!(?:do|does|did|is|are|was|were|has|have|had|can|could|come)\b)\w+"),
+        ("person", r"who(?:m|se)?\b"),
+        ("place", r"where\b|(?:what|which)\s+(?:countr|nation|cit|town|village|state|place|province|region|continent)"),
+        ("yes or no", r"(?:is|are|was|were|do|does|did|has|have|had|will|would|can|could)\b"),
+    )
+)
+_TWO_IN_ONE = re.compile(r"\band\s+(?:in\s+)?(?:when|where|how|what|which|who)\b", re.IGNORECASE)
+_ASKED_FOR: dict[str, frozenset[str]] = {
+    "date": frozenset(("date",)),
+    "span": frozenset(("date", "number")),
+    "number": frozenset(("number",)),
+    "name": frozenset(("person", "place")),
+}
+
+
+def facts_for(comparison: Comparison, question: str, found: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """One fact an operand, from what was `found`: an operand, a question about it and its answer.
+
+    A question that plainly asks for something else gives no fact: for another event than the one compared, or for a
+    person where a date is needed; nor does an answer that tells of another event. Of the others the last counts whose
+    answer holds a fact that can be compared. None are given where those of two operands are plainly of different
+    kinds, a birth and a release.
+    """
+    facts: dict[str, str] = {}
+    kinds: dict[str, frozenset[str]] = {}
+    wanted = _wanted(comparison, question)
+    for operand, asked, answer in found:
+        events = _events(asked, comparison)
+        if not _asks_for_it(comparison, asked) or not _akin(wanted, events):
+            continue
+        if comparison.of == "date" and not _akin(wanted, _events(answer, comparison)):
+            continue
+        if operand not in facts or tells(comparison, answer):
+            facts[operand], kinds[operand] = answer, events
+    return facts if all(_akin(one, two) for one, two in combinations(kinds.values(), 2)) else {}
+
+
+def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
+    """The events that the comparison is about; none where the question does not tell."""
+    named = _events(question, comparison)
+    if comparison.of != "date" or not comparison.event:
+        return named
+    by_age = comparison.event not in named and not PERSON.search(question)
+    return _OF_THINGS if by_age else frozenset((comparison.event,))
+
+
+def _events(text: str, comparison: Comparison) -> frozenset[str]:
+    for operand in comparison.operands:
+        text = re.sub(re.escape(operand), " ", text, flags=re.IGNORECASE)
+    return frozenset(event for event, words in _ASKING_EVENTS.items() if words.search(text))
+
+
+def _akin(some: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two sets of events may mean the same one; where one tells nothing, they may."""
+    wider = some.union(*(_AKIN.get(event, ()) for event in some))
+    return not some or not others or bool(wider & others)
+
+
+def _asks_for_it(comparison: Comparison, asked: str) -> bool:
+    kind = asked_kind(asked)
+    if comparison.kind in ("both", "which"):
+        return kind in ("", "yes or no")
+    if not kind or not comparison.of:
+        return kind != "yes or no"
+    return kind in _ASKED_FOR[comparison.of] - ({"person"} if comparison.about else set())
+
+
+def asked_kind(asked: str) -> str:
+    """What the first words of a question ask for: date, number, person, place, yes or no; "" where they do not tell.
+
+    They do not tell either where they ask for two things.
+    """
+    text = _LEAD.sub("", asked.strip())
+    if _TWO_IN_ONE.search(text):
+        return ""
+    return next((kind for kind, form in _KINDS if form.match(text)), "")
+
+
+_ROLE_OF = re.compile(rf"^(?:the\s+)?(?P<role>{ROLE})\s+of\s+(?=\S)", re.IGNORECASE)
+_OF = re.compile(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
+_RELEASED = ("film", "movie", "documentary", "album", "song", "single", "series", "show", "game")
+_PUBLISHED = ("book", "novel", "magazine", "newspaper", "journal", "comic")
+_FOUNDED = ("university", "college", "school", "company", "band", "club", "organization", "organisation", "brand")
+_MADE = {
+    **dict.fromkeys(_RELEASED, "released"),
+    **dict.fromkeys(_PUBLISHED, "published"),
+    **dict.fromkeys(_FOUNDED, "founded"),
+}
+"""What a thing's age is counted from."""
+_MEASURED = re.compile(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
+_SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi": "heavy", "wid": "wide"}
+_BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"
+
+
+def parts_of(question: str) -> tuple[tuple[str, ...], ...] | None:
+    """For each thing compared, what to ask one after the other, with {} where the answer before it goes.
+
+    None where the question compares nothing, or any of its words tells more than which facts it compares.
+    """
+    comparison = detect(question)
+    if comparison is None or comparison.kind not in ("choice", "same", "relation"):
+        return None
+    wording = wording_of(question, comparison)
+    asked = _asked(comparison, wording) if wording else None
+    if wording is None or asked is None:
+        return None
+    roles = [bool(_ROLE_OF.match(operand)) for operand in comparison.operands]
+    if (wording.role or any(roles)) and comparison.of == "date" and asked not in (_BIRTH, _DEATH):
+        return None
+    related = [bool(_OF.match(operand)) for operand in comparison.operands]
+    if related[0] and not all(related):  # the director of A or B: that of B as well, or B themselves
+        return None
+    return tuple(_chain(operand, wording, asked) for operand in comparison.operands)
+
+
+def _chain(operand: str, wording: Wording, asked: str) -> tuple[str, ...]:
+    """The questions that lead to the fact about one thing."""
+    if role := _ROLE_OF.match(operand):
+        return f"Who is the {single(role['role'])} of {operand[role.end() :]}?", asked
+    if wording.role:
+        named = f"the {wording.thing} {operand}" if wording.thing else operand
+        return f"Who is the {wording.role} of {named}?", asked
+    return (asked.replace("{}", operand),)
+
+
+def _asked(comparison: Comparison, wording: Wording) -> str | None:
+    """The question for the fact that is compared."""
+    if comparison.of == "date":
+        return _date(comparison, wording)
+    if comparison.of == "span":
+        return wording.event if wording.event == _LIFE else None
+    if comparison.of == "number":
+        size = _MEASURED.fullmatch(wording.comparing)
+        return f"How {_SIZES[size['word']]} is {{}}?" if size and not wording.event else None
+    if comparison.kind != "same" or comparison.about != "country" or wording.event:
+        return None
+    if wording.by_nationality or wording.role:
+        return "What is the nationality of {}?"
+    return "In which country is {} located?" if wording.by_place else "Which country is {} from?"
+
+
+def _date(comparison: Comparison, wording: Wording) -> str | None:
+    expected = {"birth": _BIRTH, "death": _DEATH}.get(comparison.event)
+    if wording.event or comparison.event != "birth":
+        fits = wording.event not in (_BIRTH, _DEATH, _LIFE) if expected is None else wording.event == expected
+        return wording.event if wording.event and fits else None
+    if not wording.role and (made := _MADE.get(wording.thing)):
+        return f"When was {{}} {made}?"
+    person = wording.role or PERSON.search(wording.around) or all(map(_ROLE_OF.match, comparison.operands))
+    return _BIRTH if person else None

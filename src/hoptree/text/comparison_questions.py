@@ -1,0 +1,329 @@
+"""Which questions compare: read off their grammar, the comparing words and the things named side by side."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from hoptree.text.comparison_words import (
+    About,
+    Comparative,
+    Event,
+    Of,
+    Wanted,
+    event_in,
+    find_comparative,
+    kind_of_noun,
+)
+from hoptree.text.operands import (
+    cut_at,
+    is_name,
+    is_named,
+    is_unclear,
+    name_end,
+    split_all,
+    split_pair,
+    strip_lead,
+    tidy,
+)
+
+Kind = Literal["choice", "which", "same", "both", "relation"]
+LONGEST_OPERAND = 16
+"""Words: what is longer is a clause and no name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a question compares.
+
+    A "choice" asks which operand comes first by the `wanted` order, "which" asks which one something holds of; "same",
+    "both" and "relation" ("is A older than B") are answered by yes or no. `of` is the kind of fact that has to be read
+    for each operand, "" where the words do not tell; `event` says whose date it is, where it is birth or death;
+    `about` says what the name is of, where it is a country or another place; `claim` is what is said to hold of "both".
+    """
+
+    kind: Kind
+    operands: tuple[str, ...]
+    wanted: Wanted
+    of: Of = ""
+    event: Event = ""
+    about: About = ""
+    claim: str = ""
+
+
+_ASKING = re.compile(r"^(?:and\s+|so\s+)?(?:which|what|who|whose|who['’]s)\b", re.IGNORECASE)
+_OPEN = re.compile(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\b", re.IGNORECASE)
+_HELPING = re.compile(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
+_NOT_PLAIN = re.compile(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
+_CLAUSE = re.compile(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
+"""What is said of an operand after it: "Bob Ray, when they died"."""
+_NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
+_NOT_IN_A_NAME = re.compile(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
+_TURNED = re.compile(
+    rf"{_NEGATION}|\b(?:before|earlier|sooner|older|more|[a-z]+er)\s+or\s+(?:after|later|less|fewer|[a-z]+er)\b"
+)
+_POOL = re.compile(r"^(?:in\s+between|between|out\s+of|among|of|from)\s+", re.IGNORECASE)
+_POOLED = re.compile(r"\b(?:out of|in between|between|among|amongst)\s+(?:the\s+two\s+)?(?=\S)", re.IGNORECASE)
+_TWO_OF = re.compile(r"\s+of\s+(?:the\s+)?(?=[A-Z\"“])")
+_BREAK = re.compile(r"\s*[,:;]\s*|\s+[-–—]+\s+|\s*(?:--|—)\s*")
+_SAME = re.compile(
+    r"\b(?:(?P<same>(?:the|a|that|this)\s+same|same|a\s+common|identical)|(?P<different>(?:a\s+)?different))\s+(?P<what>.+)$"
+    r"|\bshare[ds]?\s+(?:a|an|their|the|any)?\s*(?P<shared>.+)$"
+)
+_THAN = re.compile(r"\s+than\s+")
+_BEFORE = re.compile(
+    r"\s+(?P<verb>born|die|died|founded|built|made|written|formed|begun|begin|start|open|come out|\w+ed)\s+"
+    r"(?P<word>before|after|prior to)\s+"
+)
+
+
+def detect(question: str) -> Comparison | None:
+    """What the question compares, or None: it compares nothing, or what it compares cannot be told for sure."""
+    text = question.strip()
+    text = text[:-1].rstrip() if text.endswith(("?", "？", ".")) else text
+    if not text or len(text) > 1000:
+        return None
+    found = _choice(text) if _ASKING.match(text) else _pooled_first(text)
+    if found is None:
+        helping = _HELPING.match(text)
+        if helping:
+            rest = text[helping.end() :]
+            found = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
+    return found if found and _sound(found.operands) and not _turned(text, found.operands) else None
+
+
+def _turned(text: str, operands: tuple[str, ...]) -> bool:
+    """Whether a negation beside the operands turns the question round, or it asks which of two orders is theirs.
+
+    Names have capitals: "Not Of This Earth".
+    """
+    for operand in sorted(operands, key=len, reverse=True):
+        if _NOT_IN_A_NAME.search(operand):
+            return True
+        text = text.replace(operand, " ")
+    return _TURNED.search(text) is not None
+
+
+def _sound(operands: tuple[str, ...]) -> bool:
+    names = [" ".join(operand.casefold().split()) for operand in operands]
+    return (
+        len(set(names)) == len(names) >= 2
+        and all(re.search(r"\w", name) and len(name.split()) <= LONGEST_OPERAND for name in names)
+        and not any(map(_CLAUSE.search, operands))
+    )
+
+
+def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Comparison | None:
+    if operands is None:
+        return None
+    if word:
+        return Comparison("choice", operands, word.wanted, word.of, word.event)
+    return Comparison("which", operands, "holds") if is_named(operands) else None
+
+
+def _choice(text: str) -> Comparison | None:
+    """A question that begins with which, what, who or whose."""
+    return None if _asks_for_more(text) else _listed_last(text) or _listed_inside(text)
+
+
+def _asks_for_more(text: str) -> bool:
+    """What is the year in which …: the answer is none of the operands, unless it is the older, the larger … of them."""
+    opening = _OPEN.match(text)
+    word = find_comparative(text) if opening else None
+    return opening is not None and (word is None or text[opening.end() : word.start].strip() != "")
+
+
+def _listed_last(text: str) -> Comparison | None:
+    """Which …, A or B? · Which … first out of A and B? · Which is taller A or B?"""
+    word = find_comparative(text)
+    if word:
+        pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)
+        if pool and " which " not in text[pool.end() :]:
+            operands = split_all(text[pool.end() :], "and", several=word.several) or split_all(
+                text[pool.end() :], "or", several=word.several
+            )
+            if operands and all(map(is_name, operands)):
+                return _chosen(operands, word)
+        return _chosen(_list_after(text, word), word)
+    for gap in _BREAK.finditer(text):
+        tail = text[gap.end() :]
+        if strip_lead(tail)[1] and len(strip_lead(tail)[0].split()) <= 3:
+            operands = split_all(tail, "or", several="no")
+            if operands and is_named(operands):
+                return _chosen(operands, None)
+    return None
+
+
+def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
+    """The list that ends a question after its comparing word, with or without a comma before it."""
+    after = text[word.end :]
+    bare = re.match(r"\s+(?=[\"“'(A-Z\d])", after)
+    whole = word.of == "date" or bool(re.search(r"er$", text[word.start : word.end]))
+    if bare and whole:
+        operands = split_all(after, "or", several=word.several)
+        if operands and all(map(is_name, operands)):
+            return operands
+    for gap in _BREAK.finditer(after):
+        tail = after[gap.end() :]
+        if word.several == "open" and is_unclear(tail, "or"):
+            return None
+        operands = split_all(tail, "or", several=word.several)
+        if operands is None and re.fullmatch(r"(?:\s+\w+){0,2}", after[: gap.start()]):
+            operands = split_all(tail, "and", several=word.several)
+        if operands and _plain(operands):
+            return operands
+    lead, name = strip_lead(after)
+    if name and not re.search(r"\b(?:of|in|at|on|as|by|for|to|from|with|than)\s+(?:the\s+)?$", lead):
+        operands = split_all(name, "or", several=word.several)
+        if operands and all(map(is_name, operands)):
+            return operands
+    return None
+
+
+def _plain(operands: tuple[str, ...]) -> bool:
+    """Names, or short noun phrases without a verb in them."""
+    return all(is_name(operand) or strip_lead(operand)[1] or len(operand.split()) <= 4 for operand in operands)
+
+
+def _listed_inside(text: str) -> Comparison | None:
+    """Which film, A or B, came out first? · Which of A and B is older?"""
+    opening = re.match(r"^\w+\s+of\s+(?:the\s+\w+\s+|these\s+\w+\s+)?(?=[A-Z\"“])", text)
+    joint = "and" if opening else "or"
+    if opening is None:
+        opening = re.match(r"^(?:which|what)(?:\s+[\w'’-]+){1,5},\s+(?=\S+.*\sor\s)", text, re.IGNORECASE)
+    if opening is None:
+        opening = re.match(
+            r"^(?:which|what|who|whose)(?:\s+[\w'’-]+){0,4}?\s*(?:,\s*|\s+)(?=[A-Z\"“\d])", text, re.IGNORECASE
+        )
+    if opening is None:
+        return None
+    subject, rest = _subject_pair(text[opening.end() :], joint)
+    word = find_comparative(rest)
+    operands = split_all(subject, joint, several=word.several if word else "no") if subject and rest.strip() else None
+    return _chosen(operands, word)
+
+
+def _subject_pair(text: str, joint: str) -> tuple[str, str]:
+    """A and B at the beginning of the text, joined as they are, and the text after them; nothing where others follow.
+
+    A third name after them leaves it open which of the joining words belong to a name: "Live or Die or Let Live".
+    """
+    for match in re.finditer(rf"(?<=[\s,]){joint}\s+", text):
+        lead = strip_lead(text[match.end() :])[0]
+        end = name_end(text, match.end() + len(lead))
+        left, right = tidy(text[: match.start()]), tidy(text[match.end() : end])
+        if right and len(lead.split()) <= 2 and is_name(left) and is_name(right):
+            rest = text[end:].lstrip(" ,")
+            return ("", "") if re.match(rf"{joint}\b", rest) else (text[:end], rest)
+    return "", ""
+
+
+def _pooled_first(text: str) -> Comparison | None:
+    """Between A and B, who … ?"""
+    pool = _POOL.match(text)
+    asking = re.search(r"(?:,\s*|\s+)(?=(?:which|who|what|whose|who['’]s)\b)", text, re.IGNORECASE)
+    if pool is None or asking is None or asking.start() <= pool.end():
+        return None
+    inside, asked = text[pool.end() : asking.start()], text[asking.end() :]
+    operands = split_pair(inside, "and") or split_pair(inside, "or")
+    if operands is None or not all(map(is_name, operands)) or _asks_for_more(asked):
+        return None
+    return _chosen(operands, find_comparative(asked))
+
+
+def _either(rest: str) -> Comparison | None:
+    """Was A or B born first?"""
+    subject, predicate = _subject_pair(rest, "or")
+    word = find_comparative(predicate)
+    operands = split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
+    return _chosen(operands, word)
+
+
+def _same(rest: str) -> Comparison | None:
+    """Are A and B of the same country? · Does A have the same name as B?"""
+    match = _SAME.search(rest)
+    if match is None:
+        return None
+    what = match["what"] or match["shared"] or ""
+    subject = re.sub(r"^both(?:\s+of)?(?:\s+the)?\s+", "", rest[: match.start()])
+    wanted: Wanted = "different" if match["different"] else "same"
+    other = re.search(r"\s(?:as|from|than)\s+(?=\S)", what)
+    if other and " and " not in subject:
+        lead, name = strip_lead(subject)
+        one, two = tidy(name[: name_end(name)]), tidy(what[other.end() :])
+        pair = (one, two) if one and len(lead.split()) <= 2 and is_name(two) else None
+        what = what[: other.start()]
+    else:
+        whole = rest[len(rest[: match.start()]) - len(subject) :]
+        pair = split_pair(subject[: cut_at(whole)], "and")
+    if pair is None or not is_named(pair):
+        return None
+    of, about = kind_of_noun(what)
+    return Comparison("same", pair, wanted, of, event_in(rest), about)
+
+
+def _both(rest: str) -> Comparison | None:
+    """Are both A and B …? · Are A and B both …?"""
+    first = re.match(r"^both\s+(?:of\s+)?(?:the\s+)?", rest)
+    if first:
+        subject = rest[first.end() :]
+        end = cut_at(subject)
+        predicate = subject[end:]
+        subject = subject[:end]
+    else:
+        subject, middle, predicate = rest.partition(" both ")
+        if not middle:
+            return None
+        subject = re.sub(r"\s+been$", "", subject)
+    pair = split_pair(subject, "and")
+    claim = predicate.strip(" ,")
+    if pair is None or not claim or not is_named(pair) or _NOT_PLAIN.search(rest) or any("," in one for one in pair):
+        return None
+    return Comparison("both", pair, "both", claim=claim)
+
+
+def _relation(rest: str) -> Comparison | None:
+    """Is A older than B? · Was A born before B?"""
+    than = _THAN.search(rest)
+    if than:
+        left = rest[: than.start()]
+        word = find_comparative(left, than=True)
+        if word is None or word.start == 0:
+            return None
+        one, two = _subject(left[: word.start]), _object(rest[than.end() :])
+        return Comparison("relation", (one, two), word.wanted, word.of, word.event) if one and two else None
+    before = _BEFORE.search(rest)
+    if before is None or before["verb"].startswith(("name", "call", "model")):
+        return None
+    one, two = _subject(rest[: before.start()]), _object(rest[before.end() :])
+    if not (one and two and is_name(one) and is_name(two)):
+        return None
+    wanted: Wanted = "latest" if before["word"] == "after" else "earliest"
+    return Comparison("relation", (one, two), wanted, "date", event_in(rest))
+
+
+def _subject(text: str) -> str:
+    """The thing a relation begins with; nothing where no name stands there."""
+    text = re.sub(r"\s+(?:much|far|significantly|a lot|a bit|slightly|also|really|even)\s*$", "", text.rstrip())
+    lead, name = strip_lead(text)
+    if not name or len(lead.split()) > 4:
+        return ""
+    end = name_end(name)
+    whole = end >= len(name) or bool(re.match(r"\s+(?:have|has|had|be|born|released|\w+ed|grow|live)\b", name[end:]))
+    if " of " in lead or re.search(r"\b(?:of|at|in)\s$", lead):
+        return tidy(text[: len(lead) + end]) if whole else ""
+    return tidy(name[:end]) if whole else ""
+
+
+def _object(text: str) -> str:
+    """The thing a relation ends with, without "was" or "did" after it; nothing for a plain quantity or year."""
+    text = re.sub(r"\s+(?:is|are|was|were|did|does|do|has|had)(?:\s+\w+)?$", "", text.strip())
+    if re.fullmatch(r"(?:the\s+(?:year|age)\s+)?[\d.,]+(?:\s+\w+)?(?:\s+BCE?)?", text) or re.match(
+        r"^(?:the other|any|most|average)\b", text
+    ):
+        return ""
+    lead, name = strip_lead(text)
+    if not name or len(lead.split()) > 5:
+        return ""
+    return tidy(text) if re.search(r"\b(?:of|at|in|one)\b", lead) else tidy(name)

@@ -1,0 +1,330 @@
+"""Finding the object or array in a reply, and mending what models write wrong in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hoptree.text.question_tree import Pairs
+
+# A string that is not closed ends with the text.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]|[^"{}\[\],]+', re.DOTALL)
+_NAMES = re.compile(r"\s*:")
+_CLOSERS = {"{": "}", "[": "]"}
+_OPENERS = {"}": "{", "]": "["}
+
+
+def regrouped(text: str) -> tuple[str, int]:
+    """A text that begins with a bracket, up to where that closes, with brackets that fit; and where it ends there.
+
+    An object where a name should be goes on with the list that was closed last: `"children": [{…}], {…}`. A name inside
+    a list ends it. What closes something further out closes all inside that, and what closes nothing is dropped.
+    """
+    written = _Written()
+    for token in _TOKEN.finditer(text):
+        piece = token[0]
+        if piece == "{" and written.wants_name:
+            written.reopen()
+        elif piece[0] == '"' and written.in_list and _NAMES.match(text, token.end()):
+            written.end_list()
+        if piece in _CLOSERS:
+            written.open(piece)
+        elif piece in _OPENERS:
+            written.close(piece)
+            if not written.opened:
+                return "".join(written.pieces), token.end()
+        else:
+            written.pieces.append(piece)
+    return "".join(written.pieces), len(text)
+
+
+@dataclass(slots=True)
+class _Written:
+    """What is written so far, the brackets that are open in it, and how many there are of each kind."""
+
+    pieces: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
+    _count: dict[str, int] = field(default_factory=lambda: {"{": 0, "[": 0})
+
+    @property
+    def wants_name(self) -> bool:
+        """Whether an object has a comma last, behind which its next name should come."""
+        return self.opened[-1:] == ["{"] and self._last() == ","
+
+    @property
+    def in_list(self) -> bool:
+        return self.opened[-1:] == ["["] and self._last() == ","
+
+    def open(self, opener: str) -> None:
+        self.pieces.append(opener)
+        self._push(opener)
+
+    def close(self, closer: str) -> None:
+        """Close the innermost bracket of a kind, and all that is open inside it; nothing where none is open."""
+        if not self._count[_OPENERS[closer]]:
+            return
+        while self._pop() != closer:
+            pass
+
+    def reopen(self) -> None:
+        """Go on with the list that was closed last, if nothing but closing brackets came behind it."""
+        self._drop_comma()
+        at = len(self.pieces)
+        while at and (self.pieces[at - 1] == "}" or not self.pieces[at - 1].strip()):
+            at -= 1
+        if at and self.pieces[at - 1] == "]":
+            for _ in filter("}".__eq__, self.pieces[at:]):
+                self._push("{")
+            del self.pieces[at - 1 :]
+            self._push("[")
+        if self._last() != "[":
+            self.pieces.append(",")
+
+    def end_list(self) -> None:
+        """Close lists up to the object that they are in, if there is one."""
+        if not self._count["{"]:
+            return
+        self._drop_comma()
+        while self.opened[-1] == "[":
+            self._pop()
+        self.pieces.append(",")
+
+    def _last(self) -> str:
+        return next((piece for piece in reversed(self.pieces) if piece.strip()), "")
+
+    def _drop_comma(self) -> None:
+        while self.pieces.pop() != ",":
+            pass
+
+    def _push(self, opener: str) -> None:
+        self.opened.append(opener)
+        self._count[opener] += 1
+
+    def _pop(self) -> str:
+        opener = self.opened.pop()
+        self._count[opener] -= 1
+        self.pieces.append(_CLOSERS[opener])
+        return _CLOSERS[opener]
+
+
+MAX_REPLY = 100_000
+"""Characters of a reply that are looked at; an endless one is not worth more."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonReading:
+    """The value found in a reply, and the repairs it took; `error` says why there is none.
+
+    `beside` is what else the reply says, before and after its value.
+    """
+
+    value: Any = None
+    repairs: tuple[str, ...] = ()
+    error: str = ""
+    beside: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+
+MAX_STARTS = 4
+"""Brackets at which an object is tried to be read."""
+
+_OPENING = re.compile(r"[{\[]")
+_CLOSING = re.compile(r"[}\]]")
+# Prose in brackets begins otherwise: "[as asked]", "{this}"; and so does the second brace of "{{".
+_BEGUN = re.compile(r"\{\s*(?:[\"'“„}]|[\w-]{1,40}\s*:)|\[\s*[\"'“„{\[]")
+_FENCE = re.compile(r"```[a-zA-Z]*\s*(.*?)(?:```|\Z)", re.DOTALL)
+# Strings come first, so that what stands inside them is not touched.
+# One that is not closed ends with the text: else every quotation mark in it would be tried as a beginning.
+_STRING = r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)'
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
+_BARE_WORD = re.compile(rf"({_STRING})|\b(unknown|True|False|None)\b", re.DOTALL)
+_BARE_VALUES = {"unknown": '"unknown"', "True": "true", "False": "false", "None": "null"}
+_BARE_NAME = re.compile(rf"({_STRING})|(?<=[{{,\s])([A-Za-z_][\w-]{{0,40}})(?=\s{{0,9}}:)", re.DOTALL)
+_COMMENT = re.compile(rf"({_STRING})|//[^\n]*", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[\"\\/bfnrt]|['_]|)")
+_SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
+
+
+def read_json(text: str) -> JsonReading:
+    """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
+
+    Then brackets are put right, and last quotation marks. Where one was begun that nothing can mend, no part of it is
+    taken for it: what comes after it may be read.
+    """
+    text = text[:MAX_REPLY].strip()
+    if not text:
+        return JsonReading(error="the reply is empty")
+    reading = load(text)
+    if reading.ok and not isinstance(reading.value, str | int | float | None):
+        return reading
+    if (fenced := _FENCE.search(text)) and not _inside(text, fenced.start()):
+        reading = _found(fenced[1].strip())
+        if reading.ok:
+            beside = " ".join((text[: fenced.start()], reading.beside, text[fenced.end() :]))
+            return replace(reading, repairs=("fence", *reading.repairs), beside=beside)
+    return _found(text)
+
+
+def _found(text: str) -> JsonReading:
+    """The first object or array in a text that can be read. Prose may hold brackets too: they are passed over."""
+    error, tried, position = "there is no object in it", 0, 0
+    while tried < MAX_STARTS and (opening := _OPENING.search(text, position)):
+        start, position, tried = opening.start(), opening.end(), tried + 1
+        body = text[start:]
+        for repair in (_balanced, _mended, _completed, _regrouped, _requoted):
+            reading = load(repair(body))
+            if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
+                beside = f"{text[:start]} {body[_ENDS.get(repair, _end)(body) :]}"
+                return JsonReading(reading.value, (repair.__name__.lstrip("_"),), beside=beside)
+            error = reading.error or error
+        if _BEGUN.match(body):
+            position = start + _end(body)
+    return JsonReading(error=error)
+
+
+def _inside(text: str, place: int) -> bool:
+    """Whether a place is inside the first object or array that is begun in a text; what begins a line begins anew."""
+    if text[:place].endswith("\n"):
+        return False
+    begun = _BEGUN.search(text, 0, place)
+    return begun is not None and begun.start() + _end(text[begun.start() :]) > place
+
+
+def load(text: str) -> JsonReading:
+    """A text that is JSON and nothing else; line breaks in its strings need not be escaped."""
+    try:
+        return JsonReading(json.loads(text, object_pairs_hook=Pairs, strict=False))
+    except (ValueError, RecursionError) as error:
+        return JsonReading(error=str(error) or "it is nested too deeply")
+
+
+def _scan(text: str) -> tuple[str, list[str], bool]:
+    """The text up to where its first value closes, the brackets still open then, and whether a string is open."""
+    closers: list[str] = []
+    in_string = escaped = False
+    for index, char in enumerate(text):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif char == "\\":
+                escaped = True
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "{[":
+            closers.append("}" if char == "{" else "]")
+        elif char in "}]" and closers:
+            if char != closers[-1]:
+                continue
+            closers.pop()
+            if not closers:
+                return text[: index + 1], [], False
+    return text, closers, in_string
+
+
+def _end(text: str) -> int:
+    return len(_balanced(text.translate(_SMART_QUOTES)))
+
+
+def _balanced(text: str) -> str:
+    return _scan(text)[0]
+
+
+def _mended(text: str) -> str:
+    return _mend(_balanced(text.translate(_SMART_QUOTES)))
+
+
+def _completed(text: str) -> str:
+    """Close what is still open; the paper's own examples open four braces and close three."""
+    return _complete(text.translate(_SMART_QUOTES))
+
+
+def _requoted(text: str) -> str:
+    """Escape quotation marks inside strings, and put double ones in the place of single ones."""
+    return _complete(_requote(text.translate(_SMART_QUOTES)))
+
+
+def _regrouped(text: str) -> str:
+    """Open again what was closed too early, and leave out what closes nothing; "" where there is no such bracket."""
+    text = text.translate(_SMART_QUOTES)
+    if not _CLOSING.search(text):
+        return ""
+    fitting, end = regrouped(text)
+    return _complete(fitting) if fitting != text[:end] else ""
+
+
+_ENDS: dict[Callable[[str], str], Callable[[str], int]] = {
+    _balanced: lambda body: len(_balanced(body)),
+    _regrouped: lambda body: regrouped(body.translate(_SMART_QUOTES))[1],
+}
+"""Where what a repair reads ends in a text, if not where its first bracket closes."""
+
+
+def _complete(text: str) -> str:
+    body, closers, in_string = _scan(text)
+    if in_string:
+        body += '"'
+    body = re.sub(r"[,:]\s*$", "", body.rstrip())
+    return _mend(body + "".join(reversed(closers)))
+
+
+def _mend(text: str) -> str:
+    text = _ESCAPE.sub(_escaped, text)
+    text = _COMMENT.sub(lambda m: m[1] or "", text)
+    text = _BARE_NAME.sub(lambda m: m[1] or f'"{m[2]}"', text)
+    text = _BARE_WORD.sub(lambda m: m[1] or _BARE_VALUES[m[2]], text)
+    return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """A backslash as JSON has it; before an apostrophe and, from Markdown, an underscore it says nothing."""
+    if found[1] in ("'", "_"):
+        return found[1]
+    return found[0] if found[1] else r"\\"
+
+
+# What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
+# value of an array, or, behind a name, its value.
+_CLOSES = re.compile(r"""\s*(?:[}\]]|:|\Z|,\s*(?:["'][^"'\n]{1,60}["']\s*:|[}\]]))""")
+_CLOSES_IN_ARRAY = re.compile(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
+
+
+def _requote(text: str) -> str:
+    """The text with every string between double quotation marks, and those inside it escaped."""
+    written: list[str] = []
+    opened: list[str] = []
+    quote = before = ""
+    place = 0
+    while place < len(text):
+        char = text[place]
+        if quote and char == "\\":
+            following = text[place + 1 : place + 2]
+            written.append(following if following == "'" else char + following)
+            place += 2
+            continue
+        if quote:
+            closes = _CLOSES_IN_ARRAY if opened[-1:] == ["["] else _CLOSES
+            if char == quote and closes.match(text, place + 1):
+                quote, before = "", '"'
+                written.append('"')
+            else:
+                written.append('\\"' if char == '"' else char)
+        elif char == '"' or (char == "'" and before in "{[,:"):
+            quote = char
+            written.append('"')
+        else:
+            if char in "{[":
+                opened.append(char)
+            elif char in "}]" and opened:
+                opened.pop()
+            before = before if char.isspace() else char
+            written.append(char)
+        place += 1
+    return "".join(written)

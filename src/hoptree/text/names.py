@@ -1,0 +1,129 @@
+"""Finding names in a text by their capitals, in any script that has them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hoptree.text.tokens import Span
+from hoptree.text.word_classes import Tagger, begins_sentence, words_of
+
+_WORD = re.compile(r"\w[\w'’.-]*")
+_INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", "di", "el", "in"))
+
+
+def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
+    """Where the names from `start` on begin and end: capitalised words in a row, small words inside them included."""
+    spans: list[tuple[int, int]] = []
+    last = ""
+    for match in _WORD.finditer(text, start):
+        word = match[0].rstrip(".'’-")
+        if not word[:1].isupper():
+            continue
+        begin, end = match.start(), match.start() + len(word)
+        if spans and _belongs(text[spans[-1][1] : begin], last):
+            begin = spans.pop()[0]
+        spans.append((begin, end))
+        last = word
+    return spans
+
+
+def _belongs(between: str, last: str) -> bool:
+    """Whether what stands between two capitalised words leaves them one name; an initial has its full stop."""
+    if len(last) == 1:
+        between = between.removeprefix(".")
+    return all(word in _INSIDE for word in between.replace(":", " ").split())
+
+
+_ORDINARY = words_of(
+    "many several few other others one two three answer answers question questions reason reasoning step context "
+    "note fact facts actor actors actress actresses artist artists author authors band bands book books brother "
+    "brothers characters children cities composer composers countries critics daughter daughters director "
+    "directors documentary family father fathers film films husband king members mother mothers movie movies "
+    "musicians nationality novel novels parents people place places player players president producer producers "
+    "queen scientists sister sisters singer singers son song songs sons students wife women men writer writers "
+    "year years date born built came composed created died directed featuring filmed following formed founded "
+    "given held including known led located made named produced published raised recorded released set shot "
+    "starred starring sung taken using won written"
+)
+"""Nouns, participles and numbers that sentences about people and their works begin with."""
+_PARTICIPLE = re.compile(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
+"""Alfred, Mildred, Ahmed and Mohammed are none."""
+_BESIDE = re.compile(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
+_LONGEST = 60
+
+
+def begins_ordinarily(text: str, span: Span) -> bool:
+    """Whether the word at this place begins a sentence, and is not likely to begin a name.
+
+    It is listed, or a participle before a preposition, or stands in small letters elsewhere. Before another capital it
+    is a part of a name ("Film Socialisme"), and behind a colon or a quotation mark it may be a whole one.
+    """
+    start, end = span
+    word, plain = text[start:end], text[start:end].lower()
+    before = text[max(0, start - 8) : start].rstrip(" ")
+    if not word[:1].isupper() or word[1:] != plain[1:] or before.endswith((":", '"', "“", "”")):
+        return False
+    behind = text[end : end + _LONGEST]
+    if not begins_sentence(text, start) or (behind[:1].isspace() and behind.lstrip()[:1].isupper()):
+        return False
+    if plain in _ORDINARY or (_PARTICIPLE.fullmatch(plain) and _BESIDE.match(behind)):
+        return True
+    return re.search(rf"\b{re.escape(plain)}\b", text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class NameTagger:
+    """Takes for content what another tagger does, but for ordinary words that begin a sentence."""
+
+    tagger: Tagger
+
+    def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
+        return tuple(
+            carries and not begins_ordinarily(text, span)
+            for span, carries in zip(spans, self.tagger.content(text, spans), strict=True)
+        )
+
+
+LANGUAGES = ("en", "mul", "")
+"""Languages of names that are kept and shown, in this order: "mul" is Wikidata's tag for all, "" is no tag."""
+LONGEST = 300
+"""Characters of a name that can be looked up."""
+
+
+def fold(name: str) -> str:
+    """A name as it is looked up: without capitals, accents and needless spaces, with plain quotes and dashes."""
+    if name.isascii():  # most are, and this takes a tenth of the time
+        return " ".join(name[:LONGEST].casefold().split())
+    split = name[:LONGEST]
+    for _ in range(2):  # a capital may only show once its ornaments are off
+        split = unicodedata.normalize("NFKD", split.casefold())
+    plain = "".join(letter for letter in split if not unicodedata.combining(letter)).translate(_PLAIN)
+    # Scripts that write vowels as marks would lose them; a name of nothing but marks stays as it is.
+    return " ".join((plain if plain.strip() else split).encode("utf-8", "replace").decode().split())
+
+
+_PLAIN = {ord(odd): plain for odd, plain in zip("‘’ʼ‛“”„‐‑‒–—−", "''''\"\"\"------", strict=True)}
+# Letters that are none with an accent to Unicode, as people write them who do not have them.
+_PLAIN |= {ord(odd): plain for odd, plain in zip("łøđðħŧıŋ", "loddhtin", strict=True)}
+_PLAIN |= {ord("þ"): "th", ord("æ"): "ae", ord("œ"): "oe"}
+
+
+def language_rank(tag: str, order: Sequence[str]) -> int:
+    """The place of a language among those wanted: en-gb is taken for en, after it; what is not wanted comes last."""
+    tag = tag.lower()
+    if tag in order:
+        return 2 * order.index(tag)
+    general = tag.partition("-")[0]
+    return 2 * order.index(general) + 1 if general in order else 2 * len(order)
+
+
+def wanted_language(tag: str, order: Sequence[str]) -> bool:
+    return not order or language_rank(tag, order) < 2 * len(order)
+
+
+def best_name(names: Iterable[tuple[str, str]], order: Sequence[str]) -> str:
+    """The name to show of (name, language) pairs: by language, then the shortest, then by the alphabet; "" of none."""
+    return min(names, key=lambda pair: (language_rank(pair[1], order), len(pair[0]), pair[0]), default=("", ""))[0]

@@ -1,0 +1,250 @@
+"""The things that a question sets side by side, cut out of it as they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from hoptree.text.comparison_words import Several
+from hoptree.text.countries import COUNTRY_OF
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_JOINING = _words(
+    "of the and de la le les du des del della di da do dos das von van der den for in on at to a an with by y e et al "
+    "el und en & - – — vs. into from"
+)
+_VERBS = _words(
+    "is are was were be been being has have had do does did will share shares shared come comes came contain contains "
+    "originate originated originates hail hailed belong belonged located situated based born died die made published "
+    "released directed founded established formed built fought played play plays work worked works live lived star "
+    "feature use used appear known considered classified described designed written set found native active members "
+    "part both each also all specialized both filmed produced recorded held win won serve served"
+)
+_ADDED = re.compile(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")
+"""What is said of the name before the comma: "Sir William Brereton, 1St Baronet"."""
+_TOKEN = re.compile(r"\S+")
+_OPENERS = "\"“‘'([{«¿¡*"
+_ALIKE = re.compile(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
+"""What begins with a preposition: "from the same country"."""
+_PLACING = re.compile(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
+_OF_ONE = re.compile(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")
+"""The director of, but not the directors of, which are those of both."""
+_CLASS_WORD = re.compile(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
+
+
+def tidy(text: str) -> str:
+    """The operand without what only joins it to the sentence: spaces, a final comma, quotes around all of it."""
+    text = text.strip().strip(",;:").strip()
+    text = re.sub(r"^(?:[-–—]+)\s*|\s+[-–—]+$", "", text)
+    for opening, closing in ('""', "“”", "''", "‘’", "«»"):
+        inner = text[1:-1]
+        if len(text) > 2 and text[0] == opening and text[-1] == closing and opening not in inner:
+            return inner.strip()
+    return text
+
+
+def _starts_name(token: str) -> bool:
+    bare = token.lstrip(_OPENERS + ".-#@")
+    if token[0] in "([" and len(token) > 1:
+        return True
+    return bool(bare) and (
+        bare[0].isdigit() or bare[0] != bare[0].lower() or (bare[0].isalpha() and not bare.isascii())
+    )
+
+
+def is_name(text: str) -> bool:
+    """Whether the text reads as a name from end to end, class words such as "the film" before it allowed."""
+    lead, name = strip_lead(text)
+    return bool(name) and not _PLACING.search(lead) and name_end(name) >= len(name.rstrip(" ,"))
+
+
+def is_named(operands: Sequence[str]) -> bool:
+    """Whether all operands begin with a name after few class words, and at least one is a name from end to end."""
+    for operand in operands:
+        lead, name = strip_lead(operand)
+        end = name_end(name)
+        clause = name[:end].endswith(",") and end < len(name)
+        if not name or clause or _PLACING.search(lead) or len(lead.split()) > 3 or len(name[end:].split()) > 3:
+            return False
+    return any(map(is_name, operands))
+
+
+def strip_lead(text: str) -> tuple[str, str]:
+    """Lower-case words before a name, and the name: ("the film ", "Splash"); no name: ("…", "")."""
+    for token in _TOKEN.finditer(text):
+        if _starts_name(token.group()):
+            return text[: token.start()], text[token.start() :]
+    return text, ""
+
+
+def name_end(text: str, start: int = 0) -> int:
+    """Where the name that begins at `start` ends: capitals, figures, quotes, brackets, and small words between them."""
+    end = start
+    closing = ""
+    for token in _TOKEN.finditer(text, start):
+        word = token.group()
+        if closing:
+            end = token.end()
+            if closing in word:
+                closing = ""
+        elif _starts_name(word):
+            end = token.end()
+            closing = _unclosed(word)
+            if word.endswith(",") and not _name_follows(text, token.end()):
+                return end
+        elif word not in _JOINING or not _name_follows(text, token.end()):
+            break
+    return end
+
+
+def _unclosed(word: str) -> str:
+    for opening, closing in ("()", "[]", '""', "“”"):
+        if word[0] == opening and closing not in word[1:]:
+            return closing
+    return ""
+
+
+def _name_follows(text: str, start: int) -> bool:
+    for count, token in enumerate(_TOKEN.finditer(text, start)):
+        if _starts_name(token.group()):
+            return True
+        if token.group() not in _JOINING or count == 2:
+            return False
+    return False
+
+
+def cut_at(text: str) -> int:
+    """Where the subject of "A and B …" ends, for a text that begins with A: at its verb, a closing comma or "both"."""
+    joint = next(_joints(text, "and"), None)
+    if joint is None:
+        return len(text)
+    start = joint[1]
+    name = name_end(text, start + len(strip_lead(text[start:])[0]))
+    verb = len(text)
+    for token in _TOKEN.finditer(text, start):
+        word = token.group().strip(",")
+        preposition = word in ("of", "from", "in", "on", "at", "with", "by")
+        if word in _VERBS or (preposition and _ALIKE.match(text[token.start() :])):
+            verb = token.start()
+            break
+    if verb < len(text) and verb - name < 40:
+        end = _at_class_noun(text, name, verb)
+    else:
+        end = name
+        origin = text.find(" from ", start, name)
+        end = name if origin < 0 else origin
+    return _without_adjective(text, start, end)
+
+
+def _at_class_noun(text: str, name: int, verb: int) -> int:
+    """The end of the name where a class word stands between it and the verb ("… Tosca operas have"), else the verb."""
+    between = text[name:verb].split()
+    return name if len(between) > 4 or any(word.endswith("s") for word in between) else verb
+
+
+def _without_adjective(text: str, start: int, end: int) -> int:
+    """A demonym after a name belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
+
+    It stays where nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
+    country itself where no noun comes after it: "… Michael Jordan", "… Michael Jordan | American players".
+    """
+    follows = text[end:].split()
+    if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS) or _ALIKE.match(text[end:]):
+        return end
+    words = list(_TOKEN.finditer(text, start, end))
+    for place, (before, word) in enumerate(pairwise(words), 1):
+        country = COUNTRY_OF.get(word.group().lower())
+        last = word is words[-1]
+        if country is None or before.group().lower() in _JOINING or not (follows or last):
+            continue
+        if country == word.group().lower() and (words[place + 1 :] or not follows):
+            continue
+        return before.end()
+    return end
+
+
+def _joints(text: str, word: str) -> Iterator[tuple[int, int]]:
+    """The places of a lower-case joining word outside brackets and quotes."""
+    for match in re.finditer(rf"(?<=[\s,]){word}(?=\s)", text):
+        before = text[: match.start()]
+        quoted = before.count('"') % 2 or before.count("“") != before.count("”")
+        if not quoted and before.count("(") == before.count(")") and before.count("[") == before.count("]"):
+            yield match.span()
+
+
+def split_pair(text: str, word: str) -> tuple[str, str] | None:
+    """A and B of "A and B" (or "A or B"), class words stripped; None where it cannot be told which "and" joins them."""
+    candidates = []
+    for start, end in _joints(text, word):
+        left, right = text[:start].strip(), text[end:].strip()
+        if left.strip(",") and right:
+            candidates.append((left, right))
+    if len(candidates) > 1:
+        alike = [pair for pair in candidates if pair[0].split()[0].lower() == pair[1].split()[0].lower()]
+        apart = [pair for pair in candidates if pair[0].endswith(",") and "," not in pair[0][:-1]]
+        named = [pair for pair in candidates if _starts_name(strip_lead(pair[1])[1] or "-") and _last_is_name(pair[0])]
+        candidates = next((found for found in (alike, apart, named) if len(found) == 1), candidates)
+    return _without_leads(*candidates[0]) if len(candidates) == 1 else None
+
+
+def _last_is_name(text: str) -> bool:
+    return _starts_name(text.split()[-1])
+
+
+def _without_leads(left: str, right: str) -> tuple[str, str] | None:
+    """Both sides without class words. "director of film X" keeps them where it stands on both sides: it is not X."""
+    (lead, name), (other_lead, other_name) = strip_lead(left), strip_lead(right)
+    if name and other_name:
+        if not _CLASS_WORD.match(lead.replace(",", "").replace(":", "")):
+            lead, name = "", left
+        if " of " not in lead or not (other_lead or _OF_ONE.search(lead)):
+            left = name
+        if " of " not in other_lead and not other_lead.startswith("of "):
+            right = other_name
+    pair = tidy(left), tidy(right)
+    return pair if all(re.search(r"\w", side) for side in pair) else None
+
+
+def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | None:
+    """The operands of a list joined by `word`.
+
+    Commas part it only where three or more are meant (`several`) or where one stands before the joining word after
+    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name. Where it is open how many are
+    meant, and what follows a comma could be a name of its own, nobody can tell.
+    """
+    if several == "open" and is_unclear(text, word):
+        return None
+    joints = list(_joints(text, word))
+    if len(joints) == 2 and "," not in text:
+        middle = text[joints[0][1] : joints[1][0]].strip()
+        if _starts_name(middle) and _starts_name(text[joints[1][1] :].strip()):
+            return tuple(tidy(part) for part in (text[: joints[0][0]], middle, text[joints[1][1] :]))
+    if len(joints) == 1:
+        listed = _listed(text, *joints[0])
+        if listed and (several == "yes" or text[: joints[0][0]].rstrip().endswith(",")):
+            return listed
+    return split_pair(text, word)
+
+
+def is_unclear(text: str, word: str) -> bool:
+    """Whether a comma may part two things of the list or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
+
+    It parts them where another comma stands before the joining word, and does not where the last has a comma, too.
+    """
+    joints = list(_joints(text, word))
+    if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
+        return False
+    listed = _listed(text, *joints[0])
+    return bool(listed) and not any(map(_ADDED.search, listed[1:-1]))
+
+
+def _listed(text: str, start: int, end: int) -> tuple[str, ...]:
+    """The names of a list that is parted at its commas and at a joining word; none where they are fewer than three."""
+    parts = (*text[:start].strip().strip(",").split(","), text[end:])
+    listed = tuple(re.sub(r"^the\s+", "", tidy(part)) for part in parts)
+    return listed if len(listed) > 2 and all(part and _starts_name(part) for part in listed) else ()

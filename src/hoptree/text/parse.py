@@ -1,0 +1,350 @@
+"""Reading what a model said: pure functions that accept anything and never raise."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.text.loose_json import MAX_REPLY, JsonReading, load, read_json
+from hoptree.text.parse_relevance import read_numbers, read_relevance
+
+__all__ = [
+    "JsonReading",
+    "Knowing",
+    "clean_answer",
+    "concluded",
+    "looks_unanswered",
+    "question_key",
+    "read_json",
+    "read_knowing",
+    "read_numbers",
+    "read_questions",
+    "read_relevance",
+    "retrieval_trigger",
+    "says_unknown",
+    "why_unanswered",
+    "within_its_question",
+]
+
+
+_LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
+_ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
+# A list begins at 1; "12. May 1950" is a date.
+_BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|\d))", re.IGNORECASE)
+_QUOTES = "\"'“”‘’«»`*"
+_BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
+_LOOSE = " \t\r\n.,:;!?)]–—-*"
+"""What stands between a yes and what follows it."""
+MAX_LISTED = 8
+MAX_ANSWER = 1_000
+"""Characters of an answer that are kept."""
+
+
+def concluded(text: str) -> str:
+    """What follows the last "answer is" or "answer:" of a reply; all of it where there is none."""
+    text = text[:MAX_REPLY].strip()
+    end = 0
+    for lead in _LEAD.finditer(text):
+        end = lead.end()
+    return text[end:].strip() or text
+
+
+def clean_answer(text: str) -> str:
+    """The bare answer in a reply: what follows the last "answer is", first line, without quotes and final full stop."""
+    text = text[:MAX_REPLY].strip()
+    if listed := _listed(text):
+        return listed
+    lines = concluded(text).splitlines()
+    line = lines[0].strip()[:MAX_ANSWER] if lines else ""
+    line = _BOLD.sub("", _BULLET.sub("", line)).strip()
+    previous = None
+    while line != previous:
+        previous = line
+        line = line.strip()
+        ends = line[:1] + line[-1:]
+        if len(line) > 1 and set(ends) <= set(_QUOTES) and not set(ends) & set(line.strip(ends)):
+            line = line[1:-1]
+        if line.endswith(".") and not line.endswith("..") and not _ABBREVIATED.search(line):
+            line = line[:-1]
+    return line
+
+
+def _listed(text: str) -> str:
+    """A JSON list of names as "a, b and c"."""
+    if not text.startswith("["):
+        return ""
+    value = load(text).value
+    if not isinstance(value, list) or not value or not all(isinstance(item, str | int | float) for item in value):
+        return ""
+    items = [str(item) for item in value[:MAX_LISTED]]
+    return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
+
+
+_IDENTIFIER = re.compile(r"rag[\s\\_-]*required", re.IGNORECASE)
+_SOFT_REFUSAL = re.compile(
+    r"\bi(?:\s+am|['’]m)\s+(?:unsure|uncertain|unable)\b"
+    r"|\bi(?:\s+(?:do\s+not|don['’]t|cannot|can['’]t|am\s+not)|['’]m\s+not)\b[^.]{0,40}"
+    r"\b(?:know|sure|certain|able|answer|aware|familiar|have|provide)",
+    re.IGNORECASE,
+)
+
+
+_BARE_REFUSAL = re.compile(
+    r"(?:sorry,? ?)?(?:not sure|unsure|uncertain|no idea|not certain|don['’]t know|i have no idea)"
+)
+
+
+def retrieval_trigger(reply: str) -> str:
+    """Why a Confident QA reply asks for retrieval: "hard" (the identifier, or nothing), "soft" (a refusal), or ""."""
+    if not reply.strip() or _IDENTIFIER.search(reply):
+        return "hard"
+    bare = reply.strip(" .!\"'“”`*\n").casefold()
+    return "soft" if bare in _UNKNOWN or _BARE_REFUSAL.fullmatch(bare) or _SOFT_REFUSAL.search(reply) else ""
+
+
+_NEGATION = re.compile(r"\b(?:not|no|cannot|unable|without|none|neither|nor)\b|n['’]t\b", re.IGNORECASE)
+_MISSING = re.compile(
+    r"\b(?:found|find|mention\w*|provid\w*|contain\w*|specif\w*|includ\w*|indicat\w*|given|available|information|"
+    r"answer\w*|determin\w*)\b",
+    re.IGNORECASE,
+)
+# "United States" is a place: only the verb counts.
+_STATED = re.compile(r"\bstat(?:e|ed|es)\b")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+# "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away".
+_NO_CONCLUSION = re.compile(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
+_UNKNOWN = frozenset(
+    (
+        "unknown",
+        "n/a",
+        "na",
+        "not found",
+        "none given",
+        "not available",
+        "not mentioned",
+        "not specified",
+        "not provided",
+        "not stated",
+        "not given",
+        "not known",
+        "not told",
+        "unanswerable",
+    )
+)
+
+
+# What assistants are trained to say; but "I'm Sorry" is a song.
+_DECLINED = re.compile(
+    r"\bsorry,?\s+(?:but\s+)?I\s*(?:can|am|['’]m|do|won)\w*|"
+    r"\bI\s*(?:can(?:no|['’])t|am\s+(?:un|not\s+)able\s+to|['’]m\s+(?:un|not\s+)able\s+to|won['’]t)\s+"
+    r"(?:assist|comply|fulfil|answer|help\s+(?:you\s+)?with)",
+    re.IGNORECASE,
+)
+
+
+_SOURCES = r"(?:documents?|passages?|texts?|context|sources?|articles?|excerpts?|paragraphs?|evidence)"
+_TELLS = (
+    r"(?:say|says|tell|tells|told|name|names|list|lists|give|gives|show|shows|reveal|reveals|explain|explains|describe|"
+    r"describes|discuss|discusses|address|identify|identifies|confirm|confirms|know|cover|covers)"
+)
+# In the words of whoever has read: "I Can't Tell You Why" is a song, and "She did not tell her husband" an answer.
+_OWN_WORDS = re.compile(
+    rf"\b{_SOURCES}\b(?:\s+[a-z]+){{0,4}}?\s+(?:do(?:es)?|did|can|could)(?:\s+not|n['’]t|not)\s+{_TELLS}\b|"
+    rf"\bit\s+does(?:\s+not|n['’]t)\s+{_TELLS}\b|"
+    rf"\b(?:[Nn]one\s+of\s+the|[Nn]o|[Nn]either|[Nn]othing\s+in\s+the)(?:\s+[a-z]+)?\s+{_SOURCES}\s+{_TELLS}\b|"
+    rf"(?:\b[Nn]ot|n['’]t)\s+(?:[a-z]+\s+)?in\s+(?:any\s+of\s+)?(?:the|these|those|this|any)\s+(?:[a-z]+\s+)?{_SOURCES}\b|"
+    r"\bI\s+(?:can['’]t|cannot|(?:can|could|do|did)(?:\s+not|n['’]t))\s+(?:tell|say|know)\b|"
+    r"\bI(?:\s+a|['’])m\s+not\s+(?:sure|certain)\b|"
+    r"\A\W*(?:[Cc]annot|[Cc]an['’]t)\s+(?:tell|say)\b\W*\Z|\A\W*[Ii]t\s+is\s+not\s+known\b\W*\Z"
+)
+
+
+def why_unanswered(text: str) -> str:
+    """The words by which a reply says that the answer is not there, or "".
+
+    A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
+    sentence of a reply of three words or more, or what was read be said not to tell. Who says "the answer is …" is
+    judged by what follows.
+    """
+    text = text[:MAX_REPLY].strip()
+    if not text:
+        return "empty"
+    if found := _IDENTIFIER.search(text):
+        return found[0]
+    if found := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
+        return found[0]
+    text = concluded(text)
+    bare = text.strip(" .!\"'“”`*").casefold()
+    if bare in _UNKNOWN:
+        return bare
+    for sentence in _SENTENCE.split(text) if len(text.split()) > 2 else ():
+        negation = _NEGATION.search(sentence)
+        if negation and (missing := _MISSING.search(sentence) or _STATED.search(sentence)):
+            return f"{negation[0]} … {missing[0]}"
+    own = _OWN_WORDS.search(text)
+    return own[0] if own else ""
+
+
+def looks_unanswered(text: str) -> bool:
+    """Whether a reply says that it holds no answer; one rule for all methods."""
+    return bool(why_unanswered(text))
+
+
+# But "Unknown Pleasures" and "The Unknown Soldier".
+_NOT_KNOWN = re.compile(
+    r"(?:(?:it|this|that|the answer)(?:\s+is|\s+was|['’]s)\s+)?(?:currently\s+|still\s+|yet\s+)?"
+    r"(?:(?:unknown|undetermined|unclear|uncertain|unspecified)(?=\W*\Z|\s*[(\[,;.–—]|\s+-|\s+(?:based|from|at|in|as|"
+    r"because|since|given|whether|without)\b)"
+    r"|(?:not\s+(?:known|sure|certain|clear|determined|applicable|available)|to\s+be\s+(?:determined|confirmed|announced)|"
+    r"tb[da]|no\s+idea|unsure)\W*\Z)",
+    re.IGNORECASE,
+)
+# As a sentence has it: "I Don't Know How to Love Him" is a song.
+_I_DO_NOT = re.compile(r"(?:sorry,? (?:but )?)?[Ii] (?:do not|don['’]t|cannot|can['’]t|am not|have no|am un\w+)\b")
+_OF_WHAT_WAS_GIVEN = re.compile(
+    r"\b(?:information|evidence|passages?|texts?|context|knowledge|provided|given|determin\w+|answer)\b", re.IGNORECASE
+)
+
+
+def says_unknown(text: str) -> bool:
+    """Whether what should be an answer says that none is known; longer ones must say so of what they were given.
+
+    That something is not there may well be the answer: "The documents were never found".
+    """
+    text = " ".join(text[:MAX_ANSWER].split())
+    bare = concluded(text).strip(" .!\"'“”`*")
+    if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):
+        return True
+    return bool(text) and looks_unanswered(text) and (len(text.split()) < 4 or bool(_OF_WHAT_WAS_GIVEN.search(text)))
+
+
+_KNOW = frozenset(("yes", "know", "known"))
+_FIRST_WORD = re.compile(r"\W*([^\W\d_]+)(?!['’][^\W\d_])[^\w\s]*", re.DOTALL)
+_EITHER = re.compile(r"\W*yes\s*(?:/|\bor\b)\s*no\b", re.IGNORECASE)
+# What says no more than yes: "I can answer that from my own knowledge.", "sure", "I know that" before what is known.
+_ABILITY = re.compile(
+    r"(?:and\s+)?(?:"
+    r"i\s+(?:do\s+)?(?:know|think|believe|recall|remember)\s+(?:that\s+)?"
+    r"(?=(?:it|he|she|they|there)\s+(?:is|was|are|were|has|had)\b|(?<=that\s)(?-i:[A-ZÀ-ÞĀ-Ž\d]))"
+    r"|(?:using|based\s+on|from|with|to)\s+my\b[^.!?:,\n]*(?:[.!?:,\n]+\s*|\Z)"
+    r"|(?:sure|certainly|definitely|absolutely|of\s+course|indeed|i\s+(?:do|am|can|think\s+so|believe\s+so)"
+    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:known|correct|right))"
+    r"(?:[.!?:,\n]+\s*|\Z)"
+    r"|(?:i\s+(?:do\s+)?(?:know|recall|remember|can|could|have|need|am\s+(?:able|aware|certain|confident|familiar|sure))\b"
+    r"|i['’](?:m\s+(?:able|aware|certain|confident|familiar|sure)|ve)\b"
+    r"|(?:it|this|that)(?:\s+is|['’]s)\s+(?:possible|something\s+i)\b"
+    r"|(?:it|that|(?:this|the)(?:\s+question)?)\s+can\s+be\s+answered\b)"
+    r"[^.!?:\n]*?(?:[.!?:\n]+\s*|,\s*(?=(?:it|he|she|they)\s+(?:is|was|are|were)\b)|\Z)"
+    r")",
+    re.IGNORECASE,
+)
+_NEXT_QUESTION = re.compile(r"(?:\A|\n)\W{0,4}question\b[^:\n]{0,9}:", re.IGNORECASE)
+_TAKEN_BACK = re.compile(r"(?:but|however|although|though)\b", re.IGNORECASE)
+_DOUBTFUL = re.compile(r"\b(?:not|no|never|neither|only|different|but|however|although)\b|n['’]t\b", re.IGNORECASE)
+_ASKS_YES_NO = re.compile(
+    r"\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|might|must)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Knowing:
+    """Whether a model says that it knows an answer, and the answer if it gave it in the same breath.
+
+    `confidence` is the least probability among the tokens it was said with, where that was asked for.
+    """
+
+    known: bool
+    answer: str = ""
+    confidence: float | None = None
+
+
+def read_knowing(text: str, question: str = "") -> Knowing:
+    """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not.
+
+    Where the question asks for yes or no, the yes is a part of the answer; no answer is taken, so that it is asked for
+    again, where what follows makes it doubtful whether more was meant than "yes, I know".
+    """
+    text = text[:MAX_REPLY].strip()
+    first = _FIRST_WORD.match(text)
+    if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
+        return Knowing(False)
+    answer = _said_after(text[first.end() :])
+    said = question_key(answer)
+    if not _ASKS_YES_NO.match(question):
+        return Knowing(True, "" if said in ("yes", "no") else answer)
+    if not said or said.split()[0] in ("yes", "no"):
+        return Knowing(True, answer)
+    if first[1].casefold() != "yes" or _DOUBTFUL.search(answer):
+        return Knowing(True)
+    return Knowing(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
+
+
+def within_its_question(text: str) -> str:
+    """The text without the next question, which small models go on to ask, and to answer."""
+    following = _NEXT_QUESTION.search(text)
+    return text[: following.start()] if following else text
+
+
+def _said_after(text: str) -> str:
+    """The answer that follows a yes, if one does."""
+    said = concluded(within_its_question(text)).lstrip(_LOOSE)
+    while ability := _ABILITY.match(said):
+        said = said[ability.end() :].lstrip(_LOOSE)
+    if not any(char.isalnum() for char in said) or _TAKEN_BACK.match(said):
+        return ""
+    answer = clean_answer(" ".join(said.split()))
+    return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
+
+
+MAX_LINES = 100
+_ASKING = (
+    r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
+    r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b"
+)
+_ASKS = re.compile(_ASKING, re.IGNORECASE)
+# "C. S. Lewis" is a name: a letter with a full stop marks an item only before the words of a question.
+_ITEM = re.compile(
+    r"^\s*(?:[-*•]\s+|\W{0,4}(?:q(?:uestion)?\s*|sub-?question\s*|step\s*)?\d{1,2}\s*[.):]\s*"
+    rf"|\W{{0,4}}(?:[a-z]|[ivx]{{1,4}})(?:\)\s*|\.\s+(?={_ASKING})))+",
+    re.IGNORECASE,
+)
+_NEXT_ITEM = re.compile(r"(?<=\?)\s+(?=(?:step\s)?\d{1,2}[.):]\s|\(?[a-z]\)\s)", re.IGNORECASE)
+_ITS_ANSWER = re.compile(r"(?<=\?)\W{0,5}a(?:nswer)?\W{0,3}:.*", re.IGNORECASE)
+_MARKS = "\"'“”‘’`*_ \t"
+
+
+def read_questions(text: str) -> tuple[str, ...]:
+    """The questions in a reply, each once: of a list, numbered or in bullets, of JSON, or of its lines."""
+    text = text[:MAX_REPLY]
+    value = read_json(text).value
+    lines = _strings(value) if isinstance(value, dict | list) else []
+    if not lines:
+        # Models whose vocabulary has no line breaks, such as T5, write their list on one line.
+        written = [part for line in text.splitlines() for part in _NEXT_ITEM.split(line)][:MAX_LINES]
+        lines = [line for line in written if _ITEM.match(line)]
+        lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
+    questions: dict[str, str] = {}
+    for line in lines:
+        question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
+        if question.endswith("?") or (_ASKS.match(question) and not question.endswith(":")):
+            questions.setdefault(question_key(question), question[:MAX_ANSWER])
+    return tuple(question for key, question in questions.items() if key)
+
+
+def _strings(value: Any) -> list[str]:
+    """The texts in lists and objects, in order."""
+    found: list[str] = []
+    waiting = [value]
+    while waiting and len(found) < MAX_LINES:
+        one = waiting.pop()
+        if isinstance(one, str):
+            found.append(one)
+        elif isinstance(one, dict | list):
+            waiting.extend(reversed(list(one.values()) if isinstance(one, dict) else one))
+    return found
+
+
+def question_key(question: str) -> str:
+    """What two spellings of one question share: its words, without case and punctuation."""
+    return " ".join(re.findall(r"\w+", question.casefold()))

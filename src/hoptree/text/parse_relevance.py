@@ -1,0 +1,135 @@
+"""Reading which passages a model calls relevant; accepts anything and never raises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hoptree.text.loose_json import MAX_REPLY
+
+_LOW = (
+    r"\brelevance\b[^.:;,\[\n]{0,40}?\b(?:is|was|seems|appears|remains)\s+(?:to\s+be\s+)?"
+    r"(?:(?:very|quite|rather|too|only)\s+)?(?:low|limited|minimal|little|slight|weak|poor|negligible|none|nil|zero"
+    r"|doubtful|not\s+(?:very\s+)?(?:high|clear|given))\b"
+)
+"""A sentence about how much there is of it: "The relevance of this passage is rather low"."""
+_IRRELEVANT = re.compile(
+    r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
+    r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
+    r"|\brelevan(?:t|ce)\b\W{0,5}(?:no|none|not|(?:very\s+)?low|false)\b"
+    r"(?!\s+(?:further|more|other|additional|explanation))"
+    rf"|{_LOW}|\A\W*(?:no|not|none|false)\b",
+    re.IGNORECASE,
+)
+_RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE)
+
+
+def read_relevance(text: str) -> bool:
+    """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
+    text = text[:MAX_REPLY]
+    return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
+
+
+def judges_relevance(text: str) -> bool:
+    """Whether a reply says of anything that it is relevant, or that it is not, or that nothing is."""
+    text = text[:MAX_REPLY]
+    return any(said.search(text) for said in (_IRRELEVANT, _RELEVANT)) or _NONE.match(text) is not None
+
+
+_NUMBER = r"\d{1,4}"
+_TO = r"\s*(?:[-‐‑–—]|(?:up\s+)?to|through|thru)\s*"
+_LIST = rf"{_NUMBER}(?:(?:{_TO}|(?:\s*(?:,|&|and|or))+\s*){_NUMBER})*"
+_BRACKETED = rf"\[\s*{_LIST}\s*\](?:{_TO}\[\s*{_NUMBER}\s*\])*"
+_CHAIN = re.compile(rf"{_NUMBER}(?:{_TO}{_NUMBER})*", re.IGNORECASE)
+_NOT = (
+    r"(?:\b(?:not|no)|n['’]t)\s+(?!less\b)(?:\w+\s+)?relevan(?:t|ce)\b|irrelevan\w*|\bunrelated\b|\bneither\b"
+    r"|\b(?<!no )(?<!not )(?<!n['’]t )(?:less|least|hardly|barely|scarcely)\s+relevant\b"
+    rf"|\b(?:little|low|limited|minimal)\s+relevance\b|{_LOW}"
+    r"|\b(?:is|are)(?:\s+not|n['’]t)(?=\s*(?:[.,)]|\Z))|(?<=\])[\s:]{1,3}no(?=\s*(?:[.,\[]|\Z))|\A\W{0,4}nothing\b"
+)
+_JUDGED = re.compile(
+    rf"(?P<numbers>{_BRACKETED})|(?P<against>{_NOT})|\brelevan(?:t|ce)\b|(?<=\])[\s:]{{1,3}}yes\b", re.IGNORECASE
+)
+_HEADS_A_LIST = re.compile(r"[^\[\]:\n]{0,40}:[\s*_]*(?:\[|none\b|\Z)", re.IGNORECASE)
+_NONE = re.compile(r"[\s*\"']*(?:no|none)(?![^\W\d_]|['’][^\W\d_])", re.IGNORECASE)
+_LINE_END = re.compile(r"[\n;]|(?<=\.)\s+(?=[A-Z\[])")
+_BARE = re.compile(
+    rf"[^\d\[\]]{{0,40}}?(?P<list>{_LIST})\s*(?:(?:is|are)\s+(?:\w+\s+)?relevant[^\d\[\]]{{0,80}})?\.?", re.IGNORECASE
+)
+_HEADED = re.compile(
+    rf"(?P<heading>(?:relevant|\bunrelated)\b[^\d\[\]:]{{0,40}}:[\s*_]*)(?P<list>{_LIST})(?=\s*(?:[.,]|\Z))",
+    re.IGNORECASE,
+)
+_HEADS_RELEVANT = re.compile(
+    r"\W{0,6}(?:(?:all|and|most|more|only|the|directly|highly|very)\s+){0,3}relevant\b"
+    r"(?![^\[\]:]{0,40}\b(?:no|not|none|nothing|neither)\b)[^\[\]:]{0,40}:",
+    re.IGNORECASE,
+)
+_JUDGES = re.compile(r"relevant\b|\bunrelated\b", re.IGNORECASE)
+
+
+def read_numbers(text: str, count: int) -> tuple[int, ...]:
+    """The passages, numbered from 1, that a reply calls relevant: "No" names none, and so does a list of others.
+
+    That one goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names all that lie in it,
+    as far as they were shown.
+    """
+    text = text[:MAX_REPLY].strip()
+    if _NONE.match(text):
+        return ()
+    found: dict[int, None] = {}
+    lines = [text] if _BARE.fullmatch(text) else _LINE_END.split(text)
+    of_others = False
+    for line in lines:
+        if of_others and not _HEADS_RELEVANT.match(line):
+            continue
+        named, of_others = _named(_with_brackets(line, alone=len(lines) == 1), count)
+        found |= dict.fromkeys(named)
+    return tuple(number for number in found if 0 < number <= count)
+
+
+def _with_brackets(line: str, *, alone: bool) -> str:
+    """The line with brackets around numbers that were meant to have some; a number in a sentence was not."""
+    if "[" in line:
+        return line
+    bare = _BARE.fullmatch(line)
+    if bare and (alone or _JUDGES.search(line)):
+        return f"{line[: bare.start('list')]}[{bare['list']}]{line[bare.end('list') :]}"
+    return _HEADED.sub(r"\g<heading>[\g<list>]", line)
+
+
+def _named(line: str, count: int) -> tuple[list[int], bool]:
+    """The numbers a line calls relevant, and whether a list of the others begins in it, which goes on after it.
+
+    A verdict is of the numbers before it ("[1] is relevant"), or else of those after it ("Relevant: [1]").
+    """
+    named: list[int] = []
+    waiting: list[int] = []
+    heading: bool | None = None
+    bare = listed = False
+    for match in _JUDGED.finditer(line):
+        if match["numbers"]:
+            bare = False
+            waiting += _numbers(match["numbers"], count)
+            continue
+        verdict = match["against"] is None
+        heads = _HEADS_A_LIST.match(line, match.end()) is not None
+        heads = heads or (heading is not None and line.startswith(" [", match.end()))
+        if heading is not False and (verdict or heads):
+            named += waiting
+        if heads or not waiting:
+            heading, listed, bare = verdict and (heads or heading is not False), heads, True
+        waiting = []
+    against = heading is False
+    return named + ([] if against else waiting), against and (listed or bare)
+
+
+def _numbers(written: str, count: int) -> Iterator[int]:
+    """The numbers of a list, with all those in its ranges up to `count`; three in a row with dashes are no range."""
+    for chain in _CHAIN.finditer(written.replace("[", "").replace("]", "")):
+        numbers = [int(number) for number in re.findall(r"\d+", chain[0])]
+        if len(numbers) == 2:
+            first, last = (min(number, count + 1) for number in numbers)
+            yield from range(first, last + 1) if first <= last else range(first, last - 1, -1)
+        else:
+            yield from numbers

@@ -1,0 +1,213 @@
+"""Reading the facts a model wrote down, in whatever form it did: never an exception, and what is no fact is counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hoptree.text.loose_json import read_json
+
+MAX_TRIPLES = 200
+"""Triples of a reply that are looked at: a model that repeats itself never ends."""
+LONGEST_NAME = 200
+"""Characters of a name, as a graph takes them."""
+_LONGEST_RELATION = 100
+_MAX_REPLY = 100_000
+_MAX_LINES = 1_000
+
+Triple = tuple[str, str, str]
+
+_SUBJECT = ("subject", "s", "head", "h", "entity", "entity1", "subj", "source")
+_RELATION = ("relation", "predicate", "property", "relationship", "p", "r", "rel", "verb", "type")
+_OBJECT = ("object", "o", "tail", "t", "value", "entity2", "obj", "target")
+_LABEL = re.compile(r"(?:subject|relation(?:ship)?|predicate|object|head|tail)\s*[:=]\s*", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*```")
+_RULER = re.compile(r"[\s|:+=-]+")
+_ITEM = re.compile(r"(?:[-*•·]|\(?\d{1,3}[.):]|(?:fact|triple)\s*\d{0,3}\s*:)\s+", re.IGNORECASE)
+_ARROW = re.compile(r"\s*(?:-{1,2}>|→|=>)\s*|\s+--\s+")
+_DASH = re.compile(r"\s+[-–—]\s+")
+_WRAPPED = {"(": ")", "<": ">", "[": "]"}
+_EDGES = " \t\"'“”‘’„`*_,;"
+_NOTHING = frozenset(("none", "no facts", "no fact", "n/a", "nothing", "empty", "[]", "{}", "null", "no triples"))
+
+
+@dataclass(frozen=True, slots=True)
+class TriplesRead:
+    """The triples of a reply in its order; `malformed` counts what should have been one and is none.
+
+    `understood` is False where there is neither a triple nor a word that there is none.
+    """
+
+    triples: tuple[Triple, ...] = ()
+    malformed: int = 0
+    understood: bool = True
+
+
+def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
+    """The (subject, relation, object) triples of a reply: lines, tables, tuples, JSON in any arrangement.
+
+    With `cut` the reply ended because it was too long: a last triple that may be half a one is left out.
+    """
+    text = reply[:_MAX_REPLY].strip("\ufeff")
+    cut = cut or len(reply) > _MAX_REPLY
+    by_line, whole = _Found(), _Found()
+    lines = text[: text.rfind("\n") + 1] if cut else text
+    for line in lines.splitlines()[:_MAX_LINES]:
+        _read_line(line, by_line)
+    value = read_json(text).value if text.count('"') >= 4 or not by_line.triples else None
+    whole.walk(value)
+    # JSON written a triple a line is read either way; over several lines, or cut off, only one way finds all.
+    found = whole if len(whole.triples) >= max(len(by_line.triples), 1) else by_line
+    if cut and found is whole and found.ends_well and not text.rstrip(", \n").endswith(("]", "}")):
+        found.triples.pop()
+        found.malformed += 1
+    understood = bool(found.triples) or text.strip(" .\n`*").casefold() in _NOTHING or _is_empty(value)
+    return TriplesRead(tuple(found.triples), found.malformed, understood)
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether JSON is a list without anything in it, perhaps under a name."""
+    return value in ([], {}) or (isinstance(value, dict) and all(inner in ([], {}) for inner in value.values()))
+
+
+class _Found:
+    """Collects triples, up to as many as are looked at."""
+
+    def __init__(self) -> None:
+        self.triples: list[Triple] = []
+        self.malformed = 0
+        self.ends_well = False
+        """Whether the last one was a triple."""
+
+    def add(self, parts: Sequence[Any]) -> None:
+        """One triple of three parts, if they are one."""
+        triple = _clean(parts)
+        self.ends_well = triple is not None and len(self.triples) < MAX_TRIPLES
+        if triple is None:
+            self.malformed += 1
+        elif len(self.triples) < MAX_TRIPLES:
+            self.triples.append(triple)
+
+    def walk(self, value: Any) -> None:
+        """The triples in JSON: lists of three, objects with the three names, or subjects with their relations."""
+        waiting = [value]
+        while waiting and len(self.triples) + self.malformed < MAX_TRIPLES:
+            one = waiting.pop()
+            if isinstance(one, str):
+                _read_line(one, self)
+            elif isinstance(one, dict):
+                waiting.extend(reversed(list(self._of_object(one))))
+            elif isinstance(one, list):
+                if one and isinstance(one[0], str) and not any(_separated(item) for item in one):
+                    self.add(one)
+                else:
+                    waiting.extend(reversed(one))
+
+    def _of_object(self, one: Mapping[str, Any]) -> Iterator[Any]:
+        """Takes the triple of an object; gives back what is to be looked into."""
+        named = {str(name).strip().casefold(): value for name, value in one.items()}
+        subject, relation, said = (_first(named, names) for names in (_SUBJECT, _RELATION, _OBJECT))
+        if subject is not None and (relation is not None or said is not None):
+            for single in said if isinstance(said, list) else [said]:
+                self.add((subject, relation, single))
+            return
+        for name, value in one.items():
+            if isinstance(value, dict) and value and all(_values(inner) for inner in value.values()):
+                if _first({str(key).casefold(): 1 for key in value}, _SUBJECT) is not None:
+                    yield value
+                    continue
+                for between, inner in value.items():
+                    for single in inner if isinstance(inner, list) else [inner]:
+                        self.add((name, between, single))
+            else:
+                yield value
+
+
+def _read_line(line: str, found: _Found) -> None:
+    """The triple, or the JSON with triples, on one line; prose is passed over."""
+    line = line.strip()
+    if not line or _FENCE.match(line) or _RULER.fullmatch(line):
+        return
+    line = _ITEM.sub("", line, count=1) if _ITEM.match(line) else line
+    if line[:1] in "[{" and (value := _json(line.rstrip(","))) is not None:
+        found.walk(value)
+        return
+    body = line.rstrip(",;. ") if line[:1] in _WRAPPED else line
+    wrapped = len(body) > 1 and _WRAPPED.get(body[0]) == body[-1]
+    body = body[1:-1] if wrapped else body
+    parts = _parts(body, wrapped)
+    if parts is None:
+        found.malformed += wrapped or "|" in body
+    elif not _is_heading(parts):
+        found.add(parts)
+
+
+def _parts(body: str, wrapped: bool) -> list[str] | None:
+    """The three parts of a line, by the first mark that parts it so."""
+    if "|" in body:
+        parts = [part.strip() for part in body.split("|")]
+        while parts and not parts[-1]:
+            parts.pop()
+        while parts and not parts[0]:
+            parts.pop(0)
+        return parts if len(parts) == 3 else None
+    if (quoted := _json(f"[{body}]")) is not None:
+        return [str(part) for part in quoted] if isinstance(quoted, list) and len(quoted) == 3 else None
+    ways = [body.split("\t"), _ARROW.split(body), body.split(";"), body.split(", ") if wrapped else []]
+    if not body.rstrip().endswith((".", ":", "?", "!")):
+        ways.append(_DASH.split(body))
+    for parts in ways:
+        if len(parts) == 3 and all(part.strip() for part in parts):
+            return parts
+    return None
+
+
+def _is_heading(parts: Sequence[str]) -> bool:
+    """Whether a row of a table names its columns."""
+    bare = [part.strip(_EDGES).casefold() for part in parts]
+    return all(part in names for part, names in zip(bare, (_SUBJECT, _RELATION, _OBJECT), strict=True))
+
+
+def _clean(parts: Sequence[Any]) -> Triple | None:
+    if len(parts) != 3 or not all(_scalar(part) for part in parts):
+        return None
+    subject, relation, said = (_plain(str(part)) for part in parts)
+    if not all(any(letter.isalnum() for letter in part) for part in (subject, relation, said)):
+        return None
+    if max(len(subject), len(said)) > LONGEST_NAME or len(relation) > _LONGEST_RELATION:
+        return None
+    return subject, relation, said
+
+
+def _plain(part: str) -> str:
+    """A part on one line, without quotes, emphasis and a label before it."""
+    part = " ".join(part.encode("utf-8", "replace").decode().replace("\0", " ").split())
+    part = part.strip(_EDGES)
+    return _LABEL.sub("", part, count=1).strip(_EDGES) if _LABEL.match(part) else part
+
+
+def _json(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _first(named: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((named[name] for name in names if named.get(name) is not None), None)
+
+
+def _scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _values(value: Any) -> bool:
+    return _scalar(value) or (isinstance(value, list) and all(_scalar(one) for one in value))
+
+
+def _separated(value: Any) -> bool:
+    return isinstance(value, str) and value.count("|") >= 2

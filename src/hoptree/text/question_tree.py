@@ -1,0 +1,324 @@
+"""The question tree: nodes, `#queryX` references, and the checks and repairs of a plan a model wrote.
+
+Dependencies come from references, never from nesting: models nest independent questions too. A reference is
+always read as a whole token (`#query1` is not the beginning of `#query10`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.text.names import name_spans
+
+MAX_NODES = 12
+MAX_DEPTH = 5
+_MAX_NESTING = 50
+"""Brackets inside brackets that are followed when nodes are looked for."""
+
+_LONG = r"#\s*query\s*_?\s*(\d+)"
+_REFERENCE = re.compile(_LONG, re.IGNORECASE)
+_ANY_REFERENCE = re.compile(rf"{_LONG}|#(\d+)\b", re.IGNORECASE)
+_SHORT = re.compile(r"#\d+\b")
+_KEY_ID = re.compile(r"query\s*_?\s*(\d+)", re.IGNORECASE)
+_QUESTION_KEYS = ("question", "query", "sub_question", "subquestion", "text")
+_CHILDREN_KEYS = ("children", "sub_queries", "subqueries", "sub_questions")
+
+
+class Pairs(dict[str, Any]):
+    """A JSON object that remembers all its pairs, so that a duplicate key is not lost in silence."""
+
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        self.pairs = tuple(pairs)
+        super().__init__(self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Something wrong with a plan, and what was done about it."""
+
+    kind: str
+    node: int
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One sub-question; `refs` are the ids of the nodes whose answers it needs, in order of appearance."""
+
+    id: int
+    question: str
+    parent: int | None = None
+    depth: int = 1
+    refs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A forest of sub-questions in pre-order, under the question itself, which is no node."""
+
+    nodes: tuple[Node, ...]
+    issues: tuple[Issue, ...] = ()
+
+    def __getitem__(self, node_id: int) -> Node:
+        return next(node for node in self.nodes if node.id == node_id)
+
+    def paths(self) -> tuple[tuple[Node, ...], ...]:
+        """Every path from a top node down to a leaf; a top node hangs under none, or under a node of another plan."""
+        parents = {node.parent for node in self.nodes}
+        by_id: dict[int | None, Node] = {node.id: node for node in self.nodes}
+        found = []
+        for leaf in (node for node in self.nodes if node.id not in parents):
+            path = [leaf]
+            while (above := by_id.get(path[-1].parent)) is not None:
+                path.append(above)
+            found.append(tuple(reversed(path)))
+        return tuple(found)
+
+    def order(self) -> tuple[Node, ...]:
+        """The nodes so that each comes after those it refers to; otherwise as written."""
+        position = {node.id: index for index, node in enumerate(self.nodes)}
+        waiting = {node.id: len(node.refs) for node in self.nodes}
+        ready = [position[node.id] for node in self.nodes if not node.refs]
+        heapq.heapify(ready)
+        ordered = []
+        while ready:
+            done = self.nodes[heapq.heappop(ready)]
+            ordered.append(done)
+            for node in self.nodes:
+                if done.id in node.refs:
+                    waiting[node.id] -= 1
+                    if waiting[node.id] == 0:
+                        heapq.heappush(ready, position[node.id])
+        return tuple(ordered)
+
+
+def _number(digits: str) -> int:
+    """The id that digits name; one too long to be meant names no node."""
+    return int(digits) if len(digits) < 10 else -1
+
+
+def references(question: str) -> tuple[int, ...]:
+    """The ids a canonical question refers to, each once."""
+    return tuple(dict.fromkeys(_number(match[1]) for match in _REFERENCE.finditer(question)))
+
+
+def resolve(question: str, answers: Mapping[int, str]) -> str:
+    """Put the answers in place of the references, in one pass, so that an answer is never read as a reference."""
+    return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
+
+
+def hang(plan: Plan, under: Node) -> Plan:
+    """The same plan beneath a node of another: the first beneath node 4 is 401, so that numbers stay apart."""
+    ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
+    names = {old: f"#query{new}" for old, new in ids.items()}
+    nodes = (
+        Node(
+            ids[node.id],
+            resolve(node.question, names),
+            under.id if node.parent is None else ids[node.parent],
+            node.depth + under.depth,
+            tuple(ids[ref] for ref in node.refs),
+        )
+        for node in plan.nodes
+    )
+    return Plan(tuple(nodes), plan.issues)
+
+
+def single_node(question: str, issue: Issue | None = None) -> Plan:
+    """The plan of a question that is not split."""
+    return Plan((Node(1, question),), (issue,) if issue else ())
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A node as the model wrote it: `name` is the number it gave, `above` the draft it hangs under."""
+
+    name: int | None
+    question: str
+    above: int | None
+    depth: int
+
+
+def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
+    """Turn what a model wrote into a plan that can be carried out; everything repaired is listed in `issues`.
+
+    An empty `nodes` means that there was nothing to repair. With `mend_leaks`, an entity that the model
+    gave away in a sub-question is replaced by the reference it stands for.
+    """
+    issues: list[Issue] = []
+    drafts: list[_Draft] = []
+    _collect(raw, None, None, 1, drafts, issues)
+    if len(drafts) > 1 and drafts[0].question.casefold() == root.strip().casefold():
+        issues.append(Issue("root_restated", 1, "the first node repeats the question; its children take its place"))
+        _drop_first(drafts)
+    if len(drafts) > MAX_NODES:
+        issues.append(Issue("cap_nodes", MAX_NODES, f"{len(drafts) - MAX_NODES} nodes beyond {MAX_NODES} dropped"))
+        del drafts[MAX_NODES:]
+    names = [draft.name for draft in drafts]
+    if sorted(name or 0 for name in names) != list(range(1, len(drafts) + 1)):
+        issues.append(Issue("ids_renumbered", 0, f"ids {names} renumbered in order of appearance"))
+        ids = list(range(1, len(drafts) + 1))
+    else:
+        ids = [name or 0 for name in names]
+    nodes = _refer(drafts, ids, root, issues)
+    for index, node in enumerate(nodes):
+        nodes[index] = _mend_leak(node, root, nodes if mend_leaks else None, issues)
+    return Plan(tuple(nodes), tuple(issues))
+
+
+def _collect(
+    raw: object,
+    name: int | None,
+    above: int | None,
+    depth: int,
+    drafts: list[_Draft],
+    issues: list[Issue],
+    nesting: int = 0,
+) -> None:
+    """Append the drafts found in `raw`, which may be a node, a group of nodes, or a bare question."""
+    if nesting > _MAX_NESTING:
+        return
+    if depth > MAX_DEPTH and raw and isinstance(raw, str | Mapping):
+        issues.append(Issue("cap_depth", above + 1 if above is not None else 0, f"deeper than {MAX_DEPTH}: dropped"))
+        return
+    if isinstance(raw, str):
+        if raw.strip():
+            drafts.append(_Draft(name, raw.strip(), above, depth))
+        return
+    if isinstance(raw, Sequence):
+        for item in raw:
+            _collect(item, None, above, depth, drafts, issues, nesting + 1)
+        return
+    if not isinstance(raw, Mapping):
+        return
+    pairs: Iterable[tuple[str, Any]] = raw.pairs if isinstance(raw, Pairs) else raw.items()
+    question = next((raw[key] for key in _QUESTION_KEYS if isinstance(raw.get(key), str)), "")
+    if question.strip():
+        declared = raw.get("id", name)
+        number = _KEY_ID.search(f"query{declared}") if isinstance(declared, int | str) else None
+        drafts.append(_Draft(_number(number[1]) if number else name, question.strip(), above, depth))
+        above, depth = len(drafts) - 1, depth + 1
+    elif name is not None:
+        issues.append(Issue("question_empty", name, "a node without a question was dropped; its children moved up"))
+    for key, value in pairs:
+        if found := _KEY_ID.fullmatch(key.strip()):
+            _collect(value, _number(found[1]), above, depth, drafts, issues, nesting + 1)
+        elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
+            _collect(value, None, above, depth, drafts, issues, nesting + 1)
+
+
+def _drop_first(drafts: list[_Draft]) -> None:
+    del drafts[0]
+    for draft in drafts:
+        draft.above = draft.above - 1 if draft.above else None
+        draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
+
+
+def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
+    """Give every draft its references, repaired where they point nowhere, and its canonical wording."""
+    written = [_written(draft.question, root) for draft in drafts]
+    meant = [{name: _meant(name, index, drafts) for name in names.values()} for index, names in enumerate(written)]
+    edges: dict[int, set[int]] = {
+        ids[index]: {ids[target] for target in targets.values() if target is not None and target < index}
+        for index, targets in enumerate(meant)
+    }
+    nodes = []
+    for index, draft in enumerate(drafts):
+        by_name = {
+            name: _stand_in(name, target, index, drafts, ids, edges, root, issues)
+            for name, target in meant[index].items()
+        }
+        stands_for = {text: by_name[name] for text, name in written[index].items()}
+        question = _ANY_REFERENCE.sub(
+            lambda match, known=stands_for: known.get(match[0], match[0]),  # type: ignore[misc]
+            draft.question,
+        )
+        parent = ids[draft.above] if draft.above is not None else None
+        nodes.append(Node(ids[index], question, parent, draft.depth, references(question)))
+    return nodes
+
+
+def _written(question: str, root: str) -> dict[str, int]:
+    """The references of a question as they are written, and the numbers they name.
+
+    "#1 hit" is text where the main question has it, or where the sub-question writes "#query1" for what it means.
+    """
+    pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
+    return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
+
+
+def _meant(name: int, index: int, drafts: list[_Draft]) -> int | None:
+    """The draft a reference names: the nearest one before it, else the first after it, never itself."""
+    named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
+    if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
+        return name - 1  # nodes without a number are counted
+    return max((other for other in named if other < index), default=min(named, default=None))
+
+
+def _stand_in(
+    name: int,
+    target: int | None,
+    index: int,
+    drafts: list[_Draft],
+    ids: list[int],
+    edges: dict[int, set[int]],
+    root: str,
+    issues: list[Issue],
+) -> str:
+    """What stands in place of one reference: `#queryX`, or a description where no node can be meant."""
+    here = ids[index]
+    kind = "ref_dangling"
+    if target is not None:
+        if target < index:
+            return f"#query{ids[target]}"
+        if not _reaches(edges, ids[target], here):
+            issues.append(Issue("ref_forward", here, f"#query{ids[target]} is asked later in the plan"))
+            edges[here].add(ids[target])
+            return f"#query{ids[target]}"
+        kind = "ref_cycle"
+    for candidate in (drafts[index].above, index - 1 if index else None):
+        if candidate is None or ids[candidate] in edges[here] or _reaches(edges, ids[candidate], here):
+            continue
+        issues.append(Issue(kind, here, f"#query{name} cannot be meant; read as #query{ids[candidate]}"))
+        edges[here].add(ids[candidate])
+        return f"#query{ids[candidate]}"
+    issues.append(Issue(kind, here, f"#query{name} cannot be meant; described instead"))
+    return f'the one asked about in "{_ANY_REFERENCE.sub("it", root)}"'
+
+
+def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
+    """Whether `start` needs the answer of `goal`, directly or through others."""
+    seen: set[int] = set()
+    open_ids = [start]
+    while open_ids:
+        current = open_ids.pop()
+        if current == goal:
+            return True
+        if current not in seen:
+            seen.add(current)
+            open_ids.extend(edges[current])
+    return False
+
+
+def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
+    """Notice a child that names an entity the question never named: the model gave away its parent's answer."""
+    if node.parent is None or node.refs:
+        return node
+    known = root.casefold()
+    first_word = len(node.question.split(maxsplit=1)[0])
+    for start, end in name_spans(node.question, first_word):
+        span = node.question[start:end]
+        if span.casefold().removesuffix("'s").removesuffix("’s") in known:
+            continue
+        edges = {other.id: set(other.refs) for other in mend_in or ()}
+        if mend_in is None or _reaches(edges, node.parent, node.id):
+            issues.append(Issue("plan_leak", node.id, f"names {span!r}, which the question does not"))
+            return node
+        issues.append(Issue("plan_leak", node.id, f"{span!r} replaced by #query{node.parent}"))
+        question = f"{node.question[:start]}#query{node.parent}{node.question[end:]}"
+        return replace(node, question=question, refs=references(question))
+    return node

@@ -1,0 +1,83 @@
+"""Where the sentences of a text begin and end, whatever abbreviations, initials and quotes stand in it."""
+
+from __future__ import annotations
+
+import re
+
+_CLOSING = "\"'”’»)\\]*"
+# What cannot begin in the middle of a run of marks or spaces is looked for once a run, however long that is.
+_END = re.compile(
+    rf"(?<![.!?…।؟۔])[.!?…।؟۔]+[{_CLOSING}]*\s+(?=[\"'“‘«(\[¿¡*]*([^\W_]))"
+    r"|(?<![。！？])[。！？]+[」』”’）]*\s*(?=[「『“‘（]*([^\W_]))"  # scripts without spaces need none here
+    r"|(?<!\s)\s*\n\s*(?=(\S))"
+)
+_LINE = 3
+"""The group of a match that is a line break."""
+_TITLE = re.compile(
+    r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|msgr|mons|bp|abp|gen|brig|maj|col|adm|cmdr|comdr|cdr"
+    r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
+    r"|ste|mt|ft|vs|v|cf|viz|ca|approx|est|esp|incl|fl|op|e\.g|i\.e)\Z",
+    re.IGNORECASE,
+)
+"""Abbreviations that always have something behind them."""
+_SHORTENED = re.compile(
+    r"(?:^|[\s(\[\"“‘'.-])(?:[^\W\d_]|(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}|jr|sr|esq|inc|ltd|co|corp|bros|llc|etc|et al"
+    r"|dept|univ|assn|st|ave|blvd"
+    r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
+    re.IGNORECASE,
+)
+"""Abbreviations that may end a sentence: they do where the next word is one that a name does not begin with."""
+_TITLED = re.compile(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
+"""A name of several words, which may go on behind its mark: prose that exclaims nothing has them in names."""
+_BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
+_NUMBERED = re.compile(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
+_REACH = 24
+"""More characters than any abbreviation has."""
+_BEGINS = re.compile(
+    r"[\"'“‘«(\[*]*(?:the|an?|this|that|these|those|he|she|it|they|we|you|i|his|her|its|their|our|my|there|here|in|on|at|by"
+    r"|from|for|to|with|of|as|after|before|during|since|until|when|while|where|who|what|which|why|how|if|although"
+    r"|though|because|but|and|or|so|yet|thus|hence|therefore|however|moreover|also|then|now|both|some|many|most|all"
+    r"|no|not|one|two|another|each|was|were|is|are|did|does|do|has|have|had|according|first|second|finally|next)\b(?!\.)",
+    re.IGNORECASE,
+)
+
+
+def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
+    """Where each sentence begins and ends; what lies between them is white space only.
+
+    A line break ends a sentence too: generated text has its steps, lists and labels on lines of their own. What is
+    cut off in the middle is the last sentence.
+    """
+    found: list[tuple[int, int]] = []
+    begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
+    for end in _END.finditer(text, begin, stop):
+        if end[_LINE] or _is_end(text, begin, end):
+            found.append((begin, end.start() + len(end[0].rstrip())))
+            begin = end.end()
+    return (*found, (begin, stop)) if stop > begin else tuple(found)
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The sentences of a passage, whose line breaks mean nothing, on one line each."""
+    text = " ".join(text.split())
+    return tuple(text[start:end] for start, end in sentence_spans(text))
+
+
+def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
+    """Whether a mark with space behind it ends the sentence that begins at `begin`."""
+    following = end[1]
+    if "\n" in end[0] or not following:
+        return True
+    if following.islower():
+        return False
+    before = text[max(begin, end.start() - _REACH) : end.start()]
+    if end[0].rstrip() == "!" and _TITLED.search(before):
+        return _BEGINS.match(text, end.end()) is not None
+    if end[0].rstrip() != ".":  # a question mark, an ellipsis, a closing quote
+        return True
+    if _TITLE.search(before) or _NUMBERED.fullmatch(before):
+        return False
+    shortened = _SHORTENED.search(before) is not None
+    if following.isdigit():
+        return not shortened and not _BEFORE_A_NUMBER.search(before)
+    return not shortened or _BEGINS.match(text, end.end()) is not None

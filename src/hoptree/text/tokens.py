@@ -1,0 +1,317 @@
+"""Where the tokens of a reply stand in its text, in whatever way their tokenizer writes them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+Span = tuple[int, int]
+"""The first character of something and the one behind its last."""
+
+_UNFINISHED = "\ufffd"
+"""What a tokenizer writes for bytes that are no whole character."""
+_PROBE, _REACH, _AHEAD = 12, 400, 48
+"""Characters that tell a place, how far away it is looked for, and over how many tokens."""
+
+
+def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
+    """The characters of the text that each token wrote; None for those that wrote nothing that is to be seen there.
+
+    White space is not looked at, so the text may have been stripped or cleaned. Pieces may be decoded texts, or as
+    byte-level ("Ġ", "Ċ") and SentencePiece tokenizers ("▁", "<0xC3>") and endpoints ("bytes:\\xc3") write them.
+    Tokens that share a character both get it, and one without text belongs to the character that the next one ends.
+    What stands only on one side (special tokens, what a stop text cut off) is walked past.
+    """
+    shown = [(at, character) for at, character in enumerate(text) if not character.isspace()]
+    visible = "".join(character for _, character in shown)
+    written = _best_reading(pieces, visible)
+    spans: list[Span | None] = [None] * len(pieces)
+    for mark, place in _aligned(written, visible):
+        at = shown[place][0]
+        for number in range(written.first[mark], written.last[mark] + 1):
+            old = spans[number]
+            spans[number] = (old[0], at + 1) if old else (at, at + 1)
+    _lend(spans, pieces)
+    return tuple(spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The visible characters of all tokens, and the first and last token that had a part in each."""
+
+    text: str
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+
+def _best_reading(pieces: Sequence[str], visible: str) -> _Written:
+    """The way of reading the pieces that gives the text; where none does, the one that gives most of it."""
+    read: list[_Written] = []
+    for form in (_plain, _sentence_piece, _byte_level):
+        read.append(_joined([form(piece) for piece in pieces]))
+        if _holds(read[-1].text, visible):
+            return read[-1]
+    return max(read, key=lambda written: sum(1 for _ in _aligned(written, visible)))
+
+
+def _holds(written: str, visible: str) -> bool:
+    return bool(visible) and visible in written
+
+
+_BYTES = re.compile(r"<0x([0-9A-Fa-f]{2})>|\\x([0-9A-Fa-f]{2})")
+
+
+def _plain(piece: str) -> bytes:
+    if piece.startswith("bytes:") and _BYTES.search(piece):
+        return b"".join(_with_bytes(piece[len("bytes:") :]))
+    return piece.encode("utf-8", "replace")
+
+
+def _sentence_piece(piece: str) -> bytes:
+    return b"".join(_with_bytes(piece.replace("▁", " ")))
+
+
+def _with_bytes(piece: str) -> Iterator[bytes]:
+    at = 0
+    for match in _BYTES.finditer(piece):
+        yield piece[at : match.start()].encode("utf-8", "replace")
+        yield bytes((int(match[1] or match[2], 16),))
+        at = match.end()
+    yield piece[at:].encode("utf-8", "replace")
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The characters that stand for the 256 bytes in byte-level BPE: those that can be seen for themselves."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in set(seen)]
+    return {**{chr(byte): byte for byte in seen}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
+
+
+_BYTE_OF = _byte_alphabet()
+
+
+def _byte_level(piece: str) -> bytes:
+    if all(character in _BYTE_OF for character in piece):
+        return bytes(_BYTE_OF[character] for character in piece)
+    return piece.encode("utf-8", "replace")  # a special token
+
+
+def _joined(parts: Sequence[bytes]) -> _Written:
+    data = b"".join(parts)
+    owner = [number for number, part in enumerate(parts) for _ in part]
+    characters: list[str] = []
+    first: list[int] = []
+    last: list[int] = []
+    at = 0
+    while at < len(data):
+        character, size = _character(data, at)
+        if not character.isspace():
+            characters.append(character)
+            first.append(owner[at])
+            last.append(owner[at + size - 1])
+        at += size
+    return _Written("".join(characters), tuple(first), tuple(last))
+
+
+def _character(data: bytes, at: int) -> tuple[str, int]:
+    """The character whose UTF-8 begins here and its bytes; a byte that begins none is an unfinished character."""
+    lead = data[at]
+    if lead < 0x80:
+        return chr(lead), 1
+    size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    try:
+        return data[at : at + size].decode("utf-8"), size
+    except UnicodeDecodeError:
+        return _UNFINISHED, 1
+
+
+def _aligned(written: _Written, visible: str) -> Iterator[tuple[int, int]]:
+    """Pairs of a written and a visible character that are the same, in order."""
+    said = written.text
+    if said != visible and _holds(said, visible):  # the whole text, but for what was cut off around it
+        shift = said.find(visible)
+        yield from ((shift + place, place) for place in range(len(visible)))
+        return
+    mark = place = 0
+    while mark < len(said) and place < len(visible):
+        if said[mark] == visible[place]:
+            yield mark, place
+            mark, place = mark + 1, place + 1
+        elif said[mark] == _UNFINISHED:
+            ahead, beyond = _behind_unfinished(said, mark, visible, place)
+            yield from _shared(range(mark, ahead), range(place, beyond))
+            mark, place = ahead, beyond
+        else:
+            mark, place = _next_meeting(written, mark, visible, place)
+
+
+def _behind_unfinished(said: str, mark: int, visible: str, place: int) -> tuple[int, int]:
+    """Where both go on behind a run of halves of characters; each character has at least one half."""
+    ahead = mark
+    while ahead < len(said) and said[ahead] == _UNFINISHED:
+        ahead += 1
+    probe = said[ahead : ahead + _PROBE].partition(_UNFINISHED)[0]
+    most = min(len(visible), place + ahead - mark)
+    if not probe:
+        return ahead, most
+    found = visible.find(probe, place, most + len(probe))
+    return ahead, found if found >= 0 else min(most, place + 1)
+
+
+def _shared(marks: range, places: range) -> Iterator[tuple[int, int]]:
+    """Halves and the characters they are halves of: as even as they can be divided."""
+    for number, mark in enumerate(marks):
+        begin = number * len(places) // len(marks)
+        end = max(begin + 1, (number + 1) * len(places) // len(marks))
+        yield from ((mark, place) for place in places[begin:end])
+
+
+def _next_meeting(written: _Written, mark: int, visible: str, place: int) -> tuple[int, int]:
+    """The nearest place where a token stands in the text again, or behind this token if there is none near.
+
+    What follows a token helps to tell its place; near an end, where that may be missing, it must do by itself.
+    """
+    starts = _token_starts(written.first, mark)
+    window = visible[place : place + _REACH]
+    for alone in (False, True):
+        best: tuple[int, int, int] | None = None
+        for at, end in starts:
+            if best and at - mark >= best[0]:
+                break
+            probe = written.text[at : end if alone else at + _PROBE].partition(_UNFINISHED)[0]
+            found = window.find(probe) if probe else -1
+            if found >= 0 and (best is None or at - mark + found < best[0]):
+                best = (at - mark + found, at, place + found)
+        if best:
+            return best[1], best[2]
+    return starts[0][1], place
+
+
+def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
+    """Where this token and the next ones begin and end, `mark` being a character of the first."""
+    starts: list[Span] = []
+    at = mark
+    while at < min(len(owners), mark + _REACH) and len(starts) < _AHEAD:
+        end = at + 1
+        while end < len(owners) and owners[end] == owners[at]:
+            end += 1
+        starts.append((at, end))
+        at = end
+    return starts
+
+
+def _lend(spans: list[Span | None], pieces: Sequence[str]) -> None:
+    """Give a token without text the character that the token behind it completes."""
+    for number in range(len(spans) - 2, -1, -1):
+        following = spans[number + 1]
+        if spans[number] is None and following and not pieces[number]:
+            spans[number] = (following[0], following[0] + 1)
+
+
+_JOINS = frozenset("'’-‐‑&")
+_UNSPACED = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3FFFF))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text: its characters from `start` to `end`, its tokens from `first` to `last`, both exclusive.
+
+    A word that no token wrote (one of the prompt, say) has none: `first` is `last`.
+    """
+
+    text: str
+    start: int
+    end: int
+    first: int = 0
+    last: int = 0
+
+    @property
+    def tokens(self) -> range:
+        return range(self.first, self.last)
+
+
+def word_spans(text: str) -> tuple[Span, ...]:
+    """Where the words of a text stand: letters, digits and the accents on them.
+
+    "don't", "well-known", "AT&T", "1,000.5" and "U.S" are one word each; full stops behind a word, brackets and dashes
+    belong to none. In scripts that are written without spaces every character is a word.
+    """
+    found: list[Span] = []
+    begin = -1
+    for at, character in enumerate(text):
+        alone = unspaced(character)
+        inside = not alone and (_lettered(character) or (begin >= 0 and _joins(text, begin, at)))
+        if begin >= 0 and not inside:
+            found.append((begin, at))
+            begin = -1
+        if alone:
+            found.append((at, at + 1))
+        elif inside and begin < 0:
+            begin = at
+    return (*found, (begin, len(text))) if begin >= 0 else tuple(found)
+
+
+def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
+    """The words of a text with the tokens that wrote them, in order; a token belongs to one word at most.
+
+    Words that only one token wrote together ("New York" as one token) are one word. The tokens of punctuation belong
+    to none, unlike in DRAGIN, where the doubt about whether a sentence ends counts for the word before the full stop.
+    """
+    spans = word_spans(text)
+    found: list[Word] = []
+    number = 0
+    places = token_spans(text, pieces)
+    for start, end in spans:
+        while number < len(places) and _ends_before(places[number], start):
+            number += 1
+        first = number
+        while number < len(places) and _begins_before(places[number], end):
+            number += 1
+        last = number
+        while last > first and places[last - 1] is None:
+            last -= 1
+        if first == last and found and _reaches(places, found[-1], start):
+            found[-1] = replace(found[-1], text=text[found[-1].start : end], end=end)
+        else:
+            found.append(Word(text[start:end], start, end, first, last))
+    return tuple(found)
+
+
+def _ends_before(place: Span | None, start: int) -> bool:
+    return place is None or place[1] <= start
+
+
+def _begins_before(place: Span | None, end: int) -> bool:
+    return place is None or place[0] < end
+
+
+def _reaches(places: Sequence[Span | None], word: Word, start: int) -> bool:
+    """Whether the last token of a word reaches into what begins at `start`."""
+    place = places[word.last - 1] if word.tokens else None
+    return place is not None and place[1] > start
+
+
+def _lettered(character: str) -> bool:
+    return character.isalnum() or (character > "\u02ff" and unicodedata.category(character).startswith("M"))
+
+
+def unspaced(character: str) -> bool:
+    """Whether a character is of a script that writes words without spaces."""
+    return character > "\u303f" and any(low <= ord(character) <= high for low, high in _UNSPACED)
+
+
+def _joins(text: str, begin: int, at: int) -> bool:
+    """Whether a mark inside a text holds two parts of one word together."""
+    mark, before, after = text[at], text[at - 1], text[at + 1 : at + 2]
+    if not after or not _lettered(after) or unspaced(after):
+        return False
+    if mark in _JOINS:
+        return _lettered(before)
+    if mark == ",":
+        return before.isdigit() and after.isdigit()
+    initial = at - 1 == begin or (at - 2 >= begin and text[at - 2] == ".")
+    return mark == "." and (
+        (before.isdigit() and after.isdigit()) or (before.isalpha() and after.isalpha() and initial)
+    )

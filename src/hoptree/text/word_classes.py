@@ -1,0 +1,227 @@
+"""The words of English that hold a sentence together: classes that hardly ever get a new member."""
+
+from __future__ import annotations
+
+import calendar
+import importlib
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from hoptree.core.errors import ConfigError
+from hoptree.text.dates import date_spans
+from hoptree.text.tokens import Span, Word, unspaced, word_spans
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a list that is written as one text."""
+    return frozenset(text.split())
+
+
+_DETERMINERS = words_of("the a an this that these those each every either neither some any no all both half another")
+_PRONOUNS = words_of(
+    "i me my mine myself you your yours yourself yourselves he him his himself she her hers herself it its itself "
+    "we us our ours ourselves they them their theirs themselves who whom whose which what whoever whatever whichever "
+    "someone somebody something anyone anybody anything everyone everybody everything nobody nothing none there"
+)
+_PREPOSITIONS = words_of(
+    "of in on at by for from to into onto upon with within without about above across after against along alongside "
+    "amid among amongst around as before behind below beneath beside besides between beyond despite down during except "
+    "inside like near off opposite out outside over past per since than through throughout till toward towards under "
+    "underneath unlike until up via versus vs"
+)
+_CONJUNCTIONS = words_of(
+    "and or but nor so yet if because although though while whereas unless whether when where why how whenever "
+    "wherever once lest that"
+)
+OWNED = words_of("a an the no his her its their my our your this that these those some any many several")
+"""Words that begin what somebody has: before them "have" is a verb of its own."""
+HAVE = words_of("have has had having")
+"""Auxiliaries that are often verbs of their own: "he has two brothers"."""
+_DO = words_of("do does did doing")
+_BE = words_of("be am is are was were been being")
+_MODALS = words_of("will would shall should can could may might must ought cannot")
+AUXILIARIES = HAVE | _DO | _BE | _MODALS
+_PARTICLES = words_of("not n't to 's")
+ADVERBS = words_of(
+    "also then now here again already always almost ago away back else even ever far forth further furthermore hence "
+    "however indeed instead just later maybe meanwhile moreover much never nevertheless nonetheless nowadays often "
+    "otherwise perhaps quite rather seldom so sometimes somewhat soon still such therefore thereby thereafter thus "
+    "together too twice very well yet about longer sooner earlier only once more most less least abroad afterwards "
+    "altogether anyway apart elsewhere everywhere likewise somewhere thereof today tomorrow tonight yesterday upstairs "
+    "namely alike overall aside"
+)
+_ANSWERS = words_of("yes no oh ah well please okay ok")
+
+STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | HAVE | _DO | _ANSWERS
+"""Words that are no content with a capital either: "in The Hague"."""
+ACRONYMS = words_of("it us who")
+"""Words that are something else in capitals: "the WHO"."""
+NAME_LIKE = words_of("may will mark can")
+"""Words that are a name or month where a capital stands inside a sentence, or a name or number follows."""
+CLOSED = STRICT | AUXILIARIES | ADVERBS
+LY_CONTENT = words_of(
+    "family early daily weekly monthly yearly friendly lovely lonely likely unlikely elderly holy ugly silly deadly "
+    "costly orderly scholarly worldly cowardly reply supply apply imply comply multiply rely fly ally rally "
+    "bully belly jelly lily folly assembly anomaly monopoly butterfly homily melancholy panoply july italy"
+)
+"""Words in -ly that are nouns, verbs or adjectives; the others are adverbs."""
+
+
+_ENDS = frozenset('.!?:\n"“”')
+_CONTENT_TAGS = frozenset(("NOUN", "PROPN", "ADJ", "VERB", "NUM"))
+_LONG = 3
+_USUAL = "en_core_web_sm"
+
+
+class Tagger(Protocol):
+    """Tells, for each of the words that stand at these places of a text, whether it carries content."""
+
+    def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]: ...
+
+
+def open_tagger(said: str = "rules") -> Tagger:
+    """The tagger of this name: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an English model that is there.
+
+    Nothing is ever downloaded. spaCy is not taken by itself: what is asked of a method would depend on the machine.
+    """
+    kind, _, name = said.strip().partition(":")
+    if kind == "rules":
+        return LexiconTagger(name or "en")
+    if kind == "spacy":
+        return _spacy_tagger(name)
+    raise ConfigError(
+        f"There is no tagger '{said}'.",
+        "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm).",
+    )
+
+
+@cache
+def _spacy_tagger(model: str) -> SpacyTagger:
+    """A model of spaCy, loaded once: it takes seconds, and each question asks for it."""
+    return SpacyTagger(model)
+
+
+def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
+    """Which of these words of a text carry content; of those that one token wrote together, one is enough."""
+    spans = word_spans(text)
+    carrying = [start for (start, _), carries in zip(spans, tagger.content(text, spans), strict=True) if carries]
+    return tuple(bisect_left(carrying, word.start) < bisect_left(carrying, word.end) for word in words)
+
+
+class LexiconTagger:
+    """Takes English words for content unless a list or an ending says otherwise.
+
+    In other languages, for which there is no list, words of more than three letters are content, and names, numbers and
+    the characters of scripts that are written without spaces.
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self._english = language.partition("-")[0].lower() == "en"
+
+    def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
+        words = [text[start:end] for start, end in spans]
+        begins = [begins_sentence(text, start) for start, _ in spans]
+        if not self._english:
+            return tuple(
+                len(word) > _LONG or unspaced(word[:1]) or _is_number(word) or (word[:1].isupper() and not begin)
+                for word, begin in zip(words, begins, strict=True)
+            )
+        return tuple(
+            _is_content(word, words[place + 1] if place + 1 < len(words) else "", begins[place])
+            for place, word in enumerate(words)
+        )
+
+
+class SpacyTagger:
+    """The parts of speech of a spaCy model that is installed; without a name the first English one."""
+
+    def __init__(self, model: str = "") -> None:
+        try:
+            spacy: Any = importlib.import_module("spacy")
+        except ImportError as error:
+            raise ConfigError(
+                "The tagger spacy needs spaCy, which is not installed.",
+                "Install it (pip install spacy), or set tagger=rules.",
+            ) from error
+        if not model:
+            model = next((one for one in sorted(spacy.util.get_installed_models()) if one.startswith("en_")), _USUAL)
+        try:
+            self._read: Any = spacy.load(model)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"spaCy has no model {model} on this machine.",
+                f"Install it (python -m spacy download {model}), or set tagger=rules.",
+            ) from error
+
+    def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
+        tagged = [(token.idx, token.idx + len(token.text)) for token in self._read(text) if token.pos_ in _CONTENT_TAGS]
+        found = []
+        at = 0
+        for start, end in spans:
+            while at < len(tagged) and tagged[at][1] <= start:
+                at += 1
+            found.append(at < len(tagged) and tagged[at][0] < end)
+        return tuple(found)
+
+
+def _is_content(word: str, following: str, begins: bool) -> bool:
+    plain = _bare(word.casefold().replace("’", "'"))
+    if _is_number(word) or (len(word) > 1 and word.isupper() and (plain not in CLOSED or plain in ACRONYMS)):
+        return True
+    if word[:1].isupper() and plain not in STRICT:
+        if plain in NAME_LIKE:
+            return not begins or following[:1].isupper() or following[:1].isdigit()
+        if not begins:
+            return True
+    if plain in HAVE:
+        return not begins and (following.casefold() in OWNED or _is_number(following))
+    if plain in CLOSED:
+        return False
+    return not plain.endswith("ly") or plain in LY_CONTENT or len(plain) < 5
+
+
+def _bare(word: str) -> str:
+    """The word without what hangs on it behind an apostrophe: "doesn't" is "does", "it's" is "it"."""
+    head, mark, tail = word.partition("'")
+    if tail == "t" and head.endswith("n"):
+        return head[:-1] if head[:-1] in CLOSED else head
+    return head if mark and tail in ("s", "re", "ve", "ll", "d", "m", "") else word
+
+
+def _is_number(word: str) -> bool:
+    return any(character.isdigit() for character in word)
+
+
+def begins_sentence(text: str, start: int) -> bool:
+    """Whether nothing but marks that may open one stands between the end of a sentence and this place."""
+    before = text[max(0, start - 8) : start].rstrip(" \t'‘(*[")
+    return not before or before[-1] in _ENDS
+
+
+_MONTH, _DAY = "|".join(calendar.month_name[1:]), "|".join(calendar.day_name)
+_ONLY = re.compile(rf"(?:{_MONTH}|(?:{_DAY})s?)(?:\s+(?:{_MONTH}))?")
+_BEFORE = re.compile(
+    r"(?:\d(?:st|nd|rd|th)?|\b(?:in|on|from|to|since|until|till|during|each|every|last|next|this|early|late|mid))"
+    r"[\s,-]+(?:(?:the|of|early|late|mid)[\s-]+)*\Z",
+    re.IGNORECASE,
+)
+_BEHIND = re.compile(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
+_REACH = 24
+"""More characters than stand beside a month in a date."""
+
+
+def tells_when(text: str, span: Span) -> bool:
+    """Whether words with capitals are a part of a date, or a month or a day alone where a time is told.
+
+    "The director of Friday" and "June Carter" tell none.
+    """
+    start, end = span
+    begin = max(0, start - _REACH)
+    if any(begin + first <= start and end <= begin + last for first, last in date_spans(text[begin : end + _REACH])):
+        return True
+    if not _ONLY.fullmatch(text, start, end):
+        return False
+    return bool(_BEFORE.search(text[begin:start]) or _BEHIND.match(text, end))

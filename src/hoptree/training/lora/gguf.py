@@ -1,0 +1,162 @@
+"""An adapter of peft as a LoRA file of llama.cpp: the same two matrices a layer, under llama.cpp's names."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hoptree.core.errors import ConfigError, InputError, MissingExtra
+from hoptree.models.catalogue import ADAPTER_FILES
+
+_LAYER = re.compile(r"base_model\.model\.(.+)\.lora_([AB])\.weight")
+_TURNED = ("attn_q.weight", "attn_k.weight")
+_KINDS = {"llama": _TURNED, "qwen2": ()}
+"""Models whose layers llama.cpp has as transformers does, but for those named, whose rows it has in another order."""
+_NUMBERS = {"F32": "<f4", "F16": "<f2", "F64": "<f8"}
+"""Kinds of numbers as numpy writes them."""
+_BEYOND = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "fan_in_fan_out")
+"""What a LoRA file of llama.cpp has no place for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What must be known of the weights: their kind, how many heads they have, and the shape of each tensor."""
+
+    kind: str
+    blocks: int
+    heads: int
+    key_heads: int
+    shapes: Mapping[str, tuple[int, int]]
+
+
+def convert(adapter: Path, base: Path, out: Path) -> dict[str, Any]:
+    """Write the adapter for llama.cpp, to be put on the model of a GGUF file, and say what is in it.
+
+    Every layer must be in that file and have the same shape: so the file will be taken, whether or not the adapter was
+    trained on weights with as many bits.
+    """
+    gguf = _library()
+    settings = _settings(adapter)
+    known = _read_base(gguf, base)
+    pairs = _pairs(adapter)
+    names = gguf.get_tensor_name_map(
+        next(kind for kind, name in gguf.MODEL_ARCH_NAMES.items() if name == known.kind), known.blocks
+    )
+    tensors: dict[str, Any] = {}
+    for layer, pair in sorted(pairs.items()):
+        name = names.get_name(f"{layer}.weight", try_suffixes=(".weight",))
+        if name is None or name not in known.shapes:
+            raise InputError(f"{base.name} has no layer {layer}.", "Give --base the model that the adapter is for.")
+        if set(pair) != {"A", "B"}:
+            raise InputError(f"{adapter} has half an adapter for {layer}.", "Take the folder from where it was made.")
+        inward, outward = pair["A"], pair["B"]
+        if (outward.shape[0], inward.shape[1]) != known.shapes[name]:
+            raise InputError(
+                f"{layer} has {outward.shape[0]} x {inward.shape[1]} weights, and that of {base.name} "
+                f"{' x '.join(map(str, known.shapes[name]))}.",
+                "Give --base the model that the adapter is for.",
+            )
+        if name.endswith(_KINDS[known.kind] or "\0"):
+            outward = _turned(outward, known.heads if name.endswith("attn_q.weight") else known.key_heads)
+        tensors[f"{name}.lora_a"], tensors[f"{name}.lora_b"] = inward, outward
+    _write(gguf, out, known.kind, float(settings["lora_alpha"]), tensors)
+    return {"out": str(out), "base": str(base), "kind": known.kind, "layers": len(pairs), "rank": settings["r"]}
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("gguf")
+    except ImportError as error:
+        raise MissingExtra("A LoRA file for llama.cpp", "train") from error
+
+
+def _settings(adapter: Path) -> dict[str, Any]:
+    path = adapter / ADAPTER_FILES[0]
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read.", "Give the folder of an adapter of hoptree align train.") from error
+    if not isinstance(settings, dict) or not {"r", "lora_alpha"} <= set(settings):
+        raise InputError(f"{path} tells of no LoRA adapter.", "Give the folder of an adapter of hoptree align train.")
+    if beyond := [name for name in _BEYOND if settings.get(name)]:
+        raise ConfigError(
+            f"{adapter} has {', '.join(beyond)}, for which llama.cpp has no place.", "Use it as hf/NAME?adapter=FOLDER."
+        )
+    return settings
+
+
+def _pairs(adapter: Path) -> dict[str, dict[str, Any]]:
+    """The two matrices of every layer, by the names that transformers gives the layers."""
+    files: Any = importlib.import_module("safetensors")
+    try:
+        tensors = dict(files.deserialize((adapter / ADAPTER_FILES[1]).read_bytes()))
+    except Exception as error:  # the library has errors of its own
+        raise InputError(f"{adapter / ADAPTER_FILES[1]} cannot be read.", "Give the folder of an adapter.") from error
+    pairs: dict[str, dict[str, Any]] = {}
+    for name, told in tensors.items():
+        if (found := _LAYER.fullmatch(name)) is None:
+            raise ConfigError(f"{adapter} has {name}, which is no part of LoRA.", "Use it as hf/NAME?adapter=FOLDER.")
+        pairs.setdefault(found[1], {})[found[2]] = _array(adapter, told)
+    return pairs
+
+
+def _array(adapter: Path, told: dict[str, Any]) -> Any:
+    """A tensor in 32 bits; numpy has no numbers of bf16, which are the upper halves of those of 32."""
+    numpy: Any = importlib.import_module("numpy")
+    kind, data = told["dtype"], bytes(told["data"])
+    if kind == "BF16":
+        whole = (numpy.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+    elif kind in _NUMBERS:
+        whole = numpy.frombuffer(data, _NUMBERS[kind]).astype("float32")
+    else:
+        raise ConfigError(f"{adapter} has numbers of the kind {kind}.", "Use it as hf/NAME?adapter=FOLDER.")
+    return whole.reshape(told["shape"])
+
+
+def _read_base(gguf: Any, base: Path) -> _Base:
+    try:
+        reader = gguf.GGUFReader(str(base))
+        said = {name: field.contents() for name, field in reader.fields.items() if name.count(".") < 4}
+        shapes = {
+            str(one.name): (int(one.shape[1]), int(one.shape[0])) for one in reader.tensors if len(one.shape) == 2
+        }
+        kind = str(said["general.architecture"])
+        heads = int(said[f"{kind}.attention.head_count"])
+        blocks = int(said[f"{kind}.block_count"])
+    except Exception as error:  # the library has no error of its own
+        raise InputError(f"{base} is no GGUF file of a language model.", "Give --base NAME or FILE.gguf.") from error
+    if kind not in _KINDS:
+        raise ConfigError(
+            f"{base.name} is a model of the kind {kind}, whose layers are not known here.",
+            f"Adapters for {' and '.join(_KINDS)} are converted; others are used as hf/NAME?adapter=FOLDER.",
+        )
+    return _Base(kind, blocks, heads, int(said.get(f"{kind}.attention.head_count_kv", heads)), shapes)
+
+
+def _turned(rows: Any, heads: int) -> Any:
+    """The rows of each head in llama.cpp's order: two halves that transformers has one after the other alternate."""
+    return rows.reshape(heads, 2, rows.shape[0] // heads // 2, rows.shape[1]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def _write(gguf: Any, out: Path, kind: str, alpha: float, tensors: Mapping[str, Any]) -> None:
+    fresh = out.with_name(f"{out.name}.new")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        writer = gguf.GGUFWriter(str(fresh), kind)
+        writer.add_type(gguf.GGUFType.ADAPTER)
+        writer.add_string(gguf.Keys.Adapter.TYPE, "lora")
+        writer.add_float32(gguf.Keys.Adapter.LORA_ALPHA, alpha)
+        for name, tensor in tensors.items():
+            writer.add_tensor(name, tensor.copy())
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        fresh.replace(out)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written: {error.strerror or error}.", "Give another --out.") from error

@@ -1,0 +1,224 @@
+"""From the steps of a data set to a tree as TAIKC's model is to write it, with what each of its questions came to."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hoptree.evaluation.metrics import normalise
+from hoptree.graph.linking.words import FUNCTION_WORDS
+from hoptree.text.names import name_spans
+from hoptree.text.parse import clean_answer
+from hoptree.text.question_tree import Plan, make_plan, resolve
+from hoptree.training.plans.relations import answers_it, as_question, as_statement, stated
+from hoptree.training.plans.sub_questions import REFERENCE, LeftOut, Source, Step, is_named, references, steps_of
+from hoptree.training.questions import TrainingQuestion
+
+_POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
+_WITHIN = "located in the administrative territorial entity"
+_STEM = 4
+"""Letters that words of one stem have in common at least: "directed" and "director"."""
+_FOREIGN = 4
+"""Content words of a step that the question does not have, from which on it is no paraphrase."""
+_KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|opera)s?\b", re.IGNORECASE)
+_OF_WORKS = frozenset(
+    ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")
+)
+_RELEASED = frozenset(("film", "movie", "song", "album"))
+_WORDS = re.compile(r"(#?)(\w+)")
+_LOOSE = " \t,;:"
+
+
+@dataclass(frozen=True, slots=True)
+class GoldStep:
+    """A sub-question with its gold answer.
+
+    `asked` has answers in the place of references. `states` is what both say, as part of a sentence; "" where that
+    cannot be put into good English. `place` is its place among the steps of the data set, from 0 on.
+    """
+
+    id: int
+    asked: str
+    answer: str
+    states: str
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoldTree:
+    """A plan, what it was made from, and its steps by their ids; none where the answers are not known."""
+
+    plan: Mapping[str, Any]
+    read: Plan
+    source: Source
+    steps: Mapping[int, GoldStep]
+
+    @property
+    def paths(self) -> list[list[GoldStep]]:
+        """The steps along every path from the top to a leaf."""
+        return [[self.steps[node.id] for node in path] for path in self.read.paths()] if self.steps else []
+
+
+def gold_tree(question: TrainingQuestion) -> GoldTree:
+    """The tree of a question's steps or facts; `LeftOut` says why there is none."""
+    steps, source = steps_of(question)
+    text = question.example.question
+    for step in steps:
+        _check(step, text)
+    if sum(step.relation == _WITHIN for step in steps) > 1:
+        raise LeftOut("two steps that ask for an area without saying which")
+    kind = _kind(text)
+    steps = [_with_kind(step, kind) if step.relation else _recased(step, text) for step in steps]
+    plan, places = arranged(steps)
+    read = carried_out(plan, text)
+    answers = _answers(question, source)[: len(steps)]
+    fit = all(answers_it(step.relation, answer) for step, answer in zip(steps, answers, strict=False))
+    if len(answers) < len(steps) or not all(answers) or not fit:
+        return GoldTree(plan, read, source, {})
+    told = {number: answers[place] for number, place in enumerate(places, 1)}
+    found = {}
+    for number, place in enumerate(places, 1):
+        asked = resolve(read[number].question, told)
+        found[number] = GoldStep(number, asked, told[number], _states(steps[place], answers, asked, place), place)
+    return GoldTree(plan, read, source, found)
+
+
+def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
+    """The facts of a question, each asked for by itself: for reading, it need not be known how one leads to another."""
+    found = []
+    for place, (subject, relation, value) in enumerate(question.facts):
+        answer, asked = _tidy(value), as_question(relation, subject)
+        if asked and answer and subject and answers_it(relation, answer):
+            states = as_statement(relation, subject, answer)
+            found.append(GoldStep(place + 1, asked, answer, states, place))
+    return found
+
+
+def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
+    """The steps as nested JSON, numbered from top to bottom, and the place of each of its entries among the steps.
+
+    A step stands under the one it refers to; where it refers to several, under that which is written last, so that
+    all are asked before it.
+    """
+    below: dict[int | None, list[int]] = {None: []}
+    for place, step in enumerate(steps):
+        below[place] = []
+        order = _downwards(below, None)
+        needs = [number - 1 for number in references(step.question)]
+        above = max(needs, key=order.index) if needs else None
+        below[above].append(place)
+    places = _downwards(below, None)
+    number_of = {place: number for number, place in enumerate(places, 1)}
+
+    def entry(place: int) -> dict[str, Any]:
+        asked = REFERENCE.sub(lambda match: f"#query{number_of[int(match[1]) - 1]}", steps[place].question)
+        children = {f"query{number_of[child]}": entry(child) for child in below[place]}
+        return {"question": asked, **({"children": children} if children else {})}
+
+    return {f"query{number_of[place]}": entry(place) for place in below[None]}, places
+
+
+def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
+    """The plan as TAIKC would carry it out; `LeftOut` where it would have to be mended, or splits nothing."""
+    read = make_plan(plan, question)
+    if read.issues:
+        raise LeftOut(f"a tree that would be mended ({read.issues[0].kind})")
+    if len(read.nodes) < 2:
+        raise LeftOut("fewer than two sub-questions")
+    asked = [normalise(node.question) for node in read.nodes]
+    if normalise(question) in asked:
+        raise LeftOut("a sub-question that is the question itself")
+    if len(set(asked)) < len(asked):
+        raise LeftOut("a sub-question twice")
+    return read
+
+
+def written(plan: Mapping[str, Any]) -> str:
+    """The plan as the demonstrations of TAIKC write theirs."""
+    return json.dumps(plan, ensure_ascii=False)
+
+
+def _downwards(below: Mapping[int | None, Sequence[int]], top: int | None) -> list[int]:
+    found = []
+    for place in below[top]:
+        found += [place, *_downwards(below, place)]
+    return found
+
+
+def _check(step: Step, question: str) -> None:
+    """Refuse a step that puts words of its own to a reference, or names what the question does not."""
+    numbers = references(step.subject)
+    if numbers and not REFERENCE.fullmatch(step.subject.strip()):
+        raise LeftOut("a step that adds words to a reference")
+    if step.subject and not numbers and not is_named(step.subject, question):
+        raise LeftOut("a step about what the question does not name")
+    if _POINTING.search(step.question) and not _POINTING.search(question):
+        raise LeftOut("a step that points at what is not there")
+    if not step.subject:
+        first = len(step.question.split(maxsplit=1)[0])
+        names = [step.question[start:end] for start, end in name_spans(step.question, first)]
+        if not all(is_named(name.removesuffix("'s").removesuffix("’s"), question) for name in names):
+            raise LeftOut("a step about what the question does not name")
+        if len(_stems(step.question) - _stems(question)) >= _FOREIGN:
+            raise LeftOut("a step in words that the question does not have")
+
+
+def _stems(text: str) -> set[str]:
+    """The content words of a text by their first letters, without references."""
+    words = (word.casefold() for mark, word in _WORDS.findall(text) if not mark)
+    return {word[:_STEM] for word in words if word not in FUNCTION_WORDS}
+
+
+def _kind(question: str) -> str:
+    """The kind of works that a question is about, where it names one kind only."""
+    kinds = {match[1].casefold() for match in _KIND.finditer(question)}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _with_kind(step: Step, kind: str) -> Step:
+    """The step about "the film X", as TAIKC's demonstrations ask, where it says no more than "X"."""
+    if not kind or step.relation not in _OF_WORKS or references(step.subject) or is_named(kind, step.subject):
+        return step
+    subject = f"the {kind} {step.subject}"
+    asked = as_question(step.relation, subject)
+    return replace(step, question=_released(asked, kind) if asked else step.question, subject=subject)
+
+
+def _recased(step: Step, question: str) -> Step:
+    """The step with names written as the question writes them: MuSiQue has some steps all in small letters."""
+    first, *others = [word for _, word in _WORDS.findall(question)] or [""]
+    names = {word.casefold(): word for word in others if word[0].isupper()}
+    for word in (first.casefold(), *others, *FUNCTION_WORDS):  # titles have function words in capitals
+        names.pop(word, None)
+
+    def named(match: re.Match[str]) -> str:
+        return f"{match[1]}{names.get(match[2], match[2])}"
+
+    asked = _WORDS.sub(named, step.question)
+    return replace(step, question=asked[:1].upper() + asked[1:])
+
+
+def _released(text: str, kind: str) -> str:
+    """Films and songs are released."""
+    return re.sub(r"\bpublished(?=\?$| (?:on|in) [\w ,]+$)", "released", text) if kind in _RELEASED else text
+
+
+def _answers(question: TrainingQuestion, source: Source) -> list[str]:
+    """The answers of the steps in order; the facts give them where the data set does not."""
+    given = question.example.decomposition_answers if source == "steps" else ()
+    return [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)]
+
+
+def _tidy(answer: str) -> str:
+    return clean_answer(answer.strip(_LOOSE)).strip(_LOOSE)
+
+
+def _states(step: Step, answers: Sequence[str], asked: str, place: int) -> str:
+    if not step.relation:
+        return stated(asked, answers[place])
+    subject = REFERENCE.sub(lambda match: answers[int(match[1]) - 1], step.subject)
+    states = as_statement(step.relation, subject, answers[place])
+    return _released(states, "film") if asked.endswith(" released?") else states
