@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from hoptree.cli import method_costs
 from hoptree.cli.method_costs import made_from
 from hoptree.engine.registry import find_method
 from hoptree.methods.baselines.direct import direct
+
 
 def test_shared_prompts_and_worked_examples_count(monkeypatch: pytest.MonkeyPatch) -> None:
     before = made_from(find_method("ircot"))

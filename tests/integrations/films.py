@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.e2e.endpoint import index_of
 
-from hoptree.integrations.lasting import Hoptree
+from hoptree.integrations.engine_thread import Hoptree
 from hoptree.models.scripted import Rule, ScriptedModel
 
 __all__ = ["QUESTION", "broken", "films", "model"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.integrations.films import QUESTION, films
 
-from hoptree.integrations.lasting import Hoptree
+from hoptree.integrations.engine_thread import Hoptree
 
 pytest.importorskip("dspy")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.integrations.films import QUESTION, broken, films
 
-from hoptree.integrations.lasting import Hoptree
+from hoptree.integrations.engine_thread import Hoptree
 
 pytest.importorskip("langchain_core")
 

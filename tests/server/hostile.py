@@ -14,7 +14,7 @@ _MANY = 200
 
 
 def corpora(server: Running) -> Path:
-    folder = server.house.settings.corpora_folder
+    folder = server.state.settings.corpora_folder
     assert folder is not None
     folder.mkdir(exist_ok=True)
     return folder

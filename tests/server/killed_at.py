@@ -18,7 +18,7 @@ from tests.forking import PROCESSES
 from tests.server import forked
 from tests.server.running import settings
 
-from hoptree.server.state import House, open_house
+from hoptree.server.state import ServerState, open_state
 
 __all__ = ["is_killed_at"]
 
@@ -36,25 +36,25 @@ def _watch(folder: Path, number: int) -> None:
     sys.addaudithook(on_event)
 
 
-async def _change(house: House, what: str, files: dict[str, str]) -> None:
+async def _change(state: ServerState, what: str, files: dict[str, str]) -> None:
     uploads = [UploadFile(io.BytesIO(text.encode()), filename=name) for name, text in files.items()]
     if what == "create":
-        await house.changing.create("mine", uploads)
+        await state.corpus_service.create("mine", uploads)
     elif what == "add":
-        await house.changing.add("mine", uploads)
+        await state.corpus_service.add("mine", uploads)
     else:
-        await house.changing.remove_document("mine", what)
-    while house.jobs.running():
+        await state.corpus_service.remove_document("mine", what)
+    while state.jobs.running():
         await asyncio.sleep(0.01)
-    await house.aclose()
+    await state.aclose()
 
 
 def _main(folder: Path, number: int, what: str, files: dict[str, str]) -> None:
     own = folder / "own"
     setattr(asyncio, "create_subprocess_exec", forked.begin_from_here)  # noqa: B010
-    house = open_house(settings(folder, corpora_folder=own))
+    state = open_state(settings(folder, corpora_folder=own))
     _watch(own, number)
-    asyncio.run(_change(house, what, files))
+    asyncio.run(_change(state, what, files))
 
 
 def is_killed_at(number: int, folder: Path, what: str, files: dict[str, str]) -> bool:

@@ -22,11 +22,11 @@ from hoptree.core.http_server import listen
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.retrieval.indexing.commands import index_passages
-from hoptree.server.app import create_app, house_of
+from hoptree.server.app import create_app, state_of
 from hoptree.server.limits import Limits
 from hoptree.server.serve import Server
 from hoptree.server.settings import Settings
-from hoptree.server.state import House
+from hoptree.server.state import ServerState
 
 __all__ = [
     "PASSAGES",
@@ -101,8 +101,8 @@ class Running:
         return bool(self._server.server_state.tasks)
 
     @property
-    def house(self) -> House:
-        return house_of(self.app)
+    def state(self) -> ServerState:
+        return state_of(self.app)
 
     def _run(self) -> None:
         asyncio.run(self._serve())
@@ -134,7 +134,7 @@ class Running:
         """A job when it is over."""
         assert reply.status_code == 202, reply.text
         name = reply.json()["job"]
-        eventually(lambda: self.house.jobs.find(name).state != "running")
+        eventually(lambda: self.state.jobs.find(name).state != "running")
         found: dict[str, Any] = self.client.get(f"/v1/jobs/{name}").json()
         return found
 

@@ -20,7 +20,7 @@ from hoptree.engine.calls import Call
 from hoptree.engine.engine import ask
 from hoptree.engine.registry import list_methods
 from hoptree.models.scripted import Rule
-from hoptree.server.error_responses import log_mistake
+from hoptree.server.error_responses import log_internal_error
 
 _MESSAGES = [{"role": "user", "content": QUESTION}]
 _JSON = {"content-type": "application/json"}
@@ -29,7 +29,7 @@ _JSON = {"content-type": "application/json"}
 def test_it_answers_as_the_engine_does(server: Running) -> None:
     reply = server.ask()
     assert reply.status_code == 200
-    corpus = server.house.corpora.place("films")
+    corpus = server.state.corpora.place("films")
     expected = ask(QUESTION, method="taikc", model=script(), corpus=corpus, cache=None).as_dict()
     told = reply.json()
     for timed in (told["usage"], expected["usage"]):
@@ -169,7 +169,7 @@ def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, ca
             addresses["refused"] = f"http://127.0.0.1:{unheard.getsockname()[1]}/v1"
         models = dict.fromkeys(addresses, "openai/inner-name")
         with running(settings(tmp_path, models=models, base_urls=addresses)) as server:
-            server.house.asking.calls._attempts = 2
+            server.state.questions.calls._attempts = 2
             for name in models:
                 caplog.clear()
                 plain = server.ask(model=name, method="direct")
@@ -194,7 +194,7 @@ def test_what_an_endpoint_says_is_in_the_log_and_nowhere_else(tmp_path: Path, ca
 
 
 def test_a_mistake_with_a_file_is_logged_with_it(caplog: pytest.LogCaptureFixture) -> None:
-    log_mistake(FileNotFoundError(2, "No such file", "/srv/corpora/a"))
+    log_internal_error(FileNotFoundError(2, "No such file", "/srv/corpora/a"))
     assert "FileNotFoundError (2 No such file: /srv/corpora/a) inside the server" in caplog.text
 
 
@@ -250,14 +250,14 @@ def test_a_body_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(s
 
 def test_searches_count_as_questions_do(tmp_path: Path) -> None:
     with running(settings(tmp_path, limits=limits(asking=1))) as server:
-        live, seen = server.house.live, []
+        live, seen = server.state.running, []
 
         async def search(*_: Any, **__: Any) -> Any:
             seen.append(len(live))
             live.stopping = True
             return Call((), False, 0.0)
 
-        server.house.asking.calls.search = search  # type: ignore[method-assign]
+        server.state.questions.calls.search = search  # type: ignore[method-assign]
         assert server.client.post("/v1/search", json={"query": "born"}).json()["passages"] == []
         assert seen == [1]
         refused = server.client.post("/v1/search", json={"query": "born"})

@@ -165,7 +165,7 @@ def test_a_change_that_a_stop_cut_off_is_taken_up(tmp_path: Path, held: HeldWork
         refused = _post(server, "/v1/corpora/mine/documents", {"b.txt": b"x"})
         assert (refused.status_code, refused.json()["error"]["class"]) == (409, "Busy")
         assert server.client.delete("/v1/corpora/mine").status_code == 409
-    assert server.house.jobs.find(job).state == "stopped"
+    assert server.state.jobs.find(job).state == "stopped"
     assert (own / "mine" / "pending").exists()
     (own / ".incoming" / "left").mkdir(parents=True, exist_ok=True)
     with running(settings(tmp_path, corpora_folder=own)) as server:

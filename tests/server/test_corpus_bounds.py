@@ -16,8 +16,8 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import Running, limits, running, settings
 
-from hoptree.server import staging as placing
-from hoptree.server.corpora import Managed
+from hoptree.server import staging
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.uploads import Names
 
@@ -94,8 +94,8 @@ def test_files_are_not_looked_for_and_not_moved_where_questions_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, moved = list[bool](), list[bool]()
-    monkeypatch.setattr(Managed, "files", _outside(Managed.files, looked))
-    monkeypatch.setattr(placing, "_move", _outside(placing._move, moved))
+    monkeypatch.setattr(ManagedCorpus, "files", _outside(ManagedCorpus.files, looked))
+    monkeypatch.setattr(staging, "_move", _outside(staging._move, moved))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         server.job(_post(server, "/v1/corpora", _some(0, 2), name="mine"))
         server.job(_post(server, "/v1/corpora/mine/documents", _some(1, 3)))

@@ -15,9 +15,8 @@ from starlette.datastructures import UploadFile
 from tests.held import PATIENCE
 from tests.server.running import settings
 
-from hoptree.server import corpus_service as changing
-from hoptree.server import staging as placing
-from hoptree.server.state import House, open_house
+from hoptree.server import corpus_service, staging
+from hoptree.server.state import ServerState, open_state
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -35,32 +34,32 @@ class _Held(io.BytesIO):
         return super().read(size)
 
 
-def _left(house: House) -> list[Path]:
-    folder = house.settings.corpora_folder
+def _left(state: ServerState) -> list[Path]:
+    folder = state.settings.corpora_folder
     assert folder is not None
     return list((folder / ".incoming").iterdir())
 
 
 def test_an_upload_that_is_given_up_keeps_its_place_until_its_thread_has_ended(tmp_path: Path) -> None:
     async def given_up() -> None:
-        house = open_house(settings(tmp_path, corpora_folder=tmp_path / "own"))
+        state = open_state(settings(tmp_path, corpora_folder=tmp_path / "own"))
         held = _Held(b"Ada keeps bees.")
         files = [UploadFile(held, filename="a.txt"), UploadFile(io.BytesIO(b"x"), filename="sub/b.txt")]
-        task = asyncio.create_task(house.changing.create("mine", files))
+        task = asyncio.create_task(state.corpus_service.create("mine", files))
         assert await asyncio.to_thread(held.reached.wait, PATIENCE)
         for _ in range(2):  # the guard's patience is over, then the server stops
             task.cancel()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            assert not task.done() and _left(house), "the thread is still at it"
+            assert not task.done() and _left(state), "the thread is still at it"
         held.let.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert not _left(house)
+        assert not _left(state)
         assert not (tmp_path / "own" / "mine").exists()
-        job = await house.changing.create("mine", [UploadFile(io.BytesIO(b"Ada."), filename="a.txt")])
+        job = await state.corpus_service.create("mine", [UploadFile(io.BytesIO(b"Ada."), filename="a.txt")])
         assert job.corpus == "mine"
-        await house.aclose()
+        await state.aclose()
 
     asyncio.run(given_up())
 
@@ -71,27 +70,27 @@ def test_documents_that_are_in_place_when_nobody_waits_any_more_are_taken_back(
     reached, let = threading.Event(), threading.Event()
 
     async def given_up() -> None:
-        house = open_house(settings(tmp_path, corpora_folder=tmp_path / "own"))
-        await house.changing.create("mine", [UploadFile(io.BytesIO(b"Ada keeps bees."), filename="a.txt")])
-        while house.jobs.running():
+        state = open_state(settings(tmp_path, corpora_folder=tmp_path / "own"))
+        await state.corpus_service.create("mine", [UploadFile(io.BytesIO(b"Ada keeps bees."), filename="a.txt")])
+        while state.jobs.running():
             await asyncio.sleep(0.01)
 
         def held(*given: object) -> object:
-            placed = placing.place(*given)  # type: ignore[arg-type]
+            placed = staging.place(*given)  # type: ignore[arg-type]
             reached.set()
             assert let.wait(PATIENCE)
             return placed
 
-        monkeypatch.setattr(changing, "place", held)
+        monkeypatch.setattr(corpus_service, "place", held)
         files = [UploadFile(io.BytesIO(b"New."), filename=name) for name in ("a.txt", "b.txt")]
-        task = asyncio.create_task(house.changing.add("mine", files))
+        task = asyncio.create_task(state.corpus_service.add("mine", files))
         assert await asyncio.to_thread(reached.wait, PATIENCE)
         task.cancel()
         await asyncio.sleep(0)
         let.set()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await house.aclose()
+        await state.aclose()
 
     asyncio.run(given_up())
     corpus = tmp_path / "own" / "mine"

@@ -16,9 +16,9 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, create, found, made
 from tests.server.running import Running, eventually, running, settings
 
-from hoptree.server import corpus_service as changing
+from hoptree.server import corpus_service
 from hoptree.server import staging as pending
-from hoptree.server.corpora import Managed
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.staging import Change, Stage
@@ -38,12 +38,12 @@ def _told(server: Running, job: str) -> dict[str, Any]:
 def _cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes]) -> str:
     """The job of an upload whose indexing a stop cut off."""
 
-    async def lasts(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+    async def lasts(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
         await asyncio.sleep(600)
         return ""
 
     with monkeypatch.context() as patched, running(settings(folder, corpora_folder=folder / "own")) as server:
-        patched.setattr(changing, "bring_up_to_date", lasts)
+        patched.setattr(corpus_service, "bring_up_to_date", lasts)
         sent = [("files", (name, content)) for name, content in files.items()]
         reply = server.client.post("/v1/corpora/mine/documents", files=sent)
         assert reply.status_code == 202
@@ -81,7 +81,7 @@ def test_a_job_that_had_ended_is_known_after_a_restart(tmp_path: Path, good: boo
 
 def test_a_change_that_was_being_undone_is_told_as_failed(tmp_path: Path) -> None:
     own = made(tmp_path, _FILES)
-    corpus = Managed("mine", own / "mine")
+    corpus = ManagedCorpus("mine", own / "mine")
     corpus.replaced.mkdir()
     (corpus.documents / "ada.txt").rename(corpus.replaced / "ada.txt")
     why = pending.Failure(400, "CorpusError", "ada.txt is empty.", "Leave it out.")
@@ -99,7 +99,7 @@ def test_a_note_that_cannot_be_read_at_this_moment_is_no_damaged_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = made(tmp_path, _FILES)
-    corpus = Managed("mine", own / "mine")
+    corpus = ManagedCorpus("mine", own / "mine")
     (corpus.documents / "bob.txt").write_bytes(b"Bob paints boats.")
     Change("add", ("bob.txt",), stage=Stage.INDEXING, stale=True).write(corpus)
     read = Path.read_text
@@ -118,7 +118,7 @@ def test_a_note_that_cannot_be_read_at_this_moment_is_no_damaged_one(
         assert "mine" in caplog.text
     assert corpus.pending.exists()
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert found(server, "boats")
 
 
@@ -129,9 +129,9 @@ def test_a_corpus_that_was_copied_with_its_note_has_a_job_of_its_own(
     job = _cut_off(tmp_path, monkeypatch, {"bob.txt": b"Bob paints boats."})
     shutil.copytree(own / "mine", own / "a-twin")
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        assert server.house.jobs.running() == 2
-        eventually(lambda: not server.house.jobs.running())
+        assert server.state.jobs.running() == 2
+        eventually(lambda: not server.state.jobs.running())
         assert _told(server, job)["state"] == "done"
         assert found(server, "boats") and found(server, "boats", "a-twin")
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        assert len(server.house.jobs._jobs) == 2
+        assert len(server.state.jobs._jobs) == 2

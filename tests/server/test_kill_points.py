@@ -36,7 +36,7 @@ def _indexed(server: Running) -> dict[str, str]:
 
 
 def _documents_of(server: Running) -> dict[str, str]:
-    folder = server.house.settings.corpora_folder
+    folder = server.state.settings.corpora_folder
     assert folder is not None
     return _documents(folder / "mine")
 
@@ -69,7 +69,7 @@ def test_whenever_a_change_is_killed_it_happens_as_a_whole_or_not_at_all(
             shutil.copytree(kept, own)
         killed = is_killed_at(number, tmp_path, what, files)
         with running(settings(tmp_path, corpora_folder=own)) as server:
-            eventually(lambda: not server.house.jobs.running())
+            eventually(lambda: not server.state.jobs.running())
             there = _documents(own / "mine") or None
             assert there in (before, after), f"killed before step {number}"
             if there:

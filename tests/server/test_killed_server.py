@@ -24,11 +24,10 @@ from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.core.errors import IndexUnavailable
 from hoptree.core.files import WriteLock
-from hoptree.server import corpus_service as changing
-from hoptree.server import indexing
-from hoptree.server.corpora import Managed
+from hoptree.server import corpus_service, indexing
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
-from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.indexing import run_indexing
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.staging import Change, Stage
@@ -112,7 +111,7 @@ def _cut_off(own: Path) -> Path:
     (corpus / "index").mkdir()
     for name, keeper in (("a.txt", "Ada"), ("b.txt", "Bob")):
         (corpus / "documents" / name).write_text(f"{keeper} keeps bees.", encoding="utf-8")
-    _CHANGE.write(Managed("mine", corpus))
+    _CHANGE.write(ManagedCorpus("mine", corpus))
     return corpus
 
 
@@ -141,8 +140,8 @@ def test_an_index_that_another_process_writes_is_waited_for(tmp_path: Path) -> N
 
 def _ended(server: Running) -> dict[str, Any]:
     """The last job, when it is over."""
-    eventually(lambda: not server.house.jobs.running())
-    return list(server.house.jobs._jobs.values())[-1].as_dict()
+    eventually(lambda: not server.state.jobs.running())
+    return list(server.state.jobs._jobs.values())[-1].as_dict()
 
 
 def _class(reply: httpx.Response) -> tuple[int, str]:
@@ -156,7 +155,7 @@ def test_where_it_stays_taken_the_documents_are_kept_until_the_next_change(
     monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.3)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         with WriteLock(corpus / "index", IndexUnavailable):
-            eventually(lambda: not server.house.jobs.running())
+            eventually(lambda: not server.state.jobs.running())
             for _ in range(4):  # however often: the files are not at fault
                 more = server.client.post("/v1/corpora/mine/documents", files={"files": ("c.txt", b"Cid keeps ants.")})
                 assert _class(more) == (409, "Unfinished") and more.headers["retry-after"]
@@ -183,7 +182,7 @@ def test_who_waits_for_an_index_takes_nobodys_place(tmp_path: Path) -> None:
             waiting.append(more)
         other = server.client.post("/v1/corpora", data={"name": "other"}, files=files)
         assert server.job(other)["state"] == "done"
-        assert server.house.jobs.running() == len(waiting)
+        assert server.state.jobs.running() == len(waiting)
         locks.close()
         assert [server.job(reply)["state"] for reply in waiting] == ["done"] * len(waiting)
 
@@ -201,7 +200,7 @@ def test_where_another_process_is_quicker_it_is_waited_for_again(
         if len(looks) > 1 and given_back:
             lock.give_back()
 
-    monkeypatch.setattr(changing, "wait_until_free", looked)
+    monkeypatch.setattr(corpus_service, "wait_until_free", looked)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         lock.take()
         more = server.client.post("/v1/corpora/mine/documents", files={"files": ("b.txt", b"Bob keeps ants.")})
@@ -247,10 +246,10 @@ _OF_FILES = Refusal(400, "CorpusError", "Nothing of what was uploaded can be rea
 
 
 def _failing(tries: list[str], failure: Exception) -> Any:
-    async def fails(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+    async def fails(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
         """Indexing that fails with a new a.txt."""
         if "a.txt" not in added:
-            return await bring_up_to_date(corpus, limits, job, added)
+            return await run_indexing(corpus, limits, job, added)
         tries.append(corpus.name)
         raise failure
 
@@ -264,9 +263,9 @@ def test_what_is_taken_up_is_given_up_at_once_only_where_its_files_are_at_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     corpus = _cut_off(tmp_path / "own")
-    monkeypatch.setattr(changing, "bring_up_to_date", _failing([], failure))
+    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing([], failure))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert corpus.exists() is (failure is not _OF_FILES)
         assert failure is _OF_FILES or server.client.delete("/v1/corpora/mine").status_code == 204
 
@@ -278,13 +277,13 @@ def test_what_fails_again_and_again_is_undone_without_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     tries: list[str] = []
-    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=1)
-    monkeypatch.setattr(changing, "bring_up_to_date", _failing(tries, failure))
+    _replacing(corpus := ManagedCorpus("mine", _made(tmp_path)), tries=1)
+    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing(tries, failure))
     add = {"files": ("b.txt", b"Bob keeps ants.")}
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert _class(server.client.post("/v1/corpora/mine/documents", files=add)) == (409, "Unfinished")
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert not corpus.pending.exists()
         assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps bees."
         assert server.job(server.client.post("/v1/corpora/mine/documents", files=add))["state"] == "done"
@@ -294,15 +293,15 @@ def test_what_fails_again_and_again_is_undone_without_a_start(
 
 def test_what_killed_the_server_each_time_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
-    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=3)
-    monkeypatch.setattr(changing, "bring_up_to_date", _failing(tries, _OF_FILES))
+    _replacing(corpus := ManagedCorpus("mine", _made(tmp_path)), tries=3)
+    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing(tries, _OF_FILES))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert not tries and not corpus.pending.exists()
         assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps bees."
 
 
-def _replacing(corpus: Managed, tries: int) -> None:
+def _replacing(corpus: ManagedCorpus, tries: int) -> None:
     """A replacement of the one file of a corpus that a kill cut off while it was indexed."""
     corpus.replaced.mkdir()
     (corpus.documents / "a.txt").rename(corpus.replaced / "a.txt")
@@ -312,7 +311,7 @@ def _replacing(corpus: Managed, tries: int) -> None:
 
 def test_a_stop_is_not_counted_among_the_tries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
-    _replacing(corpus := Managed("mine", _made(tmp_path)), tries=1)
+    _replacing(corpus := ManagedCorpus("mine", _made(tmp_path)), tries=1)
 
     async def lasts(*_: Any) -> str:
         change = Change.read(corpus)
@@ -322,19 +321,19 @@ def test_a_stop_is_not_counted_among_the_tries(tmp_path: Path, monkeypatch: pyte
         return ""
 
     with monkeypatch.context() as patched:
-        patched.setattr(changing, "bring_up_to_date", lasts)
+        patched.setattr(corpus_service, "bring_up_to_date", lasts)
         for number in range(1, 5):
             with running(settings(tmp_path, corpora_folder=tmp_path / "own")):
                 eventually(lambda: len(begun) == number)  # noqa: B023
     assert begun == [2] * 4
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert (corpus.documents / "a.txt").read_bytes() == b"Ada keeps wasps."
     assert not corpus.pending.exists()
 
 
 def test_what_was_taken_out_does_not_stay_on_the_disk(tmp_path: Path) -> None:
-    corpus = Managed("mine", _made(tmp_path))
+    corpus = ManagedCorpus("mine", _made(tmp_path))
     corpus.replaced.mkdir()  # a kill came after the change was settled, and before this was removed
     (corpus.replaced / "old.txt").write_bytes(b"Old keeps owls.")
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:

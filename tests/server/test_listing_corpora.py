@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import made
 from tests.server.running import running, settings
 
-from hoptree.server.corpora import Managed
+from hoptree.server.corpora import ManagedCorpus
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -61,8 +61,8 @@ def test_documents_are_counted_without_a_walk_through_them(tmp_path: Path, monke
         tmp_path, {**_FILES, "corpus.jsonl": b'{"_id": "p", "text": "Cid counts cats."}\n', "queries.jsonl": rows}
     )
     looked = []
-    files = Managed.files
-    monkeypatch.setattr(Managed, "files", lambda self: looked.append(self.name) or files(self))  # type: ignore[func-returns-value]
+    files = ManagedCorpus.files
+    monkeypatch.setattr(ManagedCorpus, "files", lambda self: looked.append(self.name) or files(self))  # type: ignore[func-returns-value]
     with running(settings(tmp_path, corpora_folder=own)) as server:
         told = {one["name"]: one for one in server.client.get("/v1/corpora").json()["corpora"]}
         assert (told["mine"]["documents"], looked) == (4, [])

@@ -17,10 +17,10 @@ from tests.server.running import QUESTION, script, settings
 
 from hoptree.models.model import Reply, Request
 from hoptree.models.scripted import ScriptedModel
-from hoptree.server.answering_worker import Teller, begin
-from hoptree.server.app import create_app, house_of
+from hoptree.server.answering_worker import EventSender, start_question
+from hoptree.server.app import create_app, state_of
 from hoptree.server.serve import Server
-from hoptree.server.state import open_asking
+from hoptree.server.state import open_question_service
 
 _SLOW = "When will it come?"
 
@@ -109,7 +109,7 @@ def test_nor_does_anything_of_those_that_a_worker_answers(tmp_path: Path) -> Non
 
     async def visits() -> Counter[str]:
         app = create_app(settings(tmp_path, models={"demo": f"scripted/{script}"}, workers=1))
-        workers = house_of(app).asking.workers
+        workers = state_of(app).questions.workers
         assert workers is not None
         await workers.start()
         try:
@@ -137,12 +137,12 @@ def test_nor_does_it_in_the_worker(tmp_path: Path, number: int) -> None:
     lines: list[bytes] = []
 
     async def both() -> Counter[str]:
-        asking = open_asking(settings(tmp_path, models={"demo": (model := _Stuck())}))
-        await begin(asking, told, Teller(1, lines.append, live=False))
+        asking = open_question_service(settings(tmp_path, models={"demo": (model := _Stuck())}))
+        await start_question(asking, told, EventSender(1, lines.append, live=False))
         _seek()
         for _ in range(2):
             model.number, model.came = number, asyncio.Event()
-            task = begin(asking, told, Teller(1, lines.append, live=False))
+            task = start_question(asking, told, EventSender(1, lines.append, live=False))
             if number:
                 await model.came.wait()
                 task.cancel()

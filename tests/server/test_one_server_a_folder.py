@@ -19,7 +19,7 @@ from tests.server.corpora_made import add, create, found
 from tests.server.running import running, settings
 
 from hoptree.core.errors import ConfigError
-from hoptree.server.state import open_house
+from hoptree.server.state import open_state
 
 
 def test_a_second_server_is_refused_and_touches_nothing(tmp_path: Path) -> None:
@@ -39,18 +39,18 @@ def test_a_second_server_is_refused_and_touches_nothing(tmp_path: Path) -> None:
 
 def test_a_server_that_stopped_leaves_the_folder_to_the_next(tmp_path: Path) -> None:
     wanted = settings(tmp_path, corpora_folder=tmp_path / "own")
-    first = open_house(wanted)
+    first = open_state(wanted)
     with pytest.raises(ConfigError, match="Another server"):
-        open_house(wanted)
+        open_state(wanted)
     asyncio.run(first.aclose())
-    asyncio.run(open_house(wanted).aclose())
+    asyncio.run(open_state(wanted).aclose())
 
 
 def test_a_server_that_was_killed_leaves_the_folder_to_the_next(tmp_path: Path) -> None:
     held = (
         "import sys, time; from pathlib import Path; from tests.server.running import settings;"
-        "from hoptree.server.state import open_house;"
-        "folder = Path(sys.argv[1]); house = open_house(settings(folder, corpora_folder=folder / 'own'));"
+        "from hoptree.server.state import open_state;"
+        "folder = Path(sys.argv[1]); state = open_state(settings(folder, corpora_folder=folder / 'own'));"
         "print('open', flush=True); time.sleep(600)"
     )
     wanted = settings(tmp_path, corpora_folder=tmp_path / "own")
@@ -58,8 +58,8 @@ def test_a_server_that_was_killed_leaves_the_folder_to_the_next(tmp_path: Path) 
     try:
         assert process.stdout is not None and process.stdout.readline() == "open\n"
         with pytest.raises(ConfigError, match="Another server"):
-            open_house(wanted)
+            open_state(wanted)
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    asyncio.run(open_house(wanted).aclose())
+    asyncio.run(open_state(wanted).aclose())

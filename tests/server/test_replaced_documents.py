@@ -11,7 +11,7 @@ pytest.importorskip("fastapi")
 from tests.server.corpora_made import add, class_of, create, documents, found, made, passages
 from tests.server.running import eventually, running, settings
 
-from hoptree.server.corpora import Managed
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.staging import Change, Stage
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -39,7 +39,7 @@ def test_the_old_version_stays_and_the_job_says_so(tmp_path: Path, content: byte
 
 def test_a_kill_while_old_versions_are_put_back_loses_none(tmp_path: Path) -> None:
     own = made(tmp_path, _FILES)
-    corpus = Managed("mine", own / "mine")
+    corpus = ManagedCorpus("mine", own / "mine")
     corpus.replaced.mkdir()
     for name in _FILES:
         (corpus.documents / name).rename(corpus.replaced / name)
@@ -49,7 +49,7 @@ def test_a_kill_while_old_versions_are_put_back_loses_none(tmp_path: Path) -> No
     added, kept = ("ada.txt", "bob.txt", "cid.txt"), ("ada.txt", "bob.txt")
     Change("add", added, kept=kept, stage=Stage.INDEXING, tries=1, stale=True).write(corpus)
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert documents(own) == {**_FILES, "cid.txt": b"Cid counts cats."}
         assert passages(server) == {"ada.txt": 1, "bob.txt": 1, "cid.txt": 1}
     assert not corpus.pending.exists() and not corpus.replaced.exists()

@@ -44,7 +44,7 @@ def test_runs_are_listed_without_paths(browsed: Running) -> None:
     )
     assert (oner["questions"], oner["finished"], oner["em"], oner["f1"]) == (2, 2, 0.5, 0.5)
     assert runs["deep/direct"]["failed"] == 1
-    assert str(browsed.house.settings.runs) not in reply.text
+    assert str(browsed.state.settings.runs) not in reply.text
 
 
 def test_one_run_tells_its_scores_by_type(browsed: Running) -> None:
@@ -96,7 +96,7 @@ def test_two_runs_are_compared_question_by_question(browsed: Running) -> None:
 
 
 def test_texts_among_options_are_not_told(browsed: Running) -> None:
-    path = next(browsed.house.settings.runs.rglob("oner/run.json"))  # type: ignore[union-attr]
+    path = next(browsed.state.settings.runs.rglob("oner/run.json"))  # type: ignore[union-attr]
     before = path.read_text()
     run = json.loads(before)
     run["rests_on"]["options"] |= {"labels": "/home/ada/private.jsonl"}
@@ -116,11 +116,11 @@ def test_judges_go_by_the_names_of_their_models(browsed: Running, monkeypatch: p
         return summarise(folder) | {"judges": {spec: {"model": spec, "accuracy": 0.5}}}
 
     monkeypatch.setattr("hoptree.server.runs.summarise", summarised)
-    browsed.house.runs._summaries.clear()
+    browsed.state.runs._summaries.clear()
     try:
         told = browsed.client.get(f"/v1/runs/{_ids(browsed)['deep/oner']}").json()
     finally:
-        browsed.house.runs._summaries.clear()
+        browsed.state.runs._summaries.clear()
     assert told["judges"] == {"judge.gguf": {"model": "judge.gguf", "accuracy": 0.5}}
 
 

@@ -15,7 +15,7 @@ from tests.server.running import QUESTION, Running, eventually, limits, running,
 from hoptree.core.errors import ConfigError
 from hoptree.engine.budget import Budget
 from hoptree.server.error_responses import Refusal
-from hoptree.server.keys import Allowances, Key, find_key, read_keys
+from hoptree.server.keys import Key, Quotas, find_key, read_keys
 
 SECRET = "correct-horse-battery"
 
@@ -91,15 +91,15 @@ def test_requests_of_a_minute_are_counted_for_each_key(tmp_path: Path) -> None:
 
 def test_a_bucket_fills_again() -> None:
     now = [0.0]
-    allowances, key = Allowances(60, lambda: now[0]), _key()
+    quotas, key = Quotas(60, lambda: now[0]), _key()
     for _ in range(60):
-        allowances.take(key)
+        quotas.take(key)
     with pytest.raises(Refusal):
-        allowances.take(key)
+        quotas.take(key)
     now[0] = 1.0
-    allowances.take(key)
+    quotas.take(key)
     with pytest.raises(Refusal):
-        allowances.take(key)
+        quotas.take(key)
 
 
 def test_a_day_of_a_key_has_a_budget(tmp_path: Path) -> None:
@@ -118,15 +118,15 @@ def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
 
 def test_the_next_day_begins_with_nothing_spent() -> None:
     now = [0.0]
-    allowances, key = Allowances(0, lambda: now[0]), _key(budget=Budget(tokens=10))
-    allowances.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
-    assert allowances.left(key).tokens == 3
-    allowances.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    quotas, key = Quotas(0, lambda: now[0]), _key(budget=Budget(tokens=10))
+    quotas.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    assert quotas.left(key).tokens == 3
+    quotas.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
     with pytest.raises(Refusal) as refused:
-        allowances.left(key)
+        quotas.left(key)
     assert refused.value.retry_after == 86_400
     now[0] = 86_400.0
-    assert allowances.left(key).tokens == 10
+    assert quotas.left(key).tokens == 10
 
 
 def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:
             with server.client.stream("POST", "/v1/ask", json=asked, headers=_with(SECRET)) as reply:
                 assert reply.status_code == 200
                 eventually(lambda times=times: len(slow.requests) == times)  # type: ignore[misc]
-            eventually(lambda: len(server.house.live) == 0)
+            eventually(lambda: len(server.state.running) == 0)
         status, told = _ask(server)
         assert (status, told["error"]["class"]) == (429, "BudgetSpent")
         assert len(slow.requests) == 3

@@ -290,7 +290,7 @@ def test_a_mistake_inside_is_told_without_details(
         def fail(*args: object) -> None:
             raise RuntimeError(_PRIVATE)
 
-        monkeypatch.setattr(type(server.house.corpora), "told", fail)
+        monkeypatch.setattr(type(server.state.corpora), "told", fail)
         reply = server.client.get("/v1/corpora")
     assert reply.status_code == 500
     assert reply.json()["error"]["class"] == "InternalError"

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from hoptree.server.progress_text import Words
+from hoptree.server.progress_text import ProgressText
 
 
 def _plan(*ids: int, **more: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def _asked(node: int) -> dict[str, Any]:
 
 
 def _said(*events: dict[str, Any]) -> list[str]:
-    words = Words()
+    words = ProgressText()
     return [step["text"] for event in events if (step := words.of(event))]
 
 

@@ -132,8 +132,8 @@ def test_addresses(server: Running, path: str, message: str) -> None:
 def test_only_what_may_pass_can_be_tried_again(server: Running) -> None:
     refused = server.ask(method="nosuch").json()["error"]
     assert refused["retryable"] is False
-    server.house.live.stopping = True
+    server.state.running.stopping = True
     try:
         assert "retryable" not in server.ask().json()["error"]
     finally:
-        server.house.live.stopping = False
+        server.state.running.stopping = False

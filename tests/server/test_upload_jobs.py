@@ -18,15 +18,14 @@ from tests.server.hostile import zipped
 from tests.server.running import Running, eventually, running, settings
 
 from hoptree.core.errors import ConfigError
-from hoptree.server import corpus_service as changing
-from hoptree.server import staging as placing
-from hoptree.server.corpora import Managed
+from hoptree.server import corpus_service, staging
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
-from hoptree.server.indexing import bring_up_to_date
+from hoptree.server.indexing import run_indexing
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.staging import Change
-from hoptree.server.state import open_house
+from hoptree.server.state import open_state
 from hoptree.server.uploads import Staging
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -48,11 +47,11 @@ def _passages(server: Running) -> dict[str, int | None]:
     return {one["id"]: one["passages"] for one in listed}
 
 
-async def _fails(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+async def _fails(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
     """Indexing that fails wherever something was uploaded."""
     if added:
         raise OSError(24, "Too many open files")
-    return await bring_up_to_date(corpus, limits, job)
+    return await run_indexing(corpus, limits, job)
 
 
 def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
@@ -62,7 +61,7 @@ def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "hoptree.server"):
-            patched.setattr(changing, "bring_up_to_date", _fails)
+            patched.setattr(corpus_service, "bring_up_to_date", _fails)
             for _ in range(2):
                 job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong.", "b.txt": b"New."})
                 assert (job["state"], job["error"]["class"]) == ("failed", "InternalError")
@@ -81,9 +80,9 @@ def _found(server: Running, query: str) -> list[str]:
     return [one["text"] for one in reply.json()["passages"]]
 
 
-async def _too_late(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+async def _too_late(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
     """Indexing that comes to its end, and takes too long for the server to hear of it."""
-    said = await bring_up_to_date(corpus, limits, job, added)
+    said = await run_indexing(corpus, limits, job, added)
     if added:
         raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
     return said
@@ -96,7 +95,7 @@ def test_a_replacement_that_fails_leaves_the_old_text_to_be_found(
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
         if kind == "TooSlow":
-            monkeypatch.setattr(changing, "bring_up_to_date", _too_late)
+            monkeypatch.setattr(corpus_service, "bring_up_to_date", _too_late)
         job = _post(server, "/v1/corpora/mine/documents", {"a.txt": text})
         assert (job["state"], job["error"]["class"]) == ("failed", kind)
         assert _found(server, "bees") == ["Ada keeps bees."] and not _found(server, "wasps")
@@ -107,10 +106,10 @@ def test_a_replacement_that_fails_leaves_the_old_text_to_be_found(
 def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def once(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+    async def once(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
         if not added:
             raise OSError(24, "Too many open files")
-        said = await bring_up_to_date(corpus, limits, job, added)
+        said = await run_indexing(corpus, limits, job, added)
         if "a.txt" in added:
             raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once.")
         return said
@@ -118,7 +117,7 @@ def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
     own = tmp_path / "own"
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
-        monkeypatch.setattr(changing, "bring_up_to_date", once)
+        monkeypatch.setattr(corpus_service, "bring_up_to_date", once)
         job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Ada keeps wasps."})
         assert (job["state"], job["error"]["class"]) == ("failed", "TooSlow")
         assert (own / "mine" / "pending").exists() and not _found(server, "bees")
@@ -134,7 +133,7 @@ def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own"
-    move = placing._move
+    move = staging._move
 
     def fails(path: Path, to: Path) -> None:
         if "replaced" in path.parts:
@@ -144,8 +143,8 @@ def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         with monkeypatch.context() as patched:
-            patched.setattr(changing, "bring_up_to_date", _fails)
-            patched.setattr(placing, "_move", fails)
+            patched.setattr(corpus_service, "bring_up_to_date", _fails)
+            patched.setattr(staging, "_move", fails)
             _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong."})
         assert (own / "mine" / "pending").exists()
         assert _post(server, "/v1/corpora/mine/documents", {"b.txt": b"Bob keeps ants."})["state"] == "done"
@@ -155,7 +154,7 @@ def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
 
 def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own"
-    move = placing._move
+    move = staging._move
 
     def fails(path: Path, to: Path) -> None:
         if path.name == "b.txt" and ".incoming" in path.parts:
@@ -164,7 +163,7 @@ def test_documents_that_cannot_be_moved_are_put_back(tmp_path: Path, monkeypatch
 
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
-        monkeypatch.setattr(placing, "_move", fails)
+        monkeypatch.setattr(staging, "_move", fails)
         sent = [("files", ("a.txt", b"Wrong.")), ("files", ("b.txt", b"New."))]
         assert server.client.post("/v1/corpora/mine/documents", files=sent).status_code == 503
         assert _documents(own) == {"a.txt": _GOOD}
@@ -180,7 +179,7 @@ def test_a_note_that_cannot_be_read_loses_no_document(tmp_path: Path) -> None:
     (corpus / "documents" / "a.txt").rename(corpus / "replaced" / "a.txt")
     (corpus / "pending").write_text("{", encoding="utf-8")
     with running(settings(tmp_path, corpora_folder=own)) as server:
-        eventually(lambda: not server.house.jobs.running())
+        eventually(lambda: not server.state.jobs.running())
         assert _documents(own) == {"a.txt": _GOOD, "b.txt": b"Bob keeps ants."}
         assert _passages(server) == {"a.txt": 1, "b.txt": 1}
         assert not (corpus / "pending").exists()
@@ -281,14 +280,14 @@ def test_folders_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None
     (tmp_path / "file").write_text("x", encoding="utf-8")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(ConfigError, match="cannot hold corpora") as refused:
-            open_house(replace(usual, corpora_folder=folder))
+            open_state(replace(usual, corpora_folder=folder))
         assert refused.value.remedy
         with pytest.raises(ConfigError, match="of runs"):
-            open_house(replace(usual, runs=folder))
+            open_state(replace(usual, runs=folder))
 
 
 def test_only_who_runs_the_server_may_read_uploads(tmp_path: Path) -> None:
-    asyncio.run(open_house(settings(tmp_path, corpora_folder=tmp_path / "own")).aclose())
+    asyncio.run(open_state(settings(tmp_path, corpora_folder=tmp_path / "own")).aclose())
     assert stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o700
 
 

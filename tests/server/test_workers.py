@@ -41,13 +41,13 @@ from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.server import workers as pool
-from hoptree.server.answering_worker import Teller, begin
-from hoptree.server.ask import Asking, Wanted
+from hoptree.server.answering_worker import EventSender, start_question
+from hoptree.server.ask import AskRequest, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.keys import ANYBODY, Key
 from hoptree.server.settings import Settings, read_settings
-from hoptree.server.state import open_asking
-from hoptree.server.workers import Workers, as_data, from_data
+from hoptree.server.state import open_question_service
+from hoptree.server.workers import Workers, error_from_dict, error_to_dict
 
 _FILMS = 20
 _PATIENCE = 60.0
@@ -93,8 +93,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint) -> Itera
 
 
 def workers_of(server: Running) -> Workers:
-    assert server.house.asking.workers is not None
-    return server.house.asking.workers
+    assert server.state.questions.workers is not None
+    return server.state.questions.workers
 
 
 def pids(server: Running) -> list[int]:
@@ -165,10 +165,10 @@ def test_budgets_hold_of_the_question_and_of_the_key(tmp_path: Path, endpoint: E
     with running(films_settings(tmp_path, endpoint, workers=1, limits=limits(calls=5))) as server:
         assert server.ask(film_question(1)).json()["stopped_by"] == "calls"
         assert server.ask(film_question(1), budget={"calls": 2}).json()["usage"]["llm_calls"] == 2
-        asking = server.house.asking
+        asking = server.state.questions
 
         async def ask() -> int:
-            found = await asking.ask(await asking.prepare(Wanted(film_question(2)), key))
+            found = await asking.ask(await asking.prepare(AskRequest(film_question(2)), key))
             return found.usage.llm_calls
 
         first = asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
@@ -184,7 +184,7 @@ def test_a_question_ends_in_the_worker_when_its_client_goes_away(server: Running
         next(reply.iter_lines())
         eventually(lambda: len(endpoint.requests) > before, seconds=_PATIENCE)
     eventually(lambda: endpoint.requests[before].hung_up, seconds=_PATIENCE)
-    eventually(lambda: len(server.house.live) == 0, seconds=_PATIENCE)
+    eventually(lambda: len(server.state.running) == 0, seconds=_PATIENCE)
 
 
 def test_what_a_question_has_cost_until_its_client_left_is_charged(
@@ -193,16 +193,16 @@ def test_what_a_question_has_cost_until_its_client_left_is_charged(
     spent = []
     for one in (server, alone):
         endpoint.on("taikc/final", endless(), contains="N10 ", times=1)
-        asking, key, before = one.house.asking, Key("leaving"), len(endpoint.texts("taikc/final"))
+        asking, key, before = one.state.questions, Key("leaving"), len(endpoint.texts("taikc/final"))
 
-        async def ask(asking: Asking = asking, key: Key = key) -> None:
-            await asking.ask(await asking.prepare(Wanted(film_question(10)), key))
+        async def ask(asking: QuestionService = asking, key: Key = key) -> None:
+            await asking.ask(await asking.prepare(AskRequest(film_question(10)), key))
 
         task = asyncio.run_coroutine_threadsafe(ask(), one.loop)
         eventually(lambda before=before: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)  # type: ignore[misc]
         task.cancel()
-        eventually(lambda asking=asking: len(asking.live) == 0, seconds=_PATIENCE)  # type: ignore[misc]
-        account = asking.allowances._accounts["leaving"]
+        eventually(lambda asking=asking: len(asking.running) == 0, seconds=_PATIENCE)  # type: ignore[misc]
+        account = asking.quotas._accounts["leaving"]
         spent.append((account.calls, account.tokens))
     assert spent[0] == spent[1]
     assert spent[0][0] == len(FILM_STEPS)
@@ -212,9 +212,9 @@ def test_one_that_is_broken_off_before_it_has_begun_is_over_too(tmp_path: Path) 
     lines: list[bytes] = []
 
     async def ask() -> None:
-        asking = open_asking(settings(tmp_path))
+        asking = open_question_service(settings(tmp_path))
         told: dict[str, Any] = {"question": QUESTION, "budget": {}, "options": {}, **dict.fromkeys(_NAMED)}
-        task = begin(asking, told, Teller(7, lines.append, live=True))
+        task = start_question(asking, told, EventSender(7, lines.append, live=True))
         task.cancel()
         await asyncio.wait({task})
         await asyncio.sleep(0)
@@ -241,7 +241,7 @@ def test_many_that_leave_at_once_are_not_remembered(server: Running) -> None:
 
 def test_what_json_cannot_hold_is_told_as_text() -> None:
     lines: list[bytes] = []
-    teller = Teller(1, lines.append, live=False)
+    teller = EventSender(1, lines.append, live=False)
     teller.hear({"event": "decision", "value": Path("a")})
     teller.end(failure={"kinds": ["HoptreeError"], "said": {"cause": "It is so.", "remedy": "", "body": b"x"}})
     assert json.loads(lines[0])["events"] == [{"event": "decision", "value": "a"}]
@@ -262,18 +262,18 @@ def test_a_worker_that_hangs_is_killed_and_its_question_told(
 
 
 def test_the_budget_of_a_key_is_charged_while_a_question_is_answered(server: Running, endpoint: Endpoint) -> None:
-    asking, key = server.house.asking, Key("spender", budget=Budget(calls=100))
+    asking, key = server.state.questions, Key("spender", budget=Budget(calls=100))
     endpoint.on("taikc/final", endless(), contains="N12 ", times=1)
     before = len(endpoint.texts("taikc/final"))
 
     async def ask() -> None:
-        await asking.ask(await asking.prepare(Wanted(film_question(12)), key))
+        await asking.ask(await asking.prepare(AskRequest(film_question(12)), key))
 
     task = asyncio.run_coroutine_threadsafe(ask(), server.loop)
     eventually(lambda: len(endpoint.texts("taikc/final")) > before, seconds=_PATIENCE)
-    eventually(lambda: asking.allowances._today(key).calls == len(FILM_STEPS) - 1, seconds=_PATIENCE)
+    eventually(lambda: asking.quotas._today(key).calls == len(FILM_STEPS) - 1, seconds=_PATIENCE)
     task.cancel()
-    eventually(lambda: len(asking.live) == 0, seconds=_PATIENCE)
+    eventually(lambda: len(asking.running) == 0, seconds=_PATIENCE)
 
 
 def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: Endpoint) -> None:
@@ -281,9 +281,9 @@ def test_the_same_question_at_once_is_paid_for_once(server: Running, endpoint: E
     endpoint.on("taikc/decompose", lambda seen: _late(seen, together), contains="N7 ", times=1)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.house.live) == 1, seconds=_PATIENCE)
+        eventually(lambda: len(server.state.running) == 1, seconds=_PATIENCE)
         second = pool.submit(server.ask, film_question(7))
-        eventually(lambda: len(server.house.live) == 2, seconds=_PATIENCE)
+        eventually(lambda: len(server.state.running) == 2, seconds=_PATIENCE)
         together.wait(_PATIENCE)
         usages = [one.result(_PATIENCE).json()["usage"] for one in (first, second)]
     assert sum(usage["cached_calls"] for usage in usages) >= 1
@@ -327,7 +327,7 @@ def test_while_none_can_be_started_questions_are_refused_and_cost_nothing(
             reply = server.ask(film_question(1))
             assert (reply.status_code, reply.json()["error"]["class"]) == (503, "NoWorker")
             assert server.client.get("/health").status_code == 200
-            assert not server.house.allowances._today(ANYBODY).calls
+            assert not server.state.quotas._today(ANYBODY).calls
         eventually(lambda: len(workers_of(server)) == 1, seconds=_PATIENCE)
         assert server.ask(film_question(2)).json()["answer"] == "1902"
 
@@ -466,7 +466,7 @@ def test_every_error_is_the_same_on_the_other_side(name: str) -> None:
     error: HoptreeError = getattr(errors, name)("It is so.", "Do this.")
     if isinstance(error, EndpointError):
         error.status, error.retryable, error.retry_after = 429, True, 3.5
-    same = from_data(as_data(error))
+    same = error_from_dict(error_to_dict(error))
     assert (type(same), str(same), vars(same)) == (type(error), str(error), vars(error))
     ours, theirs = refusal_of(same), refusal_of(error)
     assert (ours.status, ours.headers, ours.cause) == (theirs.status, theirs.headers, theirs.cause)
@@ -474,16 +474,16 @@ def test_every_error_is_the_same_on_the_other_side(name: str) -> None:
 
 def test_refusals_and_mistakes_cross_as_well() -> None:
     refusal = Refusal(409, "Removed", "It is gone.", "Choose another.", retry_after=2.0, param="corpus")
-    same = from_data(as_data(refusal))
+    same = error_from_dict(error_to_dict(refusal))
     assert isinstance(same, Refusal) and vars(same) == vars(refusal)
-    mistake = from_data(as_data(InternalError(ValueError("half"))))
+    mistake = error_from_dict(error_to_dict(InternalError(ValueError("half"))))
     assert isinstance(mistake, InternalError) and "ValueError" in mistake.cause
 
 
 def test_kinds_of_errors_that_others_know_stay_and_one_that_nobody_knows_is_of_the_next() -> None:
-    assert type(from_data(as_data(GraphError("It is empty.")))) is GraphError
-    data = as_data(EndpointError("It is odd.", status=500))
-    assert type(from_data({**data, "kinds": ["Odd", *data["kinds"]]})) is EndpointError
+    assert type(error_from_dict(error_to_dict(GraphError("It is empty.")))) is GraphError
+    data = error_to_dict(EndpointError("It is odd.", status=500))
+    assert type(error_from_dict({**data, "kinds": ["Odd", *data["kinds"]]})) is EndpointError
 
 
 def test_processes_that_share_an_endpoint_have_a_part_of_its_limit() -> None:

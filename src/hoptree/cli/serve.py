@@ -133,7 +133,7 @@ def serve(
       indexing_seconds=3600, indexing_memory=4G          of one indexing process
     """
     try:
-        from hoptree.server.app import create_app, house_of
+        from hoptree.server.app import create_app, state_of
         from hoptree.server.serve import Server
         from hoptree.server.settings import Settings, model_name
     except ModuleNotFoundError as error:
@@ -146,7 +146,7 @@ def serve(
     from hoptree.models import DEFAULT_MODEL
     from hoptree.server.keys import read_keys
     from hoptree.server.limits import Limits
-    from hoptree.server.serve import make_room
+    from hoptree.server.serve import raise_open_file_limit
 
     chosen = dict(model_name(spec) for spec in models or [DEFAULT_MODEL])
     if len(chosen) < len(models):
@@ -180,9 +180,9 @@ def serve(
         may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
         say(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
     app = create_app(wanted)
-    if trouble := make_room(wanted.limits.connections):
+    if trouble := raise_open_file_limit(wanted.limits.connections):
         say(trouble)
-    if cut_off := len(house_of(app).live.journal):
+    if cut_off := len(state_of(app).running.journal):
         say(f"{_questions(cut_off)} that an earlier stop cut off: see {wanted.journal}. {_again(cached=not no_cache)}")
     with listen(host, port) as listening:
         address = listening.getsockname()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dspy
 
-from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
+from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree, result_text
 
 
 class HoptreeRetriever(dspy.Module):
@@ -30,10 +30,10 @@ class HoptreeRetriever(dspy.Module):
         return [dspy.Prediction(long_text=passage.text, pid=passage.id, title=passage.title) for passage in found]
 
 
-def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = ABOUT) -> dspy.Tool:
+def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> dspy.Tool:
     """A tool that answers a question, for dspy.ReAct and the like."""
 
     def ask(question: str) -> str:
-        return in_words(hoptree, hoptree.ask(question))
+        return result_text(hoptree, hoptree.ask(question))
 
     return dspy.Tool(ask, name=name, desc=description)

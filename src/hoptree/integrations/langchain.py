@@ -11,7 +11,7 @@ from langchain_core.tools import StructuredTool, ToolException
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Passage
 from hoptree.engine.result import Result
-from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
+from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree, result_text
 
 
 class HoptreeRetriever(BaseRetriever):
@@ -28,7 +28,7 @@ class HoptreeRetriever(BaseRetriever):
         return list(map(_document, await self.hoptree.apassages(query, k=self.k, multi_hop=self.multi_hop)))
 
 
-def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = ABOUT) -> StructuredTool:
+def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> StructuredTool:
     """A tool that answers a question; its artifact is the whole result, as `hoptree ask --json` prints it."""
 
     def ask(question: str) -> tuple[str, dict[str, Any]]:
@@ -44,17 +44,12 @@ def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = 
             raise ToolException(str(error)) from error
 
     return StructuredTool.from_function(
-        ask,
-        aask,
-        name=name,
-        description=description,
-        response_format="content_and_artifact",
-        handle_tool_error=True,
+        ask, aask, name=name, description=description, response_format="content_and_artifact", handle_tool_error=True
     )
 
 
 def _told(hoptree: Hoptree, result: Result) -> tuple[str, dict[str, Any]]:
-    return in_words(hoptree, result), result.as_dict()
+    return result_text(hoptree, result), result.as_dict()
 
 
 def _document(passage: Passage) -> Document:

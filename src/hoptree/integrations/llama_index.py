@@ -7,7 +7,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import FunctionTool
 
 from hoptree.core.values import Passage
-from hoptree.integrations.lasting import ABOUT, Hoptree, in_words
+from hoptree.integrations.engine_thread import TOOL_DESCRIPTION, Hoptree, result_text
 
 
 class HoptreeRetriever(BaseRetriever):
@@ -26,14 +26,14 @@ class HoptreeRetriever(BaseRetriever):
         return list(map(_node, found))
 
 
-def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = ABOUT) -> FunctionTool:
+def hoptree_tool(hoptree: Hoptree, *, name: str = "hoptree", description: str = TOOL_DESCRIPTION) -> FunctionTool:
     """A tool that answers a question, for agents."""
 
     def ask(question: str) -> str:
-        return in_words(hoptree, hoptree.ask(question))
+        return result_text(hoptree, hoptree.ask(question))
 
     async def aask(question: str) -> str:
-        return in_words(hoptree, await hoptree.aask(question))
+        return result_text(hoptree, await hoptree.aask(question))
 
     return FunctionTool.from_defaults(ask, async_fn=aask, name=name, description=description)
 

@@ -68,17 +68,17 @@ def readable_ids(ids: Iterable[str], passages: Sequence[Passage]) -> list[str]:
     return [one if is_readable_id(one) else f"#{places.get(one, '?')}" for one in ids]
 
 
-def answer_in_words(result: Result, evidence: Sequence[Quoted], warnings: Sequence[str]) -> str:
+def answer_text(result: Result, evidence: Sequence[Quoted], warnings: Sequence[str]) -> str:
     """An answer with its tree and its evidence."""
     lines = [f"Answer: {result.answer}" if result.answer else "No answer was found."]
     if result.why:
         lines.append(f"Why: {result.why}")
     if result.tree:
         lines += ["", "How it was found:", *_drawn(result.tree, result.evidence)]
-    return in_words(lines, evidence, warnings)
+    return join_text(lines, evidence, warnings)
 
 
-def in_words(lines: Iterable[str], passages: Sequence[Quoted], warnings: Sequence[str]) -> str:
+def join_text(lines: Iterable[str], passages: Sequence[Quoted], warnings: Sequence[str]) -> str:
     """Lines, notes, and passages between marks that no text of theirs can end."""
     said = [_one_line(line) for line in (*lines, *(f"Note: {warning}" for warning in warnings))]
     if passages:

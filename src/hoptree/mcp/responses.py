@@ -8,7 +8,7 @@ from typing import Literal
 
 from hoptree.core.values import Passage
 from hoptree.engine.result import Result, TreeNode
-from hoptree.integrations.summary_text import Quoted, answer_in_words, in_words, quote, readable_ids
+from hoptree.integrations.summary_text import Quoted, answer_text, join_text, quote, readable_ids
 from hoptree.mcp.parts import Checked, Planned, Searched
 from hoptree.models.model import Model
 
@@ -121,7 +121,7 @@ def tell_answer(result: Result, model: Model) -> tuple[Answered, str]:
         _last_part(result.model),
         _spent(result),
     )
-    return value, answer_in_words(result, evidence, warnings)
+    return value, answer_text(result, evidence, warnings)
 
 
 def tell_found(searched: Searched, model: Model) -> tuple[Found, str]:
@@ -130,7 +130,7 @@ def tell_found(searched: Searched, model: Model) -> tuple[Found, str]:
     value = Found(quoted, _each(*searched.result.warnings, *left_out))
     count = len(quoted)
     lines = [f"{count} passage{'' if count == 1 else 's'} found, best first." if quoted else "Nothing was found."]
-    return value, in_words(lines, quoted, value.warnings)
+    return value, join_text(lines, quoted, value.warnings)
 
 
 def tell_plan(planned: Planned) -> tuple[Plans, str]:
@@ -139,7 +139,7 @@ def tell_plan(planned: Planned) -> tuple[Plans, str]:
     parts = [SubQuestion(one.id, one.question, one.parent, list(one.refs)) for one in nodes]
     value = Plans(parts, list(planned.result.warnings), _spent(planned.result))
     lines = [f"{'  ' * (one.depth - 1)}{one.id}. {one.question}" for one in nodes]
-    return value, in_words(lines, (), value.warnings)
+    return value, join_text(lines, (), value.warnings)
 
 
 def tell_check(checked: Checked, model: Model) -> tuple[Checks, str]:
@@ -167,7 +167,7 @@ def tell_check(checked: Checked, model: Model) -> tuple[Checks, str]:
         count = len(checked.passages)
         looked = "1 passage was looked at; it does" if count == 1 else f"{count} passages were looked at; they do"
         lines.append(f"{looked} not settle it.")
-    return value, in_words(lines, evidence, value.warnings)
+    return value, join_text(lines, evidence, value.warnings)
 
 
 def _step(node: TreeNode, passages: Sequence[Passage]) -> Step:

@@ -153,8 +153,7 @@ Whole = Annotated[
     ),
 ]
 Most = Annotated[
-    int,
-    Field(description="How many passages at most.", json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES}),
+    int, Field(description="How many passages at most.", json_schema_extra={"minimum": 1, "maximum": MAX_PASSAGES})
 ]
 
 

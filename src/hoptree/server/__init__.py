@@ -11,6 +11,6 @@ uploads needs none of it.
     corpora             routes/corpora  corpora  changing  unpacking  file_names  pending  placing  to_the_end
                         jobs  outcomes  indexing  indexing_worker  reindexing  replacements
     runs                routes/runs  runs
-    the process         house (all that is open)  serving  open_files  collecting
+    the process         state (all that is open)  serving  open_files  collecting
     the page            routes/page  page/
 """

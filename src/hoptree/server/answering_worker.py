@@ -21,13 +21,13 @@ from hoptree.core.errors import HoptreeError, InternalError
 from hoptree.core.http_server import LOG_FORMAT, as_line
 from hoptree.engine.budget import Budget
 from hoptree.engine.trace import Event
-from hoptree.server.ask import Asking, Wanted
-from hoptree.server.error_responses import log_mistake
+from hoptree.server.ask import AskRequest, QuestionService
+from hoptree.server.error_responses import log_internal_error
 from hoptree.server.keys import ANYBODY
-from hoptree.server.serve import collect_rarely
+from hoptree.server.serve import collect_garbage_rarely
 from hoptree.server.settings import read_settings
-from hoptree.server.state import open_asking
-from hoptree.server.workers import as_data
+from hoptree.server.state import open_question_service
+from hoptree.server.workers import error_to_dict
 
 _LOG = logging.getLogger("hoptree.server")
 _LONGEST = 2**26
@@ -52,18 +52,18 @@ async def _work(out: int) -> None:
     pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(out, "wb"))
     setup = json.loads(await lines.readline())
     try:
-        asking = open_asking(read_settings(setup["settings"]), shared_by=setup["workers"])
+        asking = open_question_service(read_settings(setup["settings"]), shared_by=setup["workers"])
     except HoptreeError as error:
         _LOG.error("a worker cannot begin: %s", as_line(error.cause))
         sys.exit(error.exit_code)
-    collect_rarely()
+    collect_garbage_rarely()
     pipe.write(b'{"ready": true}\n')
     under_way: dict[int, asyncio.Task[dict[str, Any]]] = {}
     async for line in lines:
         said = json.loads(line)
         if "ask" in said:
-            number, teller = said["ask"], Teller(said["ask"], pipe.write, live=said["live"])
-            under_way[number] = begin(asking, said, teller)
+            number, teller = said["ask"], EventSender(said["ask"], pipe.write, live=said["live"])
+            under_way[number] = start_question(asking, said, teller)
             under_way[number].add_done_callback(lambda _, number=number: under_way.pop(number))  # type: ignore[misc]
         elif "forget" in said:
             asking.retrievers.forget(said["forget"])
@@ -75,17 +75,19 @@ async def _work(out: int) -> None:
     await asking.aclose()
 
 
-def begin(asking: Asking, told: Mapping[str, Any], teller: Teller) -> asyncio.Task[dict[str, Any]]:
+def start_question(
+    asking: QuestionService, told: Mapping[str, Any], teller: EventSender
+) -> asyncio.Task[dict[str, Any]]:
     """Answer one question in a task; its end is told, also of one that is broken off before it has begun."""
     task = asyncio.get_running_loop().create_task(_answer(asking, told, teller))
     task.add_done_callback(lambda task: teller.end(**{} if task.cancelled() else task.result()))
     return task
 
 
-async def _answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> dict[str, Any]:
+async def _answer(asking: QuestionService, told: Mapping[str, Any], teller: EventSender) -> dict[str, Any]:
     """How a question ended."""
     named = {name: told[name] for name in ("method", "model", "corpus", "graph", "retriever", "rerank", "options")}
-    wanted = Wanted(told["question"], **named, budget=Budget(**told["budget"]))
+    wanted = AskRequest(told["question"], **named, budget=Budget(**told["budget"]))
     try:
         prepared = await asking.prepare(wanted, ANYBODY)
         _, failure = await prepared.engine.trace(wanted.question, listeners=(teller.hear,))
@@ -94,16 +96,16 @@ async def _answer(asking: Asking, told: Mapping[str, Any], teller: Teller) -> di
         traceback.clear_frames(error.__traceback__)
         return {}
     except HoptreeError as error:
-        return {"refused": as_data(error)}
+        return {"refused": error_to_dict(error)}
     except Exception as error:
-        log_mistake(error)
-        return {"refused": as_data(InternalError(error))}
+        log_internal_error(error)
+        return {"refused": error_to_dict(InternalError(error))}
     if isinstance(failure, InternalError) and failure.__cause__:
-        log_mistake(failure.__cause__)
-    return {"failure": as_data(failure) if failure else None}
+        log_internal_error(failure.__cause__)
+    return {"failure": error_to_dict(failure) if failure else None}
 
 
-class Teller:
+class EventSender:
     """Tells what happens to one question: all that happens at one moment at once, or everything at the end."""
 
     def __init__(self, number: int, write: Callable[[bytes], None], *, live: bool) -> None:

@@ -18,16 +18,16 @@ from hoptree.core.errors import HoptreeError
 from hoptree.server.chat import chat_routes
 from hoptree.server.error_responses import Refusal, note_refusal, refusal_of
 from hoptree.server.guard import EXPOSED, Guard, speaks_openai
-from hoptree.server.json_response import refuse
+from hoptree.server.json_response import refusal_response
 from hoptree.server.openapi import describe
-from hoptree.server.request_schemas import unreadable
+from hoptree.server.request_schemas import validation_refusal
 from hoptree.server.routes.about import about_routes
 from hoptree.server.routes.asks import ask_routes
 from hoptree.server.routes.corpora import corpus_routes
 from hoptree.server.routes.runs import run_routes
 from hoptree.server.routes.searches import add_page, search_routes
 from hoptree.server.settings import Settings
-from hoptree.server.state import House, open_house
+from hoptree.server.state import ServerState, open_state
 
 _KINDS = {404: "NotFound", 405: "NotAllowed"}
 _SAID = {
@@ -40,17 +40,17 @@ _SAID = {
 
 def create_app(settings: Settings) -> FastAPI:
     """The server as an ASGI application, with all that it needs open."""
-    house = open_house(settings)
+    state = open_state(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
-            house.changing.take_up()
-            if house.asking.workers is not None:
-                await house.asking.workers.start()
+            state.corpus_service.take_up()
+            if state.questions.workers is not None:
+                await state.questions.workers.start()
             yield
         finally:
-            await house.aclose()
+            await state.aclose()
 
     app = FastAPI(
         title="Hoptree",
@@ -63,10 +63,10 @@ def create_app(settings: Settings) -> FastAPI:
         # A redirect would name the host that the client named, and no TLS.
         redirect_slashes=False,
     )
-    app.state.house = house
+    app.state.server = state
     # In one list, questions first: a router in a router is matched again on each floor, for every request.
     for router in (ask_routes, chat_routes, search_routes, about_routes, corpus_routes, run_routes):
-        app.router.routes += router(house).routes
+        app.router.routes += router(state).routes
     add_page(app)
     describe(app, keys=bool(settings.keys))
     _tell_errors(app)
@@ -78,7 +78,7 @@ def create_app(settings: Settings) -> FastAPI:
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=EXPOSED,
         )
-    app.add_middleware(Guard, settings=_guarded(settings), allowances=house.allowances, metrics=house.metrics)
+    app.add_middleware(Guard, settings=_guarded(settings), quotas=state.quotas, metrics=state.metrics)
     return app
 
 
@@ -90,18 +90,18 @@ def _guarded(settings: Settings) -> Settings:
     return replace(settings, limits=replace(limits, upload=limits.body, upload_seconds=limits.body_seconds))
 
 
-def house_of(app: FastAPI) -> House:
+def state_of(app: FastAPI) -> ServerState:
     """What an application has open."""
-    house: House = app.state.house
-    return house
+    state: ServerState = app.state.server
+    return state
 
 
 def _tell_errors(app: FastAPI) -> None:
     """Every error is told in the same form."""
 
     def tell(request: Request, refusal: Refusal) -> Response:
-        note_refusal(request, refusal, house_of(request.app).metrics)
-        return refuse(refusal, openai=speaks_openai(request.url.path))
+        note_refusal(request, refusal, state_of(request.app).metrics)
+        return refusal_response(refusal, openai=speaks_openai(request.url.path))
 
     @app.exception_handler(HoptreeError)
     async def on_error(request: Request, error: HoptreeError) -> Response:
@@ -109,7 +109,7 @@ def _tell_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> Response:
-        return tell(request, unreadable(error.errors()))
+        return tell(request, validation_refusal(error.errors()))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:

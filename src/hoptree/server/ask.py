@@ -21,10 +21,10 @@ from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.corpora import Corpora
 from hoptree.server.error_responses import Refusal, log_failure
-from hoptree.server.keys import Allowances, Key
+from hoptree.server.keys import Key, Quotas
 from hoptree.server.metrics import Metrics
 from hoptree.server.names import unknown
-from hoptree.server.running_questions import Live
+from hoptree.server.running_questions import RunningQuestions
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Models, Retrievers
 from hoptree.server.views import is_free_text
@@ -40,7 +40,7 @@ _DRAWN = frozenset({"samples", "voters", "sampled"})
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AskRequest:
     """A question as a client asks it; None takes the server's default."""
 
     question: str
@@ -56,10 +56,10 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedQuestion:
     """A question whose names are known: everything that can be refused beforehand was not."""
 
-    wanted: Wanted
+    wanted: AskRequest
     key: Key
     method: Method
     model_name: str
@@ -93,7 +93,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class QuestionService:
     """Answers questions with what all of them share."""
 
     settings: Settings
@@ -102,8 +102,8 @@ class Asking:
     retrievers: Retrievers
     graphs: Graphs
     calls: Calls
-    live: Live
-    allowances: Allowances
+    running: RunningQuestions
+    quotas: Quotas
     metrics: Metrics
     workers: Workers | None
 
@@ -122,9 +122,9 @@ class Asking:
         if self.workers is not None:
             self.workers.forget(corpus)
 
-    async def prepare(self, wanted: Wanted, key: Key) -> Prepared:
+    async def prepare(self, wanted: AskRequest, key: Key) -> PreparedQuestion:
         """Look up all that the question names, or refuse it."""
-        self.live.check()
+        self.running.check()
         if not wanted.question.strip():
             raise Refusal(400, "InputError", "The question is empty.", "Ask one.")
         if len(wanted.question) > MAX_QUESTION:
@@ -134,7 +134,7 @@ class Asking:
                 f"The question has {len(wanted.question):,} characters; {MAX_QUESTION:,} are the most.",
                 "Put the material into a corpus and ask about it.",
             )
-        budget = self._budget(wanted.budget, self.allowances.left(key))
+        budget = self._budget(wanted.budget, self.quotas.left(key))
         method = find_method(wanted.method or self.settings.method)
         options = self._options(method, wanted.options, budget)
         name, model = self.models.find(wanted.model)
@@ -146,25 +146,25 @@ class Asking:
                 log_failure(error, what=f"opening what {method.name} reads")
             raise
         engine = self._engine(method, model, options, budget, retriever, graph)
-        return Prepared(wanted, key, method, name, corpus, budget, engine)
+        return PreparedQuestion(wanted, key, method, name, corpus, budget, engine)
 
-    async def ask(self, prepared: Prepared, listeners: Sequence[Listener] = ()) -> Result:
+    async def ask(self, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()) -> Result:
         """Answer a question; a failure is a result too."""
-        self.live.check()
+        self.running.check()
 
         longest = len(prepared.wanted.question) // 4
 
         def charge(event: Event) -> None:
             nonlocal longest
             if event["event"] == "llm":
-                self.allowances.charge(prepared.key, event)
+                self.quotas.charge(prepared.key, event)
                 longest = max(longest, event["prompt_tokens"])
 
         with self.metrics.question(prepared.method.name) as outcome:
             try:
-                result = await self.live.run(self._answer(prepared, charge, listeners), prepared.told, _is_answered)
+                result = await self.running.run(self._answer(prepared, charge, listeners), prepared.told, _is_answered)
             except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
-                self.allowances.charge_unheard(prepared.key, longest)
+                self.quotas.charge_unheard(prepared.key, longest)
                 outcome.failed = isinstance(error, WorkerEnded)
                 raise
             outcome.take(result)
@@ -173,7 +173,7 @@ class Asking:
         return result
 
     def _answer(
-        self, prepared: Prepared, charge: Listener, listeners: Sequence[Listener]
+        self, prepared: PreparedQuestion, charge: Listener, listeners: Sequence[Listener]
     ) -> Coroutine[Any, Any, Result]:
         if self.workers is not None:
             # Of a key with a budget the next question is to know what this one has spent until then.
@@ -209,15 +209,12 @@ class Asking:
             option = known.get(key)
             if key in fixed or (option is not None and is_free_text(option)):
                 raise Refusal(
-                    403,
-                    "NotAllowed",
-                    f"{method.name}: {key} is set by whoever runs the server.",
-                    "Leave it out.",
+                    403, "NotAllowed", f"{method.name}: {key} is set by whoever runs the server.", "Leave it out."
                 )
             _check_size(key, value, budget)
         return read_options(method, {**wanted, **fixed})
 
-    async def _retriever(self, method: Method, wanted: Wanted) -> tuple[str | None, Retriever | None]:
+    async def _retriever(self, method: Method, wanted: AskRequest) -> tuple[str | None, Retriever | None]:
         if "corpus" not in method.needs and wanted.corpus is None:
             return None, None
         corpus = wanted.corpus or self.corpora.default
@@ -228,7 +225,7 @@ class Asking:
             raise unknown("retriever", kind, KINDS)
         return corpus, await self.retrievers.find(corpus, kind, wanted.rerank or "", facts=method.goes_by_facts)
 
-    async def _graph(self, method: Method, wanted: Wanted) -> KnowledgeGraph | None:
+    async def _graph(self, method: Method, wanted: AskRequest) -> KnowledgeGraph | None:
         name = wanted.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
         return None if name is None else await self.graphs.find(name)
 

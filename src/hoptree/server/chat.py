@@ -15,17 +15,17 @@ from starlette.responses import Response
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Event
-from hoptree.server.ask import Prepared, Wanted
-from hoptree.server.error_responses import Refusal, note_refusal, refusal_of, told_error
+from hoptree.server.ask import AskRequest, PreparedQuestion
+from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.json_response import Json, to_json
 from hoptree.server.names import guess, unknown
 from hoptree.server.openapi import QUESTION, replies, reply
-from hoptree.server.progress_text import Words
+from hoptree.server.progress_text import ProgressText
 from hoptree.server.reply_schemas.answers import Completion
-from hoptree.server.request_schemas import ChatBody, Choices, said_to_be_json
-from hoptree.server.state import House
-from hoptree.server.streaming import EventStream, Happened, Idle, happenings, unless_gone
-from hoptree.server.views import told_result
+from hoptree.server.request_schemas import ChatBody, Choices, require_json
+from hoptree.server.state import ServerState
+from hoptree.server.streaming import EventStream, Idle, TraceUpdate, ask_until_disconnect, question_updates
+from hoptree.server.views import result_view
 
 NO_ANSWER = "No answer was found."
 """What stands in the place of an answer where a method gives none."""
@@ -142,44 +142,44 @@ class _Completion:
     id: str
     created: int
     model: str
-    prepared: Prepared
+    prepared: PreparedQuestion
     unread: list[str]
 
     def told(self, kind: str, **fields: Any) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model, **fields}
 
     def extension(self, result: Result) -> dict[str, Any]:
-        data = told_result(result, self.prepared.model_name)
+        data = result_view(result, self.prepared.model_name)
         return data | {"warnings": [*data["warnings"], *self.unread]}
 
     def citations(self, result: Result) -> list[dict[str, Any]]:
         return citations(result, self.prepared.corpus)
 
 
-def chat_routes(house: House) -> APIRouter:
+def chat_routes(state: ServerState) -> APIRouter:
     """The route of chat completions."""
     routes = APIRouter(tags=["openai"])
 
     @routes.post(
         "/v1/chat/completions",
         summary="OpenAI's chat completions",
-        dependencies=[Depends(said_to_be_json)],
+        dependencies=[Depends(require_json)],
         responses=_REPLIES,
     )
     async def complete(body: ChatBody, request: Request) -> Response:
-        wanted = _wanted(body, house.models.names)
-        prepared = await house.asking.prepare(wanted, request.state.key)
+        wanted = _wanted(body, state.models.names)
+        prepared = await state.questions.prepare(wanted, request.state.key)
         name = f"chatcmpl-{uuid.uuid4().hex}"
         completion = _Completion(name, int(time.time()), body.model, prepared, unread(body))
         if body.stream:
             usage = bool(body.stream_options and body.stream_options.include_usage)
-            return EventStream(_stream(house, completion, request, usage=usage))
-        return await _whole(house, completion, request)
+            return EventStream(_stream(state, completion, request, usage=usage))
+        return await _whole(state, completion, request)
 
     return routes
 
 
-def _wanted(body: ChatBody, models: Collection[str]) -> Wanted:
+def _wanted(body: ChatBody, models: Collection[str]) -> AskRequest:
     question = question_in(body)
     method, sign, model = body.model.partition("@")
     if method not in (known := [one.name for one in list_methods()]):
@@ -187,7 +187,7 @@ def _wanted(body: ChatBody, models: Collection[str]) -> Wanted:
     if sign and model not in models:
         raise unknown("model", model, models, status=404, param="model")
     said = body.hoptree or Choices()
-    return Wanted(
+    return AskRequest(
         question,
         method=method,
         model=model if sign else None,
@@ -200,15 +200,15 @@ def _wanted(body: ChatBody, models: Collection[str]) -> Wanted:
     )
 
 
-async def _whole(house: House, completion: _Completion, request: Request) -> Response:
+async def _whole(state: ServerState, completion: _Completion, request: Request) -> Response:
     steps: list[str] = []
-    words = Words()
+    words = ProgressText()
 
     def listen(event: Event) -> None:
         if step := words.of(event):
             steps.append(step["text"])
 
-    result = await unless_gone(request, house.asking, completion.prepared, (listen,))
+    result = await ask_until_disconnect(request, state.questions, completion.prepared, (listen,))
     if result.failure:
         raise result.failure
     message = {
@@ -224,7 +224,7 @@ async def _whole(house: House, completion: _Completion, request: Request) -> Res
 
 
 async def _stream(
-    house: House, completion: _Completion, request: Request, *, usage: bool
+    state: ServerState, completion: _Completion, request: Request, *, usage: bool
 ) -> AsyncGenerator[bytes, None]:
     """Steps as reasoning while they happen, then the answer, what it rests on, and the bill."""
 
@@ -233,18 +233,18 @@ async def _stream(
         told = completion.told("chat.completion.chunk", choices=choices, **({"usage": None} if usage else {}))
         return _data(told)
 
-    words = Words()
+    words = ProgressText()
     yield chunk({"role": "assistant", "content": ""})
-    async for news in happenings(house.asking, completion.prepared):
+    async for news in question_updates(state.questions, completion.prepared):
         match news:
-            case Happened(event):
+            case TraceUpdate(event):
                 if step := words.of(event):
                     yield chunk({"reasoning_content": f"{step['text']}\n"})
             case Idle():
                 yield b": still answering\n\n"
             case Result():
                 if news.failure:
-                    yield _data(told_error(refusal_of(news.failure), openai=True))
+                    yield _data(error_body(refusal_of(news.failure), openai=True))
                     break
                 yield chunk({"content": content_of(news)})
                 told = {"annotations": completion.citations(news), "hoptree": completion.extension(news)}
@@ -252,8 +252,8 @@ async def _stream(
                 if usage:
                     yield _data(completion.told("chat.completion.chunk", choices=[], usage=usage_of(news)))
             case Refusal():
-                note_refusal(request, news, house.metrics)
-                yield _data(told_error(news, openai=True))
+                note_refusal(request, news, state.metrics)
+                yield _data(error_body(news, openai=True))
     yield b"data: [DONE]\n\n"
 
 

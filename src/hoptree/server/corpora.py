@@ -33,7 +33,7 @@ MADE_ANEW = "Add or remove a document: the index is made anew then; or tell whoe
 
 
 @dataclass(frozen=True, slots=True)
-class Managed:
+class ManagedCorpus:
     """A corpus that was made here."""
 
     name: str
@@ -111,17 +111,17 @@ class Corpora:
     def default(self) -> str | None:
         return next(iter(self._named), None) or next((one.name for one in self.managed() if one.ready), None)
 
-    def managed(self) -> list[Managed]:
+    def managed(self) -> list[ManagedCorpus]:
         """The corpora made here, by name."""
         if self.folder is None or not self.folder.is_dir():
             return []
-        found = [Managed(entry.name, entry) for entry in self.folder.iterdir() if (entry / "documents").is_dir()]
+        found = [ManagedCorpus(entry.name, entry) for entry in self.folder.iterdir() if (entry / "documents").is_dir()]
         return sorted((one for one in found if one.name not in self._named), key=lambda one: one.name)
 
     def taken(self, name: str) -> bool:
         return name in self._named or (self.folder is not None and (self.folder / name).exists())
 
-    def own(self, name: str) -> Managed:
+    def own(self, name: str) -> ManagedCorpus:
         """A corpus made here; any other name is refused."""
         check_name(name)
         if name in self._named:
@@ -166,7 +166,7 @@ class Corpora:
         return {"name": name, "passages": manifest.passages, "documents": None, "retrievers": kinds}
 
 
-def _not_ready(corpus: Managed) -> Refusal:
+def _not_ready(corpus: ManagedCorpus) -> Refusal:
     if corpus.pending.exists():
         cause, remedy = f"The corpus '{corpus.name}' is still being made.", "Wait for its job to be done."
     else:

@@ -19,9 +19,9 @@ from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import write_whole
-from hoptree.server.corpora import Corpora, Managed
-from hoptree.server.error_responses import Refusal, refusal_of, telling_of_space
-from hoptree.server.indexing import Postponed, Taken, bring_up_to_date, wait_until_free
+from hoptree.server.corpora import Corpora, ManagedCorpus
+from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
+from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
 from hoptree.server.jobs import Job, Jobs, new_job_id
 from hoptree.server.limits import Limits
 from hoptree.server.names import check_name
@@ -44,7 +44,9 @@ Given = TypeVarTuple("Given")
 T = TypeVar("T")
 
 
-async def to_the_end(work: Callable[[*Given], T], *given: *Given, give_up: Callable[[], None] | None = None) -> T:
+async def run_to_completion(
+    work: Callable[[*Given], T], *given: *Given, give_up: Callable[[], None] | None = None
+) -> T:
     """What `work` returns; a cancellation holds once it has ended, for until then it uses files and a place.
 
     `give_up` tells work that takes long that nobody wants it any more.
@@ -64,7 +66,7 @@ async def to_the_end(work: Callable[[*Given], T], *given: *Given, give_up: Calla
     return running.result()
 
 
-def keep_outcome(corpus: Managed, job: Job) -> None:
+def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
     """Write down how a job has ended; without that it is known until the server's next start."""
     told = job.as_dict() | {"error": asdict(Failure.of(job.error)) if job.error else None}
     try:
@@ -73,7 +75,7 @@ def keep_outcome(corpus: Managed, job: Job) -> None:
         _LOG.warning("the outcome of a job of corpus %s cannot be kept: %s", corpus.name, error.strerror)
 
 
-def last_outcome(corpus: Managed) -> Job | None:
+def read_outcome(corpus: ManagedCorpus) -> Job | None:
     """The last job of a corpus that has ended, as far as that is known."""
     try:
         data = json.loads(corpus.outcome.read_text(encoding="utf-8"))
@@ -106,7 +108,7 @@ _ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Changing:
+class CorpusService:
     """Changes corpora, one job each; `forget` lets go of one that is to be removed."""
 
     corpora: Corpora
@@ -118,14 +120,14 @@ class Changing:
     async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
         """A new corpus of uploaded files."""
         check_name(name)
-        corpus = Managed(name, self._folder() / name)
+        corpus = ManagedCorpus(name, self._folder() / name)
         self.jobs.check(name)
         self._check_new(name)
         async with self._staged(name, files) as (staged, staging, sizes):
-            with self.jobs.hold(name), telling_of_space():
+            with self.jobs.hold(name), refuse_when_disk_full():
                 change = _new("create", staging)
-                await to_the_end(self._check_fits, corpus, change, sizes)
-                change = await to_the_end(note_whole, staged, change)
+                await run_to_completion(self._check_fits, corpus, change, sizes)
+                change = await run_to_completion(note_whole, staged, change)
                 self._check_new(name)  # nobody comes between this and the next line
                 staged.folder.rename(corpus.folder)
                 return self._start(corpus, change)
@@ -148,7 +150,7 @@ class Changing:
         with self.jobs.hold(name):
             folder = hide(corpus)
             self.forget(name)
-            await to_the_end(remove, folder)
+            await run_to_completion(remove, folder)
 
     def take_up(self) -> None:
         """Go on with what an earlier server was doing; throw away what it had not begun."""
@@ -156,7 +158,7 @@ class Changing:
             return
         clear_leftovers(self.corpora.folder)
         for corpus in self.corpora.managed():
-            if job := last_outcome(corpus):
+            if job := read_outcome(corpus):
                 self.jobs.remember(job)
             try:
                 change = Change.read(corpus)
@@ -176,7 +178,7 @@ class Changing:
         self.corpora.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.corpora.folder
 
-    def _changeable(self, name: str) -> Managed:
+    def _changeable(self, name: str) -> ManagedCorpus:
         """A corpus made here that nothing is being done to; a change of it that came to no end is tried again first."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
@@ -205,7 +207,7 @@ class Changing:
     @asynccontextmanager
     async def _staged(
         self, name: str, files: Sequence[UploadFile]
-    ) -> AsyncIterator[tuple[Managed, Staging, dict[str, int]]]:
+    ) -> AsyncIterator[tuple[ManagedCorpus, Staging, dict[str, int]]]:
         """Uploaded files in a folder of their own, with their sizes; what is not taken from there goes at the end."""
         staged = incoming(self._folder(), name)
         staging = Staging(staged.documents, self.limits)
@@ -221,36 +223,38 @@ class Changing:
 
         try:
             async with self._turn:
-                with telling_of_space():
-                    sizes = await to_the_end(put, give_up=staging.give_up)
+                with refuse_when_disk_full():
+                    sizes = await run_to_completion(put, give_up=staging.give_up)
             yield staged, staging, sizes
         finally:
-            await to_the_end(remove, staged.folder)
+            await run_to_completion(remove, staged.folder)
 
     async def _begin(
         self,
-        corpus: Managed,
+        corpus: ManagedCorpus,
         change: Change,
-        staged: Managed | None = None,
+        staged: ManagedCorpus | None = None,
         sizes: Mapping[str, int] | None = None,
     ) -> Job:
         """Put the documents in place, and start the job that indexes them."""
         with self.jobs.hold(corpus.name):
             try:
-                with telling_of_space():
-                    placed = await to_the_end(self._place, corpus, change, staged, sizes or {})
+                with refuse_when_disk_full():
+                    placed = await run_to_completion(self._place, corpus, change, staged, sizes or {})
             except asyncio.CancelledError:
-                await to_the_end(_undo_what_is_pending, corpus)
+                await run_to_completion(_undo_what_is_pending, corpus)
                 raise
             return self._start(corpus, placed)
 
-    def _place(self, corpus: Managed, change: Change, staged: Managed | None, sizes: Mapping[str, int]) -> Change:
+    def _place(
+        self, corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None, sizes: Mapping[str, int]
+    ) -> Change:
         """Put the documents in place, once those of an earlier change that could not be undone are back in theirs."""
         stale = _undo_what_is_pending(corpus)
         self._check_fits(corpus, change, sizes)
         return place(corpus, replace(change, stale=stale), staged)
 
-    def _check_fits(self, corpus: Managed, change: Change, sizes: Mapping[str, int]) -> None:
+    def _check_fits(self, corpus: ManagedCorpus, change: Change, sizes: Mapping[str, int]) -> None:
         """Refuse a change after which the corpus would be too large, or empty, or a file a folder as well."""
         before = dict(corpus.files())
         if any(name not in before for name in change.removed):
@@ -274,12 +278,12 @@ class Changing:
         for name in change.added:
             names.check_beside(name)
 
-    def _start(self, corpus: Managed, change: Change) -> Job:
+    def _start(self, corpus: ManagedCorpus, change: Change) -> Job:
         known = change.job and not self.jobs.is_running(change.job)  # a corpus that was copied brings its note along
         job = Job(change.kind, corpus.name, change.job if known else new_job_id(), left_out=change.left_out)
         return self.jobs.start(job, lambda job: self._carry_out(corpus, change, job))
 
-    async def _carry_out(self, corpus: Managed, change: Change, job: Job) -> str:
+    async def _carry_out(self, corpus: ManagedCorpus, change: Change, job: Job) -> str:
         """Bring a change to its end from wherever it is: indexed, or undone."""
         failure: Exception | None = change.failure.refusal() if change.failure else None
         if change.stage is Stage.INDEXING:
@@ -292,19 +296,19 @@ class Changing:
                 failure, change = error, replace(change.begun(), failure=Failure.of(told))
                 if _is_kept(error, change):
                     raise
-                await to_the_end(keep_outcome, corpus, job.failed(told))
+                await run_to_completion(write_outcome, corpus, job.failed(told))
             else:
-                await to_the_end(keep_outcome, corpus, job.succeeded(said))
-                await to_the_end(settle, corpus)
+                await run_to_completion(write_outcome, corpus, job.succeeded(said))
+                await run_to_completion(settle, corpus)
                 return said
         said = await self._undo(corpus, change, job, failure)
         if failure is not None:
             raise failure
         return said
 
-    async def _undo(self, corpus: Managed, change: Change, job: Job, failure: Exception | None) -> str:
+    async def _undo(self, corpus: ManagedCorpus, change: Change, job: Job, failure: Exception | None) -> str:
         """Undo a change, and bring the index up to date with the documents as they were."""
-        stale = await to_the_end(undo, corpus, change)
+        stale = await run_to_completion(undo, corpus, change)
         if change.kind == "create":
             self.forget(corpus.name)
         if not stale:
@@ -317,10 +321,10 @@ class Changing:
             # Its client is told why the change failed; the next one, or the next start, brings the index up to date.
             _LOG.warning("corpus %s is not indexed as it was: %s", corpus.name, refusal_of(error).kind)
             return ""
-        await to_the_end(settle, corpus)
+        await run_to_completion(settle, corpus)
         return said
 
-    async def _index(self, corpus: Managed, job: Job, change: Change | None = None) -> str:
+    async def _index(self, corpus: ManagedCorpus, job: Job, change: Change | None = None) -> str:
         """Bring the index up to date once nobody else writes it, and it is this job's turn.
 
         A `change` that brings documents, or takes some, is noted as begun; one that is undone needs no such note.
@@ -331,11 +335,11 @@ class Changing:
             async with self.jobs.turn:
                 try:
                     if begun is not None:
-                        await to_the_end(begun.write, corpus)
-                    return await bring_up_to_date(corpus, self.limits, job, change.added if change else ())
-                except Taken:
+                        await run_to_completion(begun.write, corpus)
+                    return await run_indexing(corpus, self.limits, job, change.added if change else ())
+                except IndexBusy:
                     if change is not None:
-                        await to_the_end(change.write, corpus)
+                        await run_to_completion(change.write, corpus)
                 except asyncio.CancelledError:
                     if begun is not None:
                         begun.stopped().write(corpus)
@@ -364,7 +368,7 @@ def _new(kind: str, staging: Staging) -> Change:
     return Change(kind, tuple(staging.names), left_out=tuple(staging.left_out), job=new_job_id())
 
 
-def _undo_what_is_pending(corpus: Managed) -> bool:
+def _undo_what_is_pending(corpus: ManagedCorpus) -> bool:
     """Make the documents what they were before a change that came to no end; whether the index may not be theirs."""
     change = Change.read(corpus)
     return change is not None and undo(corpus, change)

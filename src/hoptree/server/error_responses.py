@@ -104,7 +104,7 @@ def refusal_of(error: Exception) -> Refusal:
 
 
 @contextmanager
-def telling_of_space() -> Iterator[None]:
+def refuse_when_disk_full() -> Iterator[None]:
     """A disk that is full is no mistake inside the server, and may have room later."""
     try:
         yield
@@ -149,7 +149,7 @@ def _status(error: HoptreeError) -> tuple[int, float | None]:
     return (400, None) if isinstance(error, ConfigError | InputError) else (500, None)
 
 
-def told_error(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
+def error_body(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
     """The body of an error, in our own shape or in the one that clients of OpenAI read; what cannot pass says so."""
     final = {"retryable": False} if refusal.final else {}
     if not openai:
@@ -163,7 +163,7 @@ def told_error(refusal: Refusal, *, openai: bool = False) -> dict[str, Any]:
 _LOG = logging.getLogger("hoptree.server")
 
 
-def log_mistake(error: BaseException) -> None:
+def log_internal_error(error: BaseException) -> None:
     """Where a mistake of our own happened; its message may hold text of a question, and is left out."""
     where = "".join(traceback.format_tb(error.__traceback__))
     system = f" ({as_line(f'{error.errno} {error.strerror}: {error.filename}')})" if isinstance(error, OSError) else ""
@@ -174,7 +174,7 @@ def log_failure(failure: HoptreeError, *, what: str) -> None:
     """Why something failed, in the words that clients are not told; `what` is what was asked for, by names."""
     _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, as_line(_cause(failure)))
     if isinstance(failure, InternalError) and failure.__cause__:
-        log_mistake(failure.__cause__)
+        log_internal_error(failure.__cause__)
 
 
 def note_refusal(request: Request, refusal: Refusal, metrics: Metrics) -> None:

@@ -16,9 +16,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hoptree.core.http_server import bearer_key, is_loopback, log_refusal
-from hoptree.server.error_responses import Refusal, log_mistake, refusal_of
-from hoptree.server.json_response import refuse
-from hoptree.server.keys import ANYBODY, Allowances, Key, find_key
+from hoptree.server.error_responses import Refusal, log_internal_error, refusal_of
+from hoptree.server.json_response import refusal_response
+from hoptree.server.keys import ANYBODY, Key, Quotas, find_key
 from hoptree.server.limits import Limits
 from hoptree.server.metrics import Metrics
 from hoptree.server.settings import Settings
@@ -54,11 +54,11 @@ def speaks_openai(path: str) -> bool:
 class Guard:
     """The outermost layer of the server."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, allowances: Allowances, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, *, settings: Settings, quotas: Quotas, metrics: Metrics) -> None:
         self._app = app
         self._settings = settings
         self._limits = settings.limits
-        self._allowances = allowances
+        self._allowances = quotas
         self._metrics = metrics
         # On another address any name may lead here; there keys are needed, which no browser sends by itself.
         local = is_loopback(settings.host)
@@ -87,7 +87,7 @@ class Guard:
         except TimeoutError:
             await visit.refuse(Refusal(504, "TooSlow", "The answer took too long.", "Ask for less: budget seconds."))
         except Exception as error:
-            log_mistake(error)
+            log_internal_error(error)
             await visit.refuse(refusal_of(error))
         finally:
             scope.get("state", {}).pop("body", None)  # it receives from what holds the scope: a ring that stays
@@ -199,7 +199,7 @@ class _Visit:
         if self._status:
             return  # uvicorn hangs up on a reply without an end
         self.body = None
-        reply = refuse(refusal, openai=speaks_openai(self._scope["path"]))
+        reply = refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
         reply.headers["Connection"] = "close"  # a body that was not read is not waited for
         await reply(self._scope, _nothing, self.send)
 

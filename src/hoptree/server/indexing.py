@@ -17,7 +17,7 @@ from hoptree.core.errors import IndexUnavailable, InternalError
 from hoptree.core.files import WriteLock
 from hoptree.core.http_server import as_line
 from hoptree.core.redaction import hidden
-from hoptree.server.corpora import Managed
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
@@ -63,7 +63,7 @@ class Postponed(Refusal):
         )
 
 
-class Taken(Exception):
+class IndexBusy(Exception):
     """Another process began to write the index just before the worker would have."""
 
 
@@ -88,7 +88,7 @@ def _is_free(index: Path) -> bool:
         return False
 
 
-async def bring_up_to_date(corpus: Managed, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
+async def run_indexing(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
     """Index what the documents of a corpus hold now, `added` among them; what was done, in words."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -129,7 +129,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _follow(
-    process: asyncio.subprocess.Process, corpus: Managed, limits: Limits, job: Job, added: Sequence[str]
+    process: asyncio.subprocess.Process, corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str]
 ) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
@@ -146,7 +146,7 @@ async def _follow(
     async for line in process.stdout:
         said: dict[str, Any] = json.loads(line)
         if said.get("taken"):
-            raise Taken()
+            raise IndexBusy()
         if progress := said.get("progress"):
             stage, job.done, job.total, passages = progress
             job.message = f"{stage}: {_passages(passages)}"
@@ -166,7 +166,7 @@ async def _follow(
     )
 
 
-def _failure(error: dict[str, str], corpus: Managed) -> Refusal:
+def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
     """What is told of an error of the worker: what only the server's runner can change is for the log."""
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):

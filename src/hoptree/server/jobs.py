@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.http_server import as_line
-from hoptree.server.error_responses import Refusal, log_mistake, refusal_of, told_error
+from hoptree.server.error_responses import Refusal, error_body, log_internal_error, refusal_of
 from hoptree.server.names import unknown
 
 _LOG = logging.getLogger("hoptree.server")
@@ -61,7 +61,7 @@ class Job:
             "total": self.total,
             "message": self.message,
             "passed_over": self.passed_over,
-            "error": told_error(self.error)["error"] if self.error else None,
+            "error": error_body(self.error)["error"] if self.error else None,
         }
 
 
@@ -129,7 +129,7 @@ class Jobs:
             job.state, job.message = "stopped", "goes on when the server is back"
         except Exception as error:
             if not isinstance(error, HoptreeError):
-                log_mistake(error)
+                log_internal_error(error)
             refusal = refusal_of(error)
             self._jobs[job.id] = job.failed(refusal)
             why = f"{refusal.kind}: {as_line(refusal.cause)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hoptree.server.error_responses import Refusal, told_error
+from hoptree.server.error_responses import Refusal, error_body
 
 
 def to_json(value: Any) -> bytes:
@@ -29,6 +29,6 @@ class Json(Response):
         super().__init__(to_json(content), status_code, headers)
 
 
-def refuse(refusal: Refusal, *, openai: bool = False) -> Json:
+def refusal_response(refusal: Refusal, *, openai: bool = False) -> Json:
     """The reply that tells of a refusal."""
-    return Json(told_error(refusal, openai=openai), refusal.status, refusal.headers)
+    return Json(error_body(refusal, openai=openai), refusal.status, refusal.headers)

@@ -131,7 +131,7 @@ class _Account:
     cost: float = 0.0
 
 
-class Allowances:
+class Quotas:
     """The accounts of all keys since the server was started. `clock` tells the seconds since 1970."""
 
     def __init__(self, rate: int, clock: Callable[[], float] = time.time) -> None:

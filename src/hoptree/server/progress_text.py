@@ -22,7 +22,7 @@ _SOURCES = {
 _VERDICTS = {"supported": "the evidence supports it", "refuted": "the evidence refutes it", "unknown": "not settled"}
 
 
-class Words:
+class ProgressText:
     """Tells events of one question in words; what says nothing to people, or says it again, is passed over."""
 
     def __init__(self) -> None:

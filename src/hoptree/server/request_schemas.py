@@ -57,7 +57,7 @@ _LETTERS = 80
 _SHAPE = "GET /openapi.json tells what it looks like."
 
 
-def unreadable(errors: Sequence[Mapping[str, Any]]) -> Refusal:
+def validation_refusal(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     """The refusal of a request, by what the reading of it found."""
     for one in errors:
         if one["type"] == "json_invalid":
@@ -105,7 +105,7 @@ _Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH)]
 _Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
 
 
-async def said_to_be_json(request: Request) -> None:
+async def require_json(request: Request) -> None:
     """Refuse a body that is something else by its header, as curl's -d says where nothing else is said."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):

@@ -104,7 +104,7 @@ class _Question:
     stopped: bool = False
 
 
-class Live:
+class RunningQuestions:
     """Runs questions, as many at once as allowed; a stop waits for them, then writes down and ends what is left."""
 
     def __init__(self, at_once: int, journal: Journal, *, remembers: bool) -> None:
@@ -151,11 +151,7 @@ class Live:
                 raise
             task.uncancel()
             raise Refusal(
-                503,
-                _GONE,
-                "The server was stopped while it answered.",
-                self._remedy,
-                retry_after=5,
+                503, _GONE, "The server was stopped while it answered.", self._remedy, retry_after=5
             ) from None
         finally:
             self._questions.discard(question)

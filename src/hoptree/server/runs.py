@@ -16,7 +16,7 @@ from hoptree.evaluation.statistics import compare_runs
 from hoptree.evaluation.summary import summarise
 from hoptree.server.error_responses import Refusal
 from hoptree.server.names import unknown
-from hoptree.server.views import told_options, told_result
+from hoptree.server.views import options_view, result_view
 
 _METRICS = ("em", "f1")
 _DEEPEST = 4
@@ -53,7 +53,7 @@ class Runs:
         return {
             "id": name,
             **self._about(path),
-            "options": told_options(str(run["rests_on"].get("method", "")), run["rests_on"].get("options", {})),
+            "options": options_view(str(run["rests_on"].get("method", "")), run["rests_on"].get("options", {})),
             "budget": run["rests_on"].get("budget", {}),
             **{part: whole[part] for part in (*_SUMMED, *_SUMMED_TOO)},
             "judges": {
@@ -76,7 +76,7 @@ class Runs:
         if row is None:
             raise Refusal(404, "NotFound", "The run has no outcome of that question.", "GET its questions for ids.")
         result = read_result(trace_of(path, row))
-        return {**_told(row), "result": told_result(result, _model_name(result.model))}
+        return {**_told(row), "result": result_view(result, _model_name(result.model))}
 
     def compare(self, a: str, b: str) -> dict[str, Any]:
         """Two runs over the same questions: what b has more than a, and whether that is more than chance."""

@@ -13,14 +13,14 @@ import uvicorn
 from fastapi import FastAPI
 
 from hoptree.core.http_server import patient, stopped_by_signals
-from hoptree.server.app import house_of
+from hoptree.server.app import state_of
 
 _BETWEEN_COLLECTIONS = 50_000
 """Objects that there are more than at the last look: 200 questions under way have fewer. By default it is 700, and a
 busy server would spend a sixth of its time looking for cycles among questions under way."""
 
 
-def collect_rarely() -> None:
+def collect_garbage_rarely() -> None:
     """From now on; and not among what is there for good: questions leave no cycles behind."""
     gc.collect()
     gc.freeze()
@@ -40,8 +40,8 @@ class Server(uvicorn.Server):
     """uvicorn that lets questions finish, or writes them down, when it is told to stop."""
 
     def __init__(self, app: FastAPI) -> None:
-        self._house = house_of(app)
-        limits = self._house.settings.limits
+        self._state = state_of(app)
+        limits = self._state.settings.limits
         super().__init__(
             uvicorn.Config(
                 app,
@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve in a process that does nothing else."""
-        collect_rarely()
+        collect_garbage_rarely()
         super().run(sockets)
 
     @contextmanager
@@ -79,16 +79,16 @@ class Server(uvicorn.Server):
 
     async def _stop_in_order(self) -> None:
         """Let questions finish; others are still told that the server is stopping, so they are listened to."""
-        seconds = self._house.settings.limits.stop_seconds
+        seconds = self._state.settings.limits.stop_seconds
         began = time.monotonic()
-        await self._house.live.stop(seconds)
+        await self._state.running.stop(seconds)
         left = max(0.0, began + seconds - time.monotonic())  # for uploads and the like
         self.config.timeout_graceful_shutdown = int(left + _AFTER_STOP)
         self.should_exit = True
 
     async def _stop_at_once(self) -> None:
         """Write down what runs, tell its clients, and hang up on everybody."""
-        await self._house.live.stop(0)
+        await self._state.running.stop(0)
         if tasks := set(self.server_state.tasks):
             await asyncio.wait(tasks, timeout=_TELLING)
         self.should_exit = self.force_exit = True
@@ -107,7 +107,7 @@ _BESIDE = 256
 """Files beside connections: indexes, the cache, endpoints, uploads."""
 
 
-def make_room(connections: int) -> str:
+def raise_open_file_limit(connections: int) -> str:
     """Have as many files open as the connections need; where the system does not allow that, a sentence about it."""
     try:
         import resource

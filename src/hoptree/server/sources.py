@@ -27,7 +27,7 @@ from hoptree.server.settings import Settings
 _MEND = "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
 
 
-def unopened(error: CorpusError, corpus: str, where: str) -> CorpusError | Refusal:
+def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | Refusal:
     """The error in its place: about the way that was chosen, or a fault of the server."""
     if is_remote(where) or isinstance(error, IndexUnavailable):
         return error
@@ -98,7 +98,7 @@ class Retrievers:
             except CorpusError as error:
                 if state and not _state_of(where):
                     raise _gone(corpus) from error
-                raise await asyncio.to_thread(unopened, error, corpus, where) from error
+                raise await asyncio.to_thread(opening_error, error, corpus, where) from error
             if state and not _state_of(where):  # forgotten meanwhile, and nobody would close it
                 await fresh.aclose()
                 raise _gone(corpus)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from hoptree.core.files import write_whole
-from hoptree.server.corpora import Managed
+from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 
 
@@ -83,12 +83,12 @@ class Change:
         """The change once a stop has ended its indexing, which is no fault of the files."""
         return replace(self, tries=self.tries - 1)
 
-    def write(self, corpus: Managed) -> None:
+    def write(self, corpus: ManagedCorpus) -> None:
         """Note the change as it is now, in one step."""
         write_whole(corpus.pending, [json.dumps(asdict(self))])
 
     @classmethod
-    def read(cls, corpus: Managed) -> Self | None:
+    def read(cls, corpus: ManagedCorpus) -> Self | None:
         """What is being done, if anything; where the note is damaged, what was replaced is put back.
 
         A note that cannot be read at this moment, because too many files are open, say, is no damaged one: OSError.
@@ -123,9 +123,9 @@ _INCOMING = ".incoming"
 _REMOVED = ".removed"
 
 
-def incoming(folder: Path, name: str) -> Managed:
+def incoming(folder: Path, name: str) -> ManagedCorpus:
     """Where the documents of an upload are put before they come to a corpus; below the folder of the corpora."""
-    return Managed(name, folder / _INCOMING / uuid.uuid4().hex)
+    return ManagedCorpus(name, folder / _INCOMING / uuid.uuid4().hex)
 
 
 def clear_leftovers(folder: Path) -> None:
@@ -134,7 +134,7 @@ def clear_leftovers(folder: Path) -> None:
         remove(folder / leftover)
 
 
-def hide(corpus: Managed) -> Path:
+def hide(corpus: ManagedCorpus) -> Path:
     """Take a corpus away from everybody who looks, in one step; the folder that is left to be removed."""
     away = corpus.folder.parent / _REMOVED / uuid.uuid4().hex
     away.parent.mkdir(exist_ok=True)
@@ -147,14 +147,14 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def note_whole(staged: Managed, change: Change) -> Change:
+def note_whole(staged: ManagedCorpus, change: Change) -> Change:
     """Make a corpus of staged documents, but for its place: it comes there in one step, by a rename of its folder."""
     whole = replace(change, stage=Stage.INDEXING)
     whole.write(staged)
     return whole
 
 
-def place(corpus: Managed, change: Change, staged: Managed | None) -> Change:
+def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -> Change:
     """Move documents out and in, with a note of how to undo that; where it fails, they are what they were."""
     named = (*change.added, *change.removed)
     change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).is_file()))
@@ -175,7 +175,7 @@ def place(corpus: Managed, change: Change, staged: Managed | None) -> Change:
     return placed
 
 
-def undo(corpus: Managed, change: Change) -> bool:
+def undo(corpus: ManagedCorpus, change: Change) -> bool:
     """Make the documents what they were; a corpus that was to be made goes. Whether the index may not be theirs.
 
     It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
@@ -201,7 +201,7 @@ def undo(corpus: Managed, change: Change) -> bool:
     return True
 
 
-def settle(corpus: Managed) -> None:
+def settle(corpus: ManagedCorpus) -> None:
     """The documents are those of the index: nothing is pending, and what was replaced goes."""
     corpus.pending.unlink(missing_ok=True)
     remove(corpus.replaced)
@@ -216,7 +216,7 @@ def _move(path: Path, to: Path) -> None:
         path.replace(to)
 
 
-def _drop_empty(corpus: Managed, names: Iterable[str]) -> None:
+def _drop_empty(corpus: ManagedCorpus, names: Iterable[str]) -> None:
     """Remove the folders in which the last file was one of these."""
     for name in names:
         for folder in (corpus.documents / name).parents:

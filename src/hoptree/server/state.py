@@ -11,13 +11,13 @@ from hoptree.core.files import WriteLock
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS
-from hoptree.server.ask import Asking
+from hoptree.server.ask import QuestionService
 from hoptree.server.corpora import Corpora
-from hoptree.server.corpus_service import Changing
+from hoptree.server.corpus_service import CorpusService
 from hoptree.server.jobs import Jobs
-from hoptree.server.keys import Allowances
+from hoptree.server.keys import Quotas
 from hoptree.server.metrics import Metrics
-from hoptree.server.running_questions import Journal, Live
+from hoptree.server.running_questions import Journal, RunningQuestions
 from hoptree.server.runs import Runs
 from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Models, Retrievers
@@ -27,32 +27,32 @@ _AFTER_QUESTION = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class ServerState:
     """The parts of a running server."""
 
     settings: Settings
-    asking: Asking
-    live: Live
+    questions: QuestionService
+    running: RunningQuestions
     metrics: Metrics
-    allowances: Allowances
+    quotas: Quotas
     models: Models
     corpora: Corpora
     retrievers: Retrievers
     graphs: Graphs
     jobs: Jobs
-    changing: Changing
+    corpus_service: CorpusService
     runs: Runs
     lock: WriteLock | None
 
     async def aclose(self) -> None:
         """Jobs first: they write what the others have open."""
         await self.jobs.aclose()
-        await self.asking.aclose()
+        await self.questions.aclose()
         if self.lock is not None:
             self.lock.give_back()
 
 
-def open_house(settings: Settings) -> House:
+def open_state(settings: Settings) -> ServerState:
     """Open what a server needs; what an administrator wrote wrongly is an error here, before anything is served."""
     settings.check()
     find_method(settings.method)
@@ -61,48 +61,48 @@ def open_house(settings: Settings) -> House:
     if settings.retriever not in KINDS:
         raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
     _check_folders(settings)
-    asking = open_asking(settings)
+    asking = open_question_service(settings)
     jobs = Jobs()
     asking.metrics.watch_jobs(jobs.running)
     if asking.workers is not None:
         asking.metrics.watch_workers(asking.workers.__len__)
-    return House(
+    return ServerState(
         settings=settings,
-        asking=asking,
-        live=asking.live,
+        questions=asking,
+        running=asking.running,
         metrics=asking.metrics,
-        allowances=asking.allowances,
+        quotas=asking.quotas,
         models=asking.models,
         corpora=asking.corpora,
         retrievers=asking.retrievers,
         graphs=asking.graphs,
         jobs=jobs,
-        changing=Changing(asking.corpora, asking.forget, jobs, settings.limits),
+        corpus_service=CorpusService(asking.corpora, asking.forget, jobs, settings.limits),
         runs=Runs(settings.runs),
-        lock=_locked(settings.corpora_folder),
+        lock=_lock_folder(settings.corpora_folder),
     )
 
 
-def open_asking(settings: Settings, *, shared_by: int = 1) -> Asking:
+def open_question_service(settings: Settings, *, shared_by: int = 1) -> QuestionService:
     """Open what answering takes, in one of the processes that share models and endpoints."""
     limits, cached = settings.limits, settings.cache is not None
     corpora = Corpora(settings.corpora, settings.corpora_folder)
     keep = limits.seconds + _AFTER_QUESTION
-    return Asking(
+    return QuestionService(
         settings=settings,
         models=Models(settings),
         corpora=corpora,
         retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep=keep),
         graphs=Graphs(settings.graphs),
         calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=shared_by),
-        live=Live(limits.asking, Journal(settings.journal), remembers=cached),
-        allowances=Allowances(limits.rate),
+        running=RunningQuestions(limits.asking, Journal(settings.journal), remembers=cached),
+        quotas=Quotas(limits.rate),
         metrics=Metrics(),
         workers=Workers(settings) if settings.workers else None,
     )
 
 
-def _locked(folder: Path | None) -> WriteLock | None:
+def _lock_folder(folder: Path | None) -> WriteLock | None:
     """The right to change the corpora of a folder: two servers would take each other's changes for cut off ones.
 
     It is the system that gives it back where a server is killed.
@@ -117,7 +117,7 @@ def _locked(folder: Path | None) -> WriteLock | None:
             f"Another server uses the folder {folder} of corpora.", "Stop that one, or give another: --corpora DIR"
         ) from error
     except OSError as error:
-        raise _useless(folder, error.strerror) from error
+        raise _unusable_folder(folder, error.strerror) from error
     return lock
 
 
@@ -130,10 +130,10 @@ def _check_folders(settings: Settings) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise _useless(folder, error.strerror) from error
+        raise _unusable_folder(folder, error.strerror) from error
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise _useless(folder, "it may not be written")
+        raise _unusable_folder(folder, "it may not be written")
 
 
-def _useless(folder: Path, why: str | None) -> ConfigError:
+def _unusable_folder(folder: Path, why: str | None) -> ConfigError:
     return ConfigError(f"The folder {folder} cannot hold corpora: {why}.", "Give another: --corpora DIR")

@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Event, Listener
-from hoptree.server.ask import Asking, Prepared
+from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.json_response import to_json
 
@@ -28,14 +28,14 @@ _SILENCE = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class TraceUpdate:
     """A trace event."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class TreeUpdate:
     """The events so far, at most ten times a second."""
 
     events: list[Event]
@@ -46,9 +46,9 @@ class Idle:
     """Nothing happened for a while."""
 
 
-async def happenings(
-    asking: Asking, prepared: Prepared
-) -> AsyncGenerator[Happened | Grown | Idle | Result | Refusal, None]:
+async def question_updates(
+    asking: QuestionService, prepared: PreparedQuestion
+) -> AsyncGenerator[TraceUpdate | TreeUpdate | Idle | Result | Refusal, None]:
     """What happens, in order; the last is the result, or why there is none. Closing it ends the question."""
     events: list[Event] = []
     news = asyncio.Event()
@@ -71,14 +71,14 @@ async def happenings(
                 yield Idle()
             while told < len(events):
                 told += 1
-                yield Happened(events[told - 1])
+                yield TraceUpdate(events[told - 1])
             if drawn < len(events) and time.monotonic() >= due:
                 drawn, began = len(events), time.monotonic()
-                yield Grown(events)
+                yield TreeUpdate(events)
                 due = began + max(_SNAPSHOT_EVERY, _SHARE * (time.monotonic() - began))
         while told < len(events):
             told += 1
-            yield Happened(events[told - 1])
+            yield TraceUpdate(events[told - 1])
         failure = task.exception()
         if isinstance(failure, Exception):
             yield refusal_of(failure)
@@ -123,8 +123,8 @@ class EventStream(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def unless_gone(
-    request: Request, asking: Asking, prepared: Prepared, listeners: Sequence[Listener] = ()
+async def ask_until_disconnect(
+    request: Request, asking: QuestionService, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()
 ) -> Result:
     """The answer to a question; it is given up when the client goes away.
 

@@ -34,21 +34,21 @@ def check_file_name(name: str) -> str:
     return name
 
 
-def is_added_by_packers(name: str) -> bool:
+def is_packer_artifact(name: str) -> bool:
     """Whether a file in an archive is none that somebody put there: hidden, or the twin that macOS makes of each."""
     parts = name.split("/")
     leads_elsewhere = "\\" in name or any(part in ("", ".", "..") for part in parts)
     return not leads_elsewhere and (parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts))
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """A name as it can be told: short, and with what cannot be seen written out."""
     return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in name[:_SHOWN])
 
 
 def _faults(name: str) -> Iterator[tuple[str, str]]:
     """What is wrong with a name, and what to do about it."""
-    told, parts = f"The file name '{shown(name)}'", name.split("/")
+    told, parts = f"The file name '{printable_name(name)}'", name.split("/")
     if not name:
         yield "A file has no name.", "Give it one."
     if len(name.encode("utf-8", "replace")) > _LONGEST:
@@ -105,7 +105,9 @@ class Names:
     def check_beside(self, name: str) -> None:
         """Refuse a file that would have to be a folder as well, beside these."""
         if name in self._folders or any(folder in self._files for folder in _folders(name)):
-            raise Refusal(400, "BadFileName", f"'{shown(name)}' is a file and a folder at once.", "Rename one of them.")
+            raise Refusal(
+                400, "BadFileName", f"'{printable_name(name)}' is a file and a folder at once.", "Rename one of them."
+            )
 
 
 def _folders(name: str) -> Iterator[str]:
@@ -116,7 +118,7 @@ def _folders(name: str) -> Iterator[str]:
 def check_kind(name: str) -> str:
     """The name, if a file called so can be read."""
     if not suffix_of(name):
-        raise Refusal(415, "UnknownKind", f"'{shown(name)}' is no document of a known kind.", _KINDS)
+        raise Refusal(415, "UnknownKind", f"'{printable_name(name)}' is no document of a known kind.", _KINDS)
     return name
 
 
@@ -194,10 +196,10 @@ class Staging:
                 self._put(check_file_name(entry.filename), _unpacked(archive, entry))
 
     def _is_taken(self, name: str) -> bool:
-        if not is_added_by_packers(name):
+        if not is_packer_artifact(name):
             return True
         if len(self.left_out) < _LEFT_OUT:
-            self.left_out.append(shown(name))
+            self.left_out.append(printable_name(name))
         return False
 
     def _put(self, name: str, blocks: Iterable[bytes]) -> None:
@@ -207,7 +209,7 @@ class Staging:
             raise self._too_many()
         if name in self.names:
             raise Refusal(
-                400, "TwiceThere", f"'{shown(name)}' was uploaded twice.", "Give each file a name of its own."
+                400, "TwiceThere", f"'{printable_name(name)}' was uploaded twice.", "Give each file a name of its own."
             )
         self.names.check_beside(name)
         path = self._folder / name

@@ -24,7 +24,7 @@ def is_free_text(option: Option) -> bool:
     return not option.choices and any(part not in _PLAIN for part in parts or (option.type,))
 
 
-def told_options(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def options_view(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without texts that somebody wrote: those may name files and addresses."""
     try:
         known = {option.name: option for option in find_method(method).options}
@@ -39,12 +39,12 @@ def _told_value(option: Option | None, value: Any) -> Any:
     return _SET if is_free_text(option) and value != option.default else value
 
 
-def told_result(result: Result, model: str) -> dict[str, Any]:
+def result_view(result: Result, model: str) -> dict[str, Any]:
     """The object that `hoptree ask --json` prints; the model by the name clients know, messages without paths."""
     ids = [passage.id for passage in (*result.evidence, *result.cited)]
     data = result.as_dict() | {
         "model": model,
-        "options": told_options(result.method, result.options),
+        "options": options_view(result.method, result.options),
         "warnings": [hidden(warning, known=ids) for warning in result.warnings],
     }
     if result.error:
@@ -56,7 +56,7 @@ def _failure(result: Result) -> str:
     return str(refusal_of(result.failure)) if result.failure else told_failure(result.error, result.error_message)
 
 
-def told_snapshot(events: Sequence[Event]) -> dict[str, Any]:
+def tree_view(events: Sequence[Event]) -> dict[str, Any]:
     """The tree as it is now, with the state of every node, and what was spent so far."""
     result = read_result(events)
     data: dict[str, Any] = {
@@ -73,11 +73,11 @@ def _told_node(node: TreeNode) -> dict[str, Any]:
     return {**node.as_dict(), "state": node.state, "children": [_told_node(child) for child in node.children]}
 
 
-def told_event(event: Event, model: str, ids: Collection[str]) -> Event:
+def event_view(event: Event, model: str, ids: Collection[str]) -> Event:
     """A trace event without what only an administrator should see; `ids` of passages the client has seen."""
     if event["event"] == "start":
         sources = {name: hidden(str(event[name])) for name in ("corpus", "graph") if event.get(name)}
-        return {**event, "model": model, "options": told_options(event["method"], event["options"]), **sources}
+        return {**event, "model": model, "options": options_view(event["method"], event["options"]), **sources}
     if event["event"] == "retry":
         return {**event, "error": told_failure("EndpointError", "")}
     if event["event"] == "final" and event.get("error"):

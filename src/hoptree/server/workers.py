@@ -24,12 +24,12 @@ from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Settings
 
 
-def as_data(error: HoptreeError) -> dict[str, Any]:
+def error_to_dict(error: HoptreeError) -> dict[str, Any]:
     """All that the error says of itself, and what it is a kind of."""
     return {"kinds": [kind.__name__ for kind in type(error).__mro__], "said": vars(error)}
 
 
-def from_data(data: dict[str, Any]) -> HoptreeError:
+def error_from_dict(data: dict[str, Any]) -> HoptreeError:
     """The error that was told; one of a kind that is not known here is of the next kind that is."""
     known = {kind.__name__: kind for kind in _kinds(HoptreeError)}
     kind = next(known[name] for name in data["kinds"] if name in known)
@@ -90,9 +90,9 @@ class _Asked:
         if self.failed.done():
             return
         if "refused" in said:
-            self.failed.set_exception(from_data(said["refused"]))
+            self.failed.set_exception(error_from_dict(said["refused"]))
         elif "failure" in said:
-            self.failed.set_result(from_data(said["failure"]) if said["failure"] else None)
+            self.failed.set_result(error_from_dict(said["failure"]) if said["failure"] else None)
 
     def give_up(self) -> None:
         """Its worker has ended."""

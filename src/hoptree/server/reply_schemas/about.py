@@ -101,10 +101,7 @@ class Models(TypedDict):
 
 
 # `class` is a word of Python's own, which only this way of writing takes.
-Why = TypedDict(
-    "Why",
-    {"class": str, "message": str, "remedy": str, "retryable": NotRequired[bool]},
-)
+Why = TypedDict("Why", {"class": str, "message": str, "remedy": str, "retryable": NotRequired[bool]})
 Why.__doc__ = "Why something was refused or failed; `retryable` is false where asking the same again cannot help."
 FailedBy = TypedDict("FailedBy", {"class": str, "message": str})
 FailedBy.__doc__ = "What ended a question."

@@ -20,8 +20,8 @@ from hoptree.server.names import unknown
 from hoptree.server.openapi import replies, reply
 from hoptree.server.reply_schemas.about import Health, Methods, ModelReply
 from hoptree.server.reply_schemas.about import Models as ModelList
-from hoptree.server.state import House
-from hoptree.server.views import told_options
+from hoptree.server.state import ServerState
+from hoptree.server.views import options_view
 
 _SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
 _LONGEST = 220
@@ -69,7 +69,7 @@ _METRICS = replies(None, _ALWAYS) | {
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def about_routes(house: House) -> APIRouter:
+def about_routes(state: ServerState) -> APIRouter:
     """Routes that only read what was set up."""
     routes = APIRouter(tags=["about"])
     began = int(time.time())
@@ -77,12 +77,14 @@ def about_routes(house: House) -> APIRouter:
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers", responses=_HEALTH)
     async def health() -> Response:
-        state = "stopping" if house.live.stopping else "ok"
-        return Json({"status": state, "version": __version__, "asking": len(house.live)}, 200 if state == "ok" else 503)
+        status = "stopping" if state.running.stopping else "ok"
+        return Json(
+            {"status": status, "version": __version__, "asking": len(state.running)}, 200 if status == "ok" else 503
+        )
 
     @routes.get("/metrics", summary="Counters for Prometheus", response_class=Response, responses=_METRICS)
     async def metrics() -> Response:
-        return Response(house.metrics.text(), media_type=_PROMETHEUS)
+        return Response(state.metrics.text(), media_type=_PROMETHEUS)
 
     @routes.get(
         "/v1/methods",
@@ -92,23 +94,23 @@ def about_routes(house: House) -> APIRouter:
     async def methods() -> Response:
         return Json(
             {
-                "methods": [_told(method, house) for method in list_methods()],
-                "models": list(house.models.names),
-                "corpora": list(house.corpora.names),
-                "graphs": list(house.graphs.names),
+                "methods": [_told(method, state) for method in list_methods()],
+                "models": list(state.models.names),
+                "corpora": list(state.corpora.names),
+                "graphs": list(state.graphs.names),
                 "retrievers": [{"name": name, "about": about} for name, about in KINDS.items()],
-                "rerankers": list(house.settings.rerankers),
+                "rerankers": list(state.settings.rerankers),
                 "limits": {
                     "question": MAX_QUESTION,
-                    **{name: getattr(house.settings.limits, name) for name in ("calls", "tokens", "seconds")},
+                    **{name: getattr(state.settings.limits, name) for name in ("calls", "tokens", "seconds")},
                 },
-                "remembers": house.settings.cache is not None,
-                "prices": house.settings.prices is not None,
+                "remembers": state.settings.cache is not None,
+                "prices": state.settings.prices is not None,
                 "default": {
-                    "method": house.settings.method,
-                    "model": house.models.default,
-                    "corpus": house.corpora.default,
-                    "retriever": house.settings.retriever,
+                    "method": state.settings.method,
+                    "model": state.models.default,
+                    "corpus": state.corpora.default,
+                    "retriever": state.settings.retriever,
                 },
             }
         )
@@ -121,16 +123,16 @@ def about_routes(house: House) -> APIRouter:
     async def models(method: _Only = None, model: _Only = None) -> Response:
         for what, name, known in (
             ("method", method, [one.name for one in list_methods()]),
-            ("model", model, house.models.names),
+            ("model", model, state.models.names),
         ):
             if name is not None and name not in known:
                 raise unknown(what, name, known, param=what)
-        found = [one for one in _offers(house) if method in (None, one.method.name) and model in (None, one.model)]
+        found = [one for one in _offers(state) if method in (None, one.method.name) and model in (None, one.model)]
         return Json({"object": "list", "data": [one.told(began) for one in found]})
 
     @routes.get("/v1/models/{name}", summary="One of them", responses=replies(ModelReply, (*_ALWAYS, 404), openai=True))
     async def model(name: str) -> Response:
-        known = {name: one for one in _offers(house) for name in (one.id, f"{one.method.name}@{one.model}")}
+        known = {name: one for one in _offers(state) for name in (one.id, f"{one.method.name}@{one.model}")}
         if name not in known:
             raise unknown("model", name, known, status=404, param="model")
         return Json(known[name].told(began))
@@ -160,27 +162,27 @@ class _Offer:
         return {"id": self.id, "object": "model", "created": created, "owned_by": "hoptree", "hoptree": about}
 
 
-def _offers(house: House) -> list[_Offer]:
+def _offers(state: ServerState) -> list[_Offer]:
     """METHOD for the default model, then METHOD@MODEL; of each the default first, and what cannot work here last."""
-    default = house.settings.method
-    able = {method.name: not _lacking(method, house, _fixed(method, house)) for method in list_methods()}
+    default = state.settings.method
+    able = {method.name: not _lacking(method, state, _fixed(method, state)) for method in list_methods()}
     methods = sorted(list_methods(), key=lambda method: (not able[method.name], method.name != default))
     return [
         _Offer(method.name if not place else f"{method.name}@{model}", method, model, able[method.name])
-        for place, model in enumerate(house.models.names)
+        for place, model in enumerate(state.models.names)
         for method in methods
     ]
 
 
-def _fixed(method: Method, house: House) -> dict[str, Any]:
+def _fixed(method: Method, state: ServerState) -> dict[str, Any]:
     """The options that are set for every question of a method, as clients may see them."""
-    given = {name.replace("-", "_"): value for name, value in house.settings.options.get(method.name, {}).items()}
-    return told_options(method.name, read_options(method, given))
+    given = {name.replace("-", "_"): value for name, value in state.settings.options.get(method.name, {}).items()}
+    return options_view(method.name, read_options(method, given))
 
 
-def _told(method: Method, house: House) -> dict[str, Any]:
-    fixed = _fixed(method, house)
-    why = _lacking(method, house, fixed)
+def _told(method: Method, state: ServerState) -> dict[str, Any]:
+    fixed = _fixed(method, state)
+    why = _lacking(method, state, fixed)
     return {
         "name": method.name,
         "title": method.title,
@@ -204,14 +206,14 @@ def _told(method: Method, house: House) -> dict[str, Any]:
     }
 
 
-def _lacking(method: Method, house: House, fixed: dict[str, Any]) -> str:
+def _lacking(method: Method, state: ServerState, fixed: dict[str, Any]) -> str:
     """What a method needs as it is set up here, and the server does not have, in a sentence."""
     kinds = next((option for option in method.options if option.name == "evidence"), None)
     evidence = fixed.get("evidence", kinds.default) if kinds else ""
-    if "graph" in method.needs and not house.graphs.names and evidence != "text":
+    if "graph" in method.needs and not state.graphs.names and evidence != "text":
         free = kinds is not None and "text" in kinds.choices and "evidence" not in fixed
         hint = ' With "options": {"evidence": "text"} it does without.' if free else ""
         return f"It needs a knowledge graph, and this server has none.{hint}"
-    if "corpus" in method.needs and house.corpora.default is None and evidence != "graph":
+    if "corpus" in method.needs and state.corpora.default is None and evidence != "graph":
         return "It needs a corpus, and this server has none."
     return ""

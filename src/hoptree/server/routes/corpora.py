@@ -12,12 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from hoptree.server.error_responses import Refusal, telling_of_space
+from hoptree.server.error_responses import Refusal, refuse_when_disk_full
 from hoptree.server.json_response import Json
 from hoptree.server.names import NAME
 from hoptree.server.openapi import CHANGE, READ, UPLOAD, replies
 from hoptree.server.reply_schemas.about import Corpora, Documents, JobReply, Started
-from hoptree.server.state import House
+from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
@@ -25,11 +25,11 @@ _UPLOADED = replies(Started, UPLOAD, status=202)
 _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.", min_length=1)]
 
 
-def corpus_routes(house: House) -> APIRouter:
+def corpus_routes(state: ServerState) -> APIRouter:
     """Routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
-    uploads = APIRouter(route_class=_receiving(house.settings.limits.files))
-    corpora, changing, jobs = house.corpora, house.changing, house.jobs
+    uploads = APIRouter(route_class=_receiving(state.settings.limits.files))
+    corpora, corpus_service, jobs = state.corpora, state.corpus_service, state.jobs
 
     @routes.get("/v1/corpora", summary="All corpora", responses=replies(Corpora, (401, 403, 421, 429, 500)))
     async def listed() -> Response:
@@ -43,18 +43,16 @@ def corpus_routes(house: House) -> APIRouter:
     async def create(
         name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
     ) -> Response:
-        job = await changing.create(name, files)
+        job = await corpus_service.create(name, files)
         return Json({"job": job.id}, 202)
 
     @routes.delete("/v1/corpora/{name}", status_code=204, summary="Remove a corpus", responses=replies(None, CHANGE))
     async def remove(name: _Name) -> Response:
-        await changing.remove(name)
+        await corpus_service.remove(name)
         return Response(status_code=204)
 
     @routes.get(
-        "/v1/corpora/{name}/documents",
-        summary="The uploaded files of a corpus",
-        responses=replies(Documents, READ),
+        "/v1/corpora/{name}/documents", summary="The uploaded files of a corpus", responses=replies(Documents, READ)
     )
     async def documents(
         name: _Name,
@@ -76,7 +74,7 @@ def corpus_routes(house: House) -> APIRouter:
         responses=_UPLOADED,
     )
     async def add(name: _Name, files: _Files) -> Response:
-        job = await changing.add(name, files)
+        job = await corpus_service.add(name, files)
         return Json({"job": job.id}, 202)
 
     @routes.delete(
@@ -86,7 +84,7 @@ def corpus_routes(house: House) -> APIRouter:
         responses=replies(Started, CHANGE, status=202),
     )
     async def remove_document(name: _Name, document: str) -> Response:
-        job = await changing.remove_document(name, document)
+        job = await corpus_service.remove_document(name, document)
         return Json({"job": job.id}, 202)
 
     @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ))
@@ -110,7 +108,7 @@ def _receiving(most: int) -> type[APIRoute]:
                         415, "NotAForm", "The body is not said to be a form with files.", "Send multipart/form-data."
                     )
                 try:
-                    with telling_of_space():
+                    with refuse_when_disk_full():
                         await request.form(max_files=most)  # which is kept, and read there
                 except HTTPException as error:
                     if error.detail.startswith("Too many files"):

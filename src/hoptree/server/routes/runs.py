@@ -11,15 +11,15 @@ from starlette.responses import Response
 from hoptree.server.json_response import Json
 from hoptree.server.openapi import READ, replies
 from hoptree.server.reply_schemas.runs import RunComparison, RunQuestion, RunQuestions, Runs, RunSummary
-from hoptree.server.state import House
+from hoptree.server.state import ServerState
 
 _Id = Annotated[str, Query(max_length=64)]
 
 
-def run_routes(house: House) -> APIRouter:
+def run_routes(state: ServerState) -> APIRouter:
     """Routes of runs; reading their files happens in threads."""
     routes = APIRouter(tags=["runs"])
-    runs = house.runs
+    runs = state.runs
 
     @routes.get("/v1/runs", summary="All runs", responses=replies(Runs, (401, 403, 421, 429, 500)))
     async def listed() -> Response:
@@ -30,9 +30,7 @@ def run_routes(house: House) -> APIRouter:
         return Json(await asyncio.to_thread(runs.summary, run))
 
     @routes.get(
-        "/v1/runs/{run}/questions",
-        summary="Its questions, by type and outcome",
-        responses=replies(RunQuestions, READ),
+        "/v1/runs/{run}/questions", summary="Its questions, by type and outcome", responses=replies(RunQuestions, READ)
     )
     async def questions(
         run: str,

@@ -18,45 +18,45 @@ from hoptree.server.json_response import Json
 from hoptree.server.names import unknown
 from hoptree.server.openapi import JSON_BODY, replies
 from hoptree.server.reply_schemas.answers import Found
-from hoptree.server.request_schemas import SearchBody, said_to_be_json
-from hoptree.server.state import House
+from hoptree.server.request_schemas import SearchBody, require_json
+from hoptree.server.state import ServerState
 
 
-def search_routes(house: House) -> APIRouter:
+def search_routes(state: ServerState) -> APIRouter:
     """The route of searches."""
     routes = APIRouter(tags=["search"])
 
     @routes.post(
         "/v1/search",
         summary="The best passages for a query",
-        dependencies=[Depends(said_to_be_json)],
+        dependencies=[Depends(require_json)],
         responses=replies(Found, JSON_BODY),
     )
     async def search(body: SearchBody, request: Request) -> Response:
-        house.live.check()
+        state.running.check()
         if not body.query.strip() or not _is_text(body.query):
             raise Refusal(400, "InputError", "The query is empty, or no valid text.", "Search for words.")
-        corpus = body.corpus or house.corpora.default
+        corpus = body.corpus or state.corpora.default
         if corpus is None:
             raise unknown("corpus", "", ())
-        kind = body.retriever or house.settings.retriever
+        kind = body.retriever or state.settings.retriever
         if kind not in KINDS:
             raise unknown("retriever", kind, KINDS)
         told = {"question": body.query, "method": "search", "corpus": corpus, "key": request.state.key.name}
         # In a task of its own: a stop cancels it, and not what carries the request.
-        found = await asyncio.create_task(house.live.run(_find(house, body, corpus, kind), told))
+        found = await asyncio.create_task(state.running.run(_find(state, body, corpus, kind), told))
         passages = [{"id": p.id, "title": p.title, "text": p.text, "score": p.score} for p in found]
         return Json({"corpus": corpus, "retriever": kind, "passages": passages})
 
     return routes
 
 
-async def _find(house: House, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
-    seconds = house.settings.limits.seconds
+async def _find(state: ServerState, body: SearchBody, corpus: str, kind: str) -> tuple[Passage, ...]:
+    seconds = state.settings.limits.seconds
     try:
         async with asyncio.timeout(seconds):
-            retriever = await house.retrievers.find(corpus, kind, body.rerank or "")
-            found = await house.asking.calls.search(
+            retriever = await state.retrievers.find(corpus, kind, body.rerank or "")
+            found = await state.questions.calls.search(
                 retriever, body.query, k=body.k, where=None, on_retry=lambda error, wait: None
             )
             return found.reply

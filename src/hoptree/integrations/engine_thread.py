@@ -13,11 +13,11 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
 from hoptree.engine.result import Result
-from hoptree.integrations.summary_text import answer_in_words, quote
+from hoptree.integrations.summary_text import answer_text, quote
 
 T = TypeVar("T")
 
-ABOUT = (
+TOOL_DESCRIPTION = (
     "Answers a question that needs several facts joined together. The question is split into sub-questions, each of "
     "them answered from documents; the answer comes with that tree and the passages behind it. Give the whole question."
 )
@@ -87,7 +87,7 @@ class Hoptree:
         return await self.engine.retriever.search(query, k=k)
 
 
-def in_words(hoptree: Hoptree, result: Result) -> str:
+def result_text(hoptree: Hoptree, result: Result) -> str:
     """A result as a model reads it: the answer, the tree, and the evidence marked as data."""
     evidence, left_out = quote(result.evidence, hoptree.engine.model)
-    return answer_in_words(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])
+    return answer_text(result, evidence, [*dict.fromkeys([*result.warnings, *left_out])])
