@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 
 
 def test_a_file_is_replaced_as_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    write_whole(path, ["old\n"])
-    write_whole(path, ["one\n", "twö \ud800\n"])
+    atomic_write(path, ["old\n"])
+    atomic_write(path, ["one\n", "twö \ud800\n"])
     assert path.read_bytes() == "one\ntwö ?\n".encode()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -24,7 +24,7 @@ def test_what_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
         raise ZeroDivisionError
 
     path = tmp_path / "a.json"
-    write_whole(path, ["old\n"])
+    atomic_write(path, ["old\n"])
     with pytest.raises(ZeroDivisionError):
-        write_whole(path, breaking())
+        atomic_write(path, breaking())
     assert path.read_text(encoding="utf-8") == "old\n"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import ConfigError, EndpointError, IndexUnavailable, InputError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.engine.context import Prices
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.judge import JUDGEMENTS, read_judgements
@@ -194,11 +194,11 @@ def test_what_cannot_be_judged_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no run"):
         judged(tmp_path, kind_judge())
     run = make(tmp_path, ANSWERS)
-    lock = WriteLock(run, IndexUnavailable)
-    lock.take()
+    lock = FolderLock(run, IndexUnavailable)
+    lock.acquire()
     with pytest.raises(IndexUnavailable):
         judged(run, kind_judge())
-    lock.give_back()
+    lock.release()
     (run / RESULTS).write_text("")
     with pytest.raises(InputError, match="no answers to judge"):
         judged(run, kind_judge())

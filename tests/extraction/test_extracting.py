@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.small_indexes import rows, write_rows
 
 from hoptree.core.errors import CorpusError, EndpointError, HoptreeError, IndexUnavailable, InputError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.context import Prices
@@ -279,7 +279,7 @@ def test_what_is_no_extraction_is_left_alone(tmp_path: Path, what: str) -> None:
 def test_a_run_killed_before_it_began_is_no_obstacle(tmp_path: Path) -> None:
     source, out = corpus(tmp_path), tmp_path / "out"
     out.mkdir()
-    (out / WriteLock.NAME).touch()
+    (out / FolderLock.NAME).touch()
     (out / f"{RESTS_ON}.new").write_text('{"for', encoding="utf-8")
     assert run(teller(), source, out)["finished"] == COUNT
     (out / FACTS).unlink()
@@ -290,11 +290,11 @@ def test_a_run_killed_before_it_began_is_no_obstacle(tmp_path: Path) -> None:
 def test_two_at_once_are_refused(tmp_path: Path) -> None:
     source, out = corpus(tmp_path), tmp_path / "out"
     run(teller(), source, out, limit=2)
-    lock = WriteLock(out, IndexUnavailable)
-    lock.take()
+    lock = FolderLock(out, IndexUnavailable)
+    lock.acquire()
     with pytest.raises(IndexUnavailable, match="Another process"):
         run(teller(), source, out)
-    lock.give_back()
+    lock.release()
 
 
 @pytest.mark.parametrize("text", ["", "\n", "not json\n"])

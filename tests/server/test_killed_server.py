@@ -23,7 +23,7 @@ from tests.server.held_worker import HeldWorker
 from tests.server.running import Running, eventually, limits, running, settings
 
 from hoptree.core.errors import IndexUnavailable
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.server import corpus_service, indexing
 from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
@@ -77,7 +77,7 @@ def _mine(client: httpx.Client) -> dict[str, Any]:
 
 def _is_locked(index: Path) -> bool:
     try:
-        with WriteLock(index, IndexUnavailable):
+        with FolderLock(index, IndexUnavailable):
             return False
     except FileNotFoundError:
         return False
@@ -122,7 +122,7 @@ def _job(server: Running) -> dict[str, Any]:
 
 def test_an_index_that_another_process_writes_is_waited_for(tmp_path: Path) -> None:
     corpus = _cut_off(tmp_path / "own")
-    with WriteLock(corpus / "index", IndexUnavailable):
+    with FolderLock(corpus / "index", IndexUnavailable):
         server = Running(settings(tmp_path, corpora_folder=tmp_path / "own"))
         server.start()
         try:
@@ -154,7 +154,7 @@ def test_where_it_stays_taken_the_documents_are_kept_until_the_next_change(
     corpus = _cut_off(tmp_path / "own")
     monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.3)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        with WriteLock(corpus / "index", IndexUnavailable):
+        with FolderLock(corpus / "index", IndexUnavailable):
             eventually(lambda: not server.state.jobs.running())
             for _ in range(4):  # however often: the files are not at fault
                 more = server.client.post("/v1/corpora/mine/documents", files={"files": ("c.txt", b"Cid keeps ants.")})
@@ -177,7 +177,7 @@ def test_who_waits_for_an_index_takes_nobodys_place(tmp_path: Path) -> None:
         waiting = []
         for name in ("first", "second", "third"):
             assert server.job(server.client.post("/v1/corpora", data={"name": name}, files=files))["state"] == "done"
-            locks.enter_context(WriteLock(own / name / "index", IndexUnavailable))
+            locks.enter_context(FolderLock(own / name / "index", IndexUnavailable))
             more = server.client.post(f"/v1/corpora/{name}/documents", files={"files": ("b.txt", b"Bob keeps ants.")})
             waiting.append(more)
         other = server.client.post("/v1/corpora", data={"name": "other"}, files=files)
@@ -193,19 +193,19 @@ def test_where_another_process_is_quicker_it_is_waited_for_again(
 ) -> None:
     """The lock is taken after it was seen free, just before the worker would take it."""
     looks = []
-    lock = WriteLock(_made(tmp_path) / "index", IndexUnavailable)
+    lock = FolderLock(_made(tmp_path) / "index", IndexUnavailable)
 
     async def looked(index: Path, job: Job) -> None:
         looks.append(index)
         if len(looks) > 1 and given_back:
-            lock.give_back()
+            lock.release()
 
     monkeypatch.setattr(corpus_service, "wait_until_free", looked)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
-        lock.take()
+        lock.acquire()
         more = server.client.post("/v1/corpora/mine/documents", files={"files": ("b.txt", b"Bob keeps ants.")})
         job = server.job(more)
-        lock.give_back()
+        lock.release()
         assert len(looks) > 1
         assert (job["state"], (job["error"] or {}).get("class")) == (
             ("done", None) if given_back else ("failed", "IndexUnavailable")

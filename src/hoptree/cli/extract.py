@@ -12,7 +12,7 @@ from hoptree.cli.console import clean, counted, print_error, print_json, run, wh
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
 from hoptree.cli.progress import shown
 from hoptree.core.errors import HoptreeError, InputError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 
 if TYPE_CHECKING:
     from hoptree.extraction.run import Progress, Wanted
@@ -149,7 +149,7 @@ def _check_graph(into: Path) -> None:
 
 def _of_a_graph(name: str) -> bool:
     """Whether a load that was cut off may have left this."""
-    return name == WriteLock.NAME or name.split(".")[0].isdigit()
+    return name == FolderLock.NAME or name.split(".")[0].isdigit()
 
 
 def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:

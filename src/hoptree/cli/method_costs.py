@@ -13,7 +13,7 @@ from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import Engine
 from hoptree.engine.prompts import prompts_digest
@@ -97,7 +97,7 @@ def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> 
     """Write figures of methods that are known, in one step; those of methods that are gone are left out."""
     rows = {name: costs[name].as_dict() for name in known if name in costs}
     try:
-        write_whole(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
+        atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}.",

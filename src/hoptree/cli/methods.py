@@ -259,10 +259,10 @@ def docs(
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        from hoptree.core.files import write_whole
+        from hoptree.core.files import atomic_write
 
         try:
-            write_whole(out, [text])
+            atomic_write(out, [text])
         except OSError as error:
             raise InputError(
                 f"{out} cannot be written: {error.strerror or error}.", "Give --out a file in a folder that is there."

@@ -141,7 +141,7 @@ def serve(
             raise
         raise MissingExtra("hoptree serve", "server") from error
 
-    from hoptree.core.files import cache_folder
+    from hoptree.core.files import cache_dir
     from hoptree.core.http_server import LOG_FORMAT, listen
     from hoptree.models import DEFAULT_MODEL
     from hoptree.server.keys import read_keys
@@ -170,7 +170,7 @@ def serve(
         host=host,
         hosts=tuple(hosts),
         origins=tuple(origin.rstrip("/") for origin in origins),
-        journal=journal or cache_folder() / f"server-unfinished-{port}.jsonl",
+        journal=journal or cache_dir() / f"server-unfinished-{port}.jsonl",
         workers=workers,
     )
     wanted.check()

@@ -1,83 +1,78 @@
-"""Where Hoptree keeps what it can make again."""
+"""The cache folder, atomic writes and a lock for folders."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
 
 from hoptree.core.errors import HoptreeError
 
-
-def cache_folder() -> Path:
-    """The user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "hoptree"
+if TYPE_CHECKING:
+    import filelock
 
 
-_USUAL = 0o666
+def cache_dir() -> Path:
+    """Return the user's cache folder for Hoptree: $XDG_CACHE_HOME/hoptree, or ~/.cache/hoptree on Linux."""
+    return user_cache_path("hoptree", appauthor=False)
 
 
-def write_whole(path: Path, lines: Iterable[str], *, mode: int = _USUAL) -> None:
-    """Replace a text file in one step; until then the new one stands beside it, as NAME.new.
+def atomic_write(path: Path, lines: Iterable[str], *, mode: int = 0o666) -> None:
+    """Replace a text file in one step; until then the new content is in NAME.new beside it.
 
-    `mode` is who may read and write it, as far as the umask allows.
+    `mode` holds the permissions of the new file, as far as the umask allows them.
     """
     fresh = path.with_name(f"{path.name}.new")
-    fresh.unlink(missing_ok=True)  # one that was cut off keeps its mode
-
-    def opened(name: str, flags: int) -> int:
-        return os.open(name, flags, mode)
-
-    with open(fresh, "w", encoding="utf-8", errors="replace", newline="\n", opener=opened) as file:
+    fresh.unlink(missing_ok=True)  # a leftover of an interrupted write would keep its own mode
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
         file.writelines(lines)
         file.flush()
         os.fsync(file.fileno())
     fresh.replace(path)
 
 
-class WriteLock:
-    """The right to change a folder; `busy` is the error if another process has it."""
+class FolderLock:
+    """The exclusive right to change a folder; the system releases it when its holder dies.
+
+    `busy` is the error to raise when another process holds it.
+    """
 
     NAME = "write.lock"
 
     def __init__(self, folder: Path, busy: type[HoptreeError]) -> None:
-        self._path = folder / self.NAME
+        self._folder = folder
         self._busy = busy
-        self._file: int | None = None
+        self._lock: filelock.BaseFileLock | None = None
 
-    def take(self) -> None:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+    def acquire(self) -> None:
+        import filelock  # takes a tenth of a second, and most commands change no folder
+
+        # The file is kept, as two processes could otherwise lock two files of the same name.
+        lock = filelock.FileLock(self._folder / self.NAME, thread_local=False, preserve_lock_file=True)
         try:
-            _lock(file)
-        except OSError as error:
-            os.close(file)
+            lock.acquire(blocking=False)
+        except filelock.Timeout as error:
             raise self._busy(
-                f"Another process is writing to {self._path.parent}.", "Wait until it is done, or end it."
+                f"Another process is writing to {self._folder}.", "Wait until it is done, or end it."
             ) from error
-        self._file = file
+        self._lock = lock
 
-    def give_back(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def __enter__(self) -> None:
-        self.take()
+        self.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.give_back()
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
-def _lock(file: int) -> None:
-    if os.name == "nt":
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def is_busy(error: HoptreeError) -> bool:
+    """Tell whether an error means that another process holds the lock of a folder."""
+    return isinstance(error.__cause__, TimeoutError)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import CacheError, ModelError
-from hoptree.core.files import cache_folder
+from hoptree.core.files import cache_dir
 
 T = TypeVar("T")
 
@@ -83,7 +83,7 @@ KEPT_DAYS = 30.0
 def beside_cache(name: str) -> Path:
     """A file of this name beside $HOPTREE_CACHE, or in the user's cache folder."""
     named = os.environ.get("HOPTREE_CACHE")
-    return Path(named).with_name(name) if named else cache_folder() / name
+    return Path(named).with_name(name) if named else cache_dir() / name
 
 
 class Remembered:

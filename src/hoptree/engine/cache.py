@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from hoptree.core.errors import CacheError
-from hoptree.core.files import cache_folder
+from hoptree.core.files import cache_dir
 from hoptree.core.values import Attended, Passage, Token
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Qualifier, Term
 from hoptree.models.model import Choice, Reply, TokenUsage
@@ -69,7 +69,7 @@ def default_cache_path() -> Path:
     """$HOPTREE_CACHE, or replies.sqlite in the user's cache folder."""
     if named := os.environ.get("HOPTREE_CACHE"):
         return Path(named)
-    return cache_folder() / "replies.sqlite"
+    return cache_dir() / "replies.sqlite"
 
 
 class Cache:

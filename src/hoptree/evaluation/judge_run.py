@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.evaluation.judge import (
     Judge,
@@ -64,12 +64,12 @@ async def judge_run(
     if not rows:
         raise InputError(f"The run in {folder} has no answers to judge.", "Finish it first: the same hoptree run.")
     judge = Judge(model.name, model.identity, template())
-    lock = WriteLock(folder, IndexUnavailable)
+    lock = FolderLock(folder, IndexUnavailable)
     try:
-        lock.take()
+        lock.acquire()
         file = JudgementsFile(folder, judge)
     except OSError as error:
-        lock.give_back()
+        lock.release()
         raise InputError(
             f"Verdicts cannot be written to {folder}: {error.strerror or error}.", "Make the folder writable."
         ) from error
@@ -79,7 +79,7 @@ async def judge_run(
         write_json(folder / METRICS, summarise(folder) | _warnings(folder))
     finally:
         file.close()
-        lock.give_back()
+        lock.release()
     return _told(folder, run, rows, judge)
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InputError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.engine.context import Prices
 from hoptree.engine.trace import Event, read_events
 from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
@@ -82,7 +82,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = WriteLock(path, IndexUnavailable)
+        self._lock = FolderLock(path, IndexUnavailable)
         self._id = ""
         self._results: LineFile | None = None
         self._began = False
@@ -97,10 +97,10 @@ class RunFolder:
         try:
             self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
-            begun = {WriteLock.NAME, _part(self.path / RUN).name}  # what a kill leaves before there is a run
+            begun = {FolderLock.NAME, _part(self.path / RUN).name}  # what a kill leaves before there is a run
             if not (self.path / RUN).exists() and any(entry.name not in begun for entry in self.path.iterdir()):
                 raise InputError(f"{self.path} holds something else than a run.", "Choose an empty or new --out.")
-            self._lock.take()
+            self._lock.acquire()
             self._began = not (self.path / RUN).exists()
             known = wanted if self._began else self._same(wanted, anyway)
             if known != (None if self._began else read_run(self.path)):
@@ -145,10 +145,10 @@ class RunFolder:
         if empty:
             for name in (RUN, RESULTS, TRACES):
                 (self.path / name).unlink(missing_ok=True)
-        self._lock.give_back()
+        self._lock.release()
         if empty:
             with suppress(OSError):  # somebody else uses it, which is as good
-                (self.path / WriteLock.NAME).unlink(missing_ok=True)
+                (self.path / FolderLock.NAME).unlink(missing_ok=True)
                 for folder in self._made:
                     folder.rmdir()
 

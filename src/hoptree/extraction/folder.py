@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import HoptreeError, IndexUnavailable, InputError
-from hoptree.core.files import WriteLock, write_whole
+from hoptree.core.files import FolderLock, atomic_write
 from hoptree.evaluation.jsonl_log import LineFile, mend
 from hoptree.graph.vocabulary import named
 from hoptree.methods.steps.fact_extraction import StatedFact
@@ -139,7 +139,7 @@ def _number(value: Any) -> float:
 
 RESTS_ON, LOG, FACTS, FAILED = "extraction.json", "passages.jsonl", "facts.jsonl", "failed.jsonl"
 _FORMAT = 1
-_FIRST = (WriteLock.NAME, f"{RESTS_ON}.new")
+_FIRST = (FolderLock.NAME, f"{RESTS_ON}.new")
 """All that a run may leave which was killed before it wrote what it rests on."""
 _COMPARED = ("corpus", "model", "prompt")
 
@@ -151,7 +151,7 @@ class ExtractionFolder:
         self.path = path
         self.done: set[int] = set()
         self.totals = Totals()
-        self._lock = WriteLock(path, IndexUnavailable)
+        self._lock = FolderLock(path, IndexUnavailable)
         self._log: LineFile | None = None
         self._facts: TextIO | None = None
 
@@ -166,7 +166,7 @@ class ExtractionFolder:
         try:
             self._check_place()
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock.take()
+            self._lock.acquire()
             known = self._known()
             changed = [name for name in _COMPARED if known and known[name] != rests_on[name]]
             if changed and not anyway:
@@ -216,12 +216,12 @@ class ExtractionFolder:
         """Write what the folder rests on, and on what it rested before that was changed."""
         before = known.pop("before", [])
         whole = {"format": _FORMAT, **rests_on, "before": [*before, known] if changed else before}
-        write_whole(self.path / RESTS_ON, [json.dumps(whole, indent=1) + "\n"])
+        atomic_write(self.path / RESTS_ON, [json.dumps(whole, indent=1) + "\n"])
 
     def _keep_only(self, keys: set[int]) -> None:
         """Take passages out of the log that the corpus does not have, or not any more as they were."""
         kept = (json.dumps(entry.as_dict()) + "\n" for entry in self._entries() if entry.key in keys)
-        write_whole(self.path / LOG, kept)
+        atomic_write(self.path / LOG, kept)
 
     def _take_up(self) -> None:
         """Learn what is done, and write the triples of it anew: a kill may have come before those of the last ones."""
@@ -231,7 +231,7 @@ class ExtractionFolder:
                 self._count(entry)
                 yield _lines(entry)
 
-        write_whole(self.path / FACTS, rows())
+        atomic_write(self.path / FACTS, rows())
 
     def _entries(self) -> Iterator[Entry]:
         """The passages of the log, each once; it may be longer than memory."""
@@ -274,7 +274,7 @@ class ExtractionFolder:
         """List the passages that failed, in the place of those of the last time."""
         path = self.path / FAILED
         if failed:
-            write_whole(path, (json.dumps(one) + "\n" for one in failed))
+            atomic_write(path, (json.dumps(one) + "\n" for one in failed))
         else:
             path.unlink(missing_ok=True)
 
@@ -283,7 +283,7 @@ class ExtractionFolder:
             if file is not None:
                 file.close()
         self._log = self._facts = None
-        self._lock.give_back()
+        self._lock.release()
 
 
 def _lines(entry: Entry) -> str:

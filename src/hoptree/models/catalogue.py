@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel
-from hoptree.core.files import cache_folder
+from hoptree.core.files import cache_dir
 
 BLOCK = 1 << 20
 
@@ -106,7 +106,7 @@ def models_folder() -> Path:
     """The folder of model weights: $HOPTREE_MODELS, else hoptree/models in the user's cache."""
     if chosen := os.environ.get("HOPTREE_MODELS"):
         return Path(chosen).expanduser()
-    return cache_folder() / "models"
+    return cache_dir() / "models"
 
 
 def find(name: str) -> Entry | Path:

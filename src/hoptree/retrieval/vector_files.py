@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.core.optional_import import library
 
 FORMAT = 1
@@ -136,7 +136,7 @@ def _read_header(folder: Path) -> Header:
 
 
 def write_header(folder: Path, header: Header) -> None:
-    write_whole(folder / HEADER, [json.dumps(asdict(header))])
+    atomic_write(folder / HEADER, [json.dumps(asdict(header))])
     place = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(place)

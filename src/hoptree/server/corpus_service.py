@@ -18,7 +18,7 @@ from typing import TypeVar, TypeVarTuple
 from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.server.corpora import Corpora, ManagedCorpus
 from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
 from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
@@ -70,7 +70,7 @@ def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
     """Write down how a job has ended; without that it is known until the server's next start."""
     told = job.as_dict() | {"error": asdict(Failure.of(job.error)) if job.error else None}
     try:
-        write_whole(corpus.outcome, [json.dumps(told)])
+        atomic_write(corpus.outcome, [json.dumps(told)])
     except OSError as error:
         _LOG.warning("the outcome of a job of corpus %s cannot be kept: %s", corpus.name, error.strerror)
 

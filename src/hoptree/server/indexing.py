@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InternalError
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.core.http_server import as_line
 from hoptree.core.redaction import hidden
 from hoptree.server.corpora import ManagedCorpus
@@ -79,10 +79,10 @@ async def wait_until_free(index: Path, job: Job) -> None:
 
 
 def _is_free(index: Path) -> bool:
-    if not (index / WriteLock.NAME).exists():
+    if not (index / FolderLock.NAME).exists():
         return True
     try:
-        with WriteLock(index, IndexUnavailable):
+        with FolderLock(index, IndexUnavailable):
             return True
     except IndexUnavailable:
         return False

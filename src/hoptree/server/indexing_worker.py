@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError, HoptreeError, IndexUnavailable, InternalError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write, is_busy
 from hoptree.corpus.chunk import load_tokenizer
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile
@@ -44,7 +44,7 @@ def reindex(documents: Path, index: Path, on_progress: Listener) -> tuple[Outcom
         try:
             return update_index(index, on_progress=on_progress), ""
         except CorpusError as error:
-            if isinstance(error.__cause__, BlockingIOError) or not (why := _damage(index)):
+            if is_busy(error) or not (why := _damage(index)):
                 raise
     settings, reading = _settings(index), reading_of(index)
     try:
@@ -172,7 +172,7 @@ def main() -> None:
     except MemoryError:
         _tell(CorpusError("Reading the files takes more memory than allowed.", "Upload smaller files."))
     except IndexUnavailable as error:
-        if isinstance(error.__cause__, BlockingIOError):
+        if is_busy(error):
             _say(taken=True)  # another process has the lock, and the server waits for it
         else:
             _tell(error)
@@ -218,7 +218,7 @@ def _bring_up_to_date(wanted: Mapping[str, Any]) -> None:
     files = _passed_over(outcome.examples, counts, added, old)
     if added and not any(counts.get(name) for name in added if name not in old):
         raise _nothing(files[0])
-    write_whole(Path(wanted["counts"]), [json.dumps(counts)])
+    atomic_write(Path(wanted["counts"]), [json.dumps(counts)])
     _say(done={**_told(outcome), "files": files, "anew": anew})
 
 

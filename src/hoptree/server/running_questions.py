@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.server.error_responses import Refusal
 
 _SAME = ("question", "method", "model", "corpus", "graph", "retriever", "rerank", "options", "budget")
@@ -51,7 +51,7 @@ class Journal:
         try:
             left = [one for one in self._read() if _identity(one) != found]
             if left:
-                write_whole(self._path, (_line(one) for one in left), mode=_OWNER)
+                atomic_write(self._path, (_line(one) for one in left), mode=_OWNER)
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:

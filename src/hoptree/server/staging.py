@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 
@@ -85,7 +85,7 @@ class Change:
 
     def write(self, corpus: ManagedCorpus) -> None:
         """Note the change as it is now, in one step."""
-        write_whole(corpus.pending, [json.dumps(asdict(self))])
+        atomic_write(corpus.pending, [json.dumps(asdict(self))])
 
     @classmethod
     def read(cls, corpus: ManagedCorpus) -> Self | None:

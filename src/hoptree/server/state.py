@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hoptree.core.errors import ConfigError, IndexUnavailable
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.engine.calls import open_calls
 from hoptree.engine.registry import find_method, read_options
 from hoptree.retrieval.opening import KINDS
@@ -42,14 +42,14 @@ class ServerState:
     jobs: Jobs
     corpus_service: CorpusService
     runs: Runs
-    lock: WriteLock | None
+    lock: FolderLock | None
 
     async def aclose(self) -> None:
         """Jobs first: they write what the others have open."""
         await self.jobs.aclose()
         await self.questions.aclose()
         if self.lock is not None:
-            self.lock.give_back()
+            self.lock.release()
 
 
 def open_state(settings: Settings) -> ServerState:
@@ -102,16 +102,16 @@ def open_question_service(settings: Settings, *, shared_by: int = 1) -> Question
     )
 
 
-def _lock_folder(folder: Path | None) -> WriteLock | None:
+def _lock_folder(folder: Path | None) -> FolderLock | None:
     """The right to change the corpora of a folder: two servers would take each other's changes for cut off ones.
 
     It is the system that gives it back where a server is killed.
     """
     if folder is None:
         return None
-    lock = WriteLock(folder, IndexUnavailable)
+    lock = FolderLock(folder, IndexUnavailable)
     try:
-        lock.take()
+        lock.acquire()
     except IndexUnavailable as error:
         raise ConfigError(
             f"Another server uses the folder {folder} of corpora.", "Stop that one, or give another: --corpora DIR"

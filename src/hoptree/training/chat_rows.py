@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.trace import Trace
@@ -147,7 +147,7 @@ def write_rows(path: Path, rows: Iterable[ChatRow]) -> None:
     """Write all rows, or leave the file as it was."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, (json.dumps(row.as_dict(), ensure_ascii=False) + "\n" for row in rows))
+        atomic_write(path, (json.dumps(row.as_dict(), ensure_ascii=False) + "\n" for row in rows))
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}.", "Give --out a file that can."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.training.chat_rows import ChatRow, write_rows
 
 Format = Literal["chat", "trl", "llama-factory"]
@@ -96,7 +96,7 @@ def _dumped(value: dict[str, Any]) -> str:
 def _write(path: Path, lines: Iterable[str]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, lines)
+        atomic_write(path, lines)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written: {error.strerror or error}.", "Give --out a file that can."

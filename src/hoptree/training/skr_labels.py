@@ -11,7 +11,7 @@ from typing import Any
 
 from hoptree import __version__
 from hoptree.core.errors import InputError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.run_folder import Row, read_rows, read_run
 from hoptree.methods.baselines.skr import Label
@@ -127,7 +127,7 @@ def _written(
         )
     try:
         wanted.out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(wanted.out, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        atomic_write(wanted.out, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     except OSError as error:
         cause = f"{wanted.out} cannot be written: {error.strerror or error}."
         raise InputError(cause, "Give --out a file that can.") from error

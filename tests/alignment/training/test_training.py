@@ -20,7 +20,7 @@ from tests.models.hf_models import saved
 
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.training.lora import model as libraries
 from hoptree.training.lora.recipe import Pace, Recipe
 from hoptree.training.lora.train import TrainingWanted, train
@@ -187,7 +187,7 @@ def test_a_damaged_state_or_log_is_refused(wanted: TrainingWanted) -> None:
 def test_one_training_at_a_time_in_a_folder(wanted: TrainingWanted) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(wanted, on_progress=stopping(3))
-    with WriteLock(wanted.out / "state", HoptreeError), pytest.raises(HoptreeError, match="Another process"):
+    with FolderLock(wanted.out / "state", HoptreeError), pytest.raises(HoptreeError, match="Another process"):
         train(wanted)
 
 

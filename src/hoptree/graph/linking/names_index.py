@@ -23,7 +23,7 @@ from pathlib import Path
 import tantivy
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import cache_folder
+from hoptree.core.files import cache_dir
 from hoptree.graph.linking.words import bare_words, name_words
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.folder import read_manifest
@@ -104,7 +104,7 @@ def _read(record: object) -> Hit:
 def open_name_index(graph: EmbeddedGraph, *, on_progress: Callable[[int], None] = lambda done: None) -> NameIndex:
     """The index of an embedded graph's names; it is made if there is none for the graph as it is."""
     name = f"names-{_FORMAT}-{graph.manifest.uid}"
-    places = (graph.folder, cache_folder() / "names")
+    places = (graph.folder, cache_dir() / "names")
     for place in places:
         # tantivy locks a folder to read it, and cannot open one that may not be written to.
         if (place / name / _DONE).is_file() and os.access(place / name, os.W_OK):

@@ -25,7 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import WriteLock, write_whole
+from hoptree.core.files import FolderLock, atomic_write
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graphs_of, role
 from hoptree.text.names import LANGUAGES
@@ -157,7 +157,7 @@ def _checked(data: dict[str, Any]) -> Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step: from then on readers see the new generation."""
-    write_whole(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])
+    atomic_write(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])
 
 
 def data_bytes(generation: Path) -> int:
@@ -263,7 +263,7 @@ def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator
     check_place(folder)
     folder = folder.resolve()
     made = _make(folder)
-    with WriteLock(folder, GraphUnavailable):
+    with FolderLock(folder, GraphUnavailable):
         try:
             old = _old(folder, languages)
             new = replace(old, generation=old.generation + 1, languages=languages or old.languages)
@@ -297,7 +297,7 @@ def _old(folder: Path, languages: tuple[str, ...] | None) -> Manifest:
 
 
 def _ours(name: str) -> bool:
-    return _GENERATION.fullmatch(name) is not None or name in (WriteLock.NAME, f"{MANIFEST}.new")
+    return _GENERATION.fullmatch(name) is not None or name in (FolderLock.NAME, f"{MANIFEST}.new")
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.files import WriteLock
+from hoptree.core.files import FolderLock
 from hoptree.core.values import Passage
 from hoptree.retrieval.index.ledger import Entry, Ledger
 from hoptree.retrieval.index.links import LINK_AGAIN, names_of
@@ -126,7 +126,7 @@ class Change:
         except PermissionError as error:
             raise CorpusError(f"{folder} may not be used by you: {error.strerror}.", ALLOW) from error
         self._given, self._encoder = settings, encoder
-        self._lock = WriteLock(self.folder, IndexUnavailable)
+        self._lock = FolderLock(self.folder, IndexUnavailable)
         self._intent: dict[str, object] = {"afresh": afresh, **intent}
         self._afresh = afresh
         self._new = not self.folder.exists()
@@ -135,12 +135,12 @@ class Change:
     def __enter__(self) -> Change:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.take()
+            self._lock.acquire()
             try:
                 self._stage()
             except BaseException:
                 self._leave()
-                self._lock.give_back()
+                self._lock.release()
                 raise
         except OSError as error:
             raise unwritable(self.folder, error) from error
@@ -268,7 +268,7 @@ class Change:
     ) -> None:
         if error is not None:
             self._leave()
-        self._lock.give_back()
+        self._lock.release()
         if isinstance(error, OSError):
             raise failed_change(self.folder, error) from error
         if isinstance(error, sqlite3.Error):
@@ -287,7 +287,7 @@ class Change:
             return
         if hasattr(self, "part"):
             shutil.rmtree(self.part, ignore_errors=True)
-        if self._new and not any(path.name != WriteLock.NAME for path in self.folder.iterdir()):
+        if self._new and not any(path.name != FolderLock.NAME for path in self.folder.iterdir()):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -332,7 +332,7 @@ def _base(folder: Path, afresh: bool) -> Manifest | None:
 
 def _ours(path: Path) -> bool:
     """Whether something in an index folder belongs to it; nothing else is ever taken away."""
-    if path.name in (WriteLock.NAME, f"{MANIFEST}.new"):
+    if path.name in (FolderLock.NAME, f"{MANIFEST}.new"):
         return True
     return bool(_GENERATION.fullmatch(path.name)) and not path.is_symlink() and (path / "text").is_dir()
 

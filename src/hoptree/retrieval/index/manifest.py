@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.retrieval.index.tantivy_files import ALLOW
 
 FORMAT = 4
@@ -95,4 +95,4 @@ def _check_kinds(data: Mapping[str, Any], settings: Settings) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step: from then on readers see the new generation."""
-    write_whole(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])
+    atomic_write(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])

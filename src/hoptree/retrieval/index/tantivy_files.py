@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import tantivy
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 
 BUILD_AGAIN = "Build it again: hoptree index … --out DIR"
 FREE_SPACE = "Free some space, then run the same command again."
@@ -217,7 +217,7 @@ def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
     try:
         settings = json.loads(meta.read_text(encoding="utf-8"))
         settings["index_settings"]["docstore_blocksize"] = _PACKING_BLOCK
-        write_whole(meta, [json.dumps(settings)])
+        atomic_write(meta, [json.dumps(settings)])
     except (LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"{meta.name} is garbled") from error
     except PermissionError:

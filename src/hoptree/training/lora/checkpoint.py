@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.files import write_whole
+from hoptree.core.files import atomic_write
 from hoptree.evaluation.report.plots import HEIGHT, WIDTH, Scale, line, picture, text
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES
 from hoptree.training.lora.model import Learner
@@ -49,7 +49,7 @@ class Checkpoints:
     def begin(self) -> None:
         """Say which training this is."""
         if not self._plan.exists():
-            write_whole(self._plan, [json.dumps(self._training, indent=2, sort_keys=True) + "\n"])
+            atomic_write(self._plan, [json.dumps(self._training, indent=2, sort_keys=True) + "\n"])
 
     def save(self, step: int, learner: Learner) -> None:
         """Keep what is learnt after so many steps."""
@@ -104,7 +104,7 @@ def digest_of(training: Mapping[str, Any]) -> str:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Any], said: Mapping[str, str]) -> None:
-    """Replace a safetensors file in one step, as `write_whole` does with text."""
+    """Replace a safetensors file in one step, as `atomic_write` does with text."""
     torch_files: Any = importlib.import_module("safetensors.torch")
     fresh = path.with_name(f"{path.name}.new")
     plain = {name: tensor.detach().float().cpu().contiguous() for name, tensor in tensors.items()}
@@ -213,12 +213,12 @@ def write_adapter(
     # Embeddings are not trained; to find out by itself, peft would look for the base on a hub.
     weights = peft.get_peft_model_state_dict(learner.adapted, save_embedding_layers=False)
     write_tensors(folder / weights_file, weights, {"format": "pt"})
-    write_whole(folder / "loss.svg", [loss_picture(f"Training loss on {base}", [row["loss"] for row in log])])
+    atomic_write(folder / "loss.svg", [loss_picture(f"Training loss on {base}", [row["loss"] for row in log])])
     _write_json(folder / ADAPTER_CARD, card)
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    write_whole(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
+    atomic_write(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"])
 
 
 def _listed(value: Any) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
-from hoptree.core.files import WriteLock, write_whole
+from hoptree.core.files import FolderLock, atomic_write
 from hoptree.evaluation.jsonl_log import read_lines
 from hoptree.training.chat_rows import TAIKC, Length, beside_the_paper
 from hoptree.training.lora.model import require_libraries, versions
@@ -138,7 +138,7 @@ def _is_beginning(path: Path, state: Path) -> bool:
     """Whether a file or folder is all that a training leaves that was killed before it said which one it is."""
     from hoptree.training.lora.checkpoint import Checkpoints
 
-    return path == state or (path.parent == state and path.name.startswith((WriteLock.NAME, Checkpoints.PLAN)))
+    return path == state or (path.parent == state and path.name.startswith((FolderLock.NAME, Checkpoints.PLAN)))
 
 
 def _deciding(recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,7 +278,7 @@ class _Run:
             raise InputError(
                 f"{checkpoints.folder} cannot be made: {error.strerror or error}.", "Give another --out."
             ) from error
-        with WriteLock(checkpoints.folder, HoptreeError):
+        with FolderLock(checkpoints.folder, HoptreeError):
             checkpoints.check()  # another process may have begun since it was looked at
             checkpoints.begin()
             self.processes.wait()
@@ -295,7 +295,7 @@ class _Run:
         with contextlib.ExitStack() as stack:
             file = None
             if not self.processes.rank:
-                write_whole(path, (json.dumps(row) + "\n" for row in log))
+                atomic_write(path, (json.dumps(row) + "\n" for row in log))
                 file = stack.enter_context(path.open("a", encoding="utf-8", newline="\n"))
             for step in range(begun, self.steps):
                 examples = [self.examples[place] for place in order.of(step)]
