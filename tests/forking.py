@@ -16,7 +16,11 @@ __all__ = ["PROCESSES", "Command", "file_of", "take_environment"]
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(
     [
+        "hoptree.cli.ask",
         "hoptree.cli.main",
+        "hoptree.cli.mcp",
+        "hoptree.cli.run",
+        "hoptree.cli.serve",
         "hoptree.mcp.serving",
         "hoptree.mcp.tools",
         "hoptree.server.app",

@@ -6,8 +6,13 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; imported here, so that Ctrl-C while it loads is no traceback."""
+    """Run the command line. Importing it here makes Ctrl-C while it loads no traceback."""
     try:
+        if sys.argv[1:] in (["-h"], ["--help"]):  # without the parser, whose import takes longest
+            from hoptree.cli.commands import top_help
+
+            sys.stdout.write(top_help())
+            return
         from hoptree.cli.main import main as run
     except KeyboardInterrupt:
         sys.exit(1)

@@ -74,14 +74,14 @@ def test_from_a_base_and_an_adapter_to_what_changed(here: Path, tmp_path: Path) 
     assert "against base" in lines[4] and "p = " in lines[6] and "p = " not in lines[5]
     assert "boundary: does the model know what it knows?" in lines and "Right decisions" in printed.output
     assert [line.split(":")[0] for line in lines[-4:-2]] == ["  towns, base", "  towns, kbae"], "the verdicts"
-    assert f"hoptree report {tmp_path / 'out'} --html FILE" in lines[-1]
+    assert f"hoptree eval report {tmp_path / 'out'} --html FILE" in lines[-1]
     told = json.loads(evaluate(here, *wanted, "--json").stdout)
     assert [one["name"] for one in told["versions"]] == ["base", "kbae"]
     assert told["versions"][1]["evaluation_questions"] == 3 and told["folder"] == str(tmp_path / "out")
     assert {(one["run"], one["version"]) for one in told["boundaries"]} == {("boundary", "base"), ("boundary", "kbae")}
     replies = [_answers(Path(one["folder"])) for one in told["runs"]]
     assert replies[0] != replies[1], "the adapter speaks"
-    assert invoke("report", tmp_path / "out", "--html", tmp_path / "page.html").exit_code == 0
+    assert invoke("eval", "report", tmp_path / "out", "--html", tmp_path / "page.html").exit_code == 0
 
 
 def test_what_is_wrong_with_a_run_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ def test_the_whole_way_is_there() -> None:
     begun = {tuple(command.split()[1:4]) for command in COMMANDS}
     assert {("align", "build", kind) for kind in ("gold", "if", "kbae")} <= begun
     assert {one[:2] for one in begun} >= {("align", "train"), ("align", "eval")}
-    assert {one[0] for one in begun} >= {"index", "report", "compare", "ask", "run"}
+    assert {one[0] for one in begun} >= {"index", "eval", "ask", "run"}
 
 
 @pytest.mark.parametrize("line", [one for one in COMMANDS if " --" in one or " -m" in one])
@@ -29,7 +29,7 @@ def test_a_command_has_the_options_it_is_given(line: str) -> None:
     words = shlex.split(line)[1:]
     command: Any = typer.main.get_command(app)
     while hasattr(command, "commands") and words[0] in command.commands:
-        command = command.commands[words.pop(0)]
+        command = command.get_command(None, words.pop(0))
     if hasattr(command, "commands"):  # `hoptree index FILE` builds
         command = command.commands["build"]
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}

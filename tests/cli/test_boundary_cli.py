@@ -1,4 +1,4 @@
-"""`hoptree boundary` at the command line: a table and a verdict, one JSON object, plain errors."""
+"""`hoptree eval boundary` at the command line: a table and a verdict, one JSON object, plain errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def here(tmp_path: Path) -> Path:
 
 def boundary(here: Path, *arguments: object) -> Result:
     usual = ["--model", f"scripted/{here / 'm.json'}", "--out", str(here / "out"), "--no-cache"]
-    return CliRunner().invoke(app, ["boundary", *usual, *map(str, arguments)])
+    return CliRunner().invoke(app, ["eval", "boundary", *usual, *map(str, arguments)])
 
 
 def test_a_table_and_a_verdict(here: Path) -> None:

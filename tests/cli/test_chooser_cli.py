@@ -1,4 +1,4 @@
-"""`hoptree chooser`: weights fitted to a real run of hop, told in words, and used again."""
+"""`hoptree methods chooser`: weights fitted to a real run of hop, told in words, and used again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_weights_are_fitted_told_and_used(home: Path) -> None:
-    done = hoptree(home, "chooser", "fit", "runs/all", "--out", "made/chooser.json", "--json")
+    done = hoptree(home, "methods", "chooser", "fit", "runs/all", "--out", "made/chooser.json", "--json")
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told["questions"] == QUESTIONS
     assert told["first"] == told["chosen"] == told["oracle"] == pytest.approx(0.5), "no move brings another answer"
@@ -77,9 +77,9 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
     assert read_run(home / "runs/all")["rests_on"]["chooser"], "a run with other weights is another run"
     assert not any(str(weight) == "-0.0" for weight in weights.values())
     (home / "least.json").write_text(json.dumps({"format": 1, "weights": {"typed": -0.0001}, "bias": 0}))
-    least = hoptree(home, "chooser", "show", "least.json").stdout
+    least = hoptree(home, "methods", "chooser", "show", "least.json").stdout
     assert "+0.000  typed" in least and "made from" not in least
-    shown = hoptree(home, "chooser", "show", "made/chooser.json").stdout
+    shown = hoptree(home, "methods", "chooser", "show", "made/chooser.json").stdout
     assert "the model was sure of its words" in shown and "again: settles" in shown
     asked = ("ask", "Where is Film 0a set?", "--method", "hop", "--corpus", "idx", "--model", "scripted/model.json")
     answer = hoptree(home, *asked, "--no-cache", "--set", "chooser=made/chooser.json", "--json")
@@ -89,25 +89,31 @@ def test_weights_are_fitted_told_and_used(home: Path) -> None:
 
 
 def test_a_run_is_replayed_without_each_move(home: Path) -> None:
-    rows = json.loads(hoptree(home, "chooser", "replay", "runs/all", "--json").stdout)
+    rows = json.loads(hoptree(home, "methods", "chooser", "replay", "runs/all", "--json").stdout)
     assert {"hop", "without again", "without split", "the first move alone"} <= set(rows)
     alone = rows["the first move alone"]
     assert (alone["f1"], alone["calls"]) == (0.5, 1.0) and 0 < alone["tokens"] <= rows["hop"]["tokens"]
     assert rows["hop"]["calls"] >= rows["without again"]["calls"] >= 1
-    assert "F1 for 1,000 tokens" in hoptree(home, "chooser", "replay", "runs/all").stdout
+    assert "F1 for 1,000 tokens" in hoptree(home, "methods", "chooser", "replay", "runs/all").stdout
 
 
 def test_questions_of_two_data_sets_may_share_their_ids(home: Path) -> None:
-    done = hoptree(home, "chooser", "fit", "runs/all", "runs/others", "--out", "made/two.json", "--json")
+    done = hoptree(home, "methods", "chooser", "fit", "runs/all", "runs/others", "--out", "made/two.json", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["questions"] == 2 * QUESTIONS
-    assert f"{2 * QUESTIONS} questions" in hoptree(home, "chooser", "replay", "runs/all", "runs/others").stdout
+    assert (
+        f"{2 * QUESTIONS} questions" in hoptree(home, "methods", "chooser", "replay", "runs/all", "runs/others").stdout
+    )
 
 
 def test_the_packaged_one_is_shown(home: Path) -> None:
-    shown = hoptree(home, "chooser", "show").stdout
+    shown = hoptree(home, "methods", "chooser", "show").stdout
     assert "made from:\n" in shown and "questions of all moves on musique" in shown and "{" not in shown
-    assert set(json.loads(hoptree(home, "chooser", "show", "--json").stdout)) >= {"weights", "bias", "outlooks"}
+    assert set(json.loads(hoptree(home, "methods", "chooser", "show", "--json").stdout)) >= {
+        "weights",
+        "bias",
+        "outlooks",
+    }
 
 
 def test_what_cannot_be_fitted_to_is_named(home: Path) -> None:
@@ -125,6 +131,6 @@ def test_what_cannot_be_fitted_to_is_named(home: Path) -> None:
         (("show", "no.json"), "is no chooser"),
         (("show", "none.json"), "cannot be read"),
     ):
-        done = hoptree(home, "chooser", *arguments)
+        done = hoptree(home, "methods", "chooser", *arguments)
         assert done.returncode == 2 and words in done.stderr, (arguments, done.stderr)
     assert not (home / "x.json").exists()

@@ -1,4 +1,4 @@
-"""`hoptree eval-linking` as a person meets it."""
+"""`hoptree eval linking` as a person meets it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_figures_for_people_and_for_machines(home: Path) -> None:
-    shown = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", "--per-question", "out.jsonl")
+    shown = hoptree(home, "eval", "linking", "--data", "q.jsonl", "--graph", "kg", "--per-question", "out.jsonl")
     assert shown.returncode == 0, shown.stderr
     assert "entities, 2 questions" in shown.stdout and "R@5" in shown.stdout and "R@6" in shown.stdout
     assert "the 1 questions whose entity is in the graph" in shown.stdout and "100.0 (2.5 to 100.0)" in shown.stdout
     first, second = (json.loads(line) for line in (home / "out.jsonl").read_text().splitlines())
     assert first["entities"] == {"linker": 1} and first["linker"] == ["Q1"] and second["in_graph"] is False
-    told = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", "--k", "1 2", "--json")
+    told = hoptree(home, "eval", "linking", "--data", "q.jsonl", "--graph", "kg", "--k", "1 2", "--json")
     data = json.loads(told.stdout)
     assert list(data["entities"]["linker"]) == ["recall@1", "recall@2"]
     assert data["relations"]["words"]["recall@1"]["recall"] == 0.5 and data["failed"] == 0
@@ -45,7 +45,7 @@ def test_figures_for_people_and_for_machines(home: Path) -> None:
 def test_a_model_that_fails_is_told(home: Path, no_backoff: None) -> None:
     (home / "script.json").write_text(json.dumps({"replies": [{"fault": "html"}]}))
     arguments = ["--data", "q.jsonl", "--graph", "kg", "-m", "scripted/script.json", "--no-cache", "--limit", "1"]
-    shown = hoptree(home, "eval-linking", *arguments, "--json")
+    shown = hoptree(home, "eval", "linking", *arguments, "--json")
     assert shown.returncode == 0 and json.loads(shown.stdout)["failed"] == 1
     assert "1 of 1 questions failed and count as missed." in shown.stderr
 
@@ -60,7 +60,7 @@ def test_a_linker_beside_the_index(home: Path, monkeypatch: pytest.MonkeyPatch) 
             return [{"start": 0, "end": 5, "text": "holyoke", "label": "location", "score": 0.9}]
 
     monkeypatch.setitem(sys.modules, "gliner", SimpleNamespace(GLiNER=GLiNER))
-    arguments = ["eval-linking", "--data", "q.jsonl", "--graph", "kg", "--linker", "gliner:some/model"]
+    arguments = ["eval", "linking", "--data", "q.jsonl", "--graph", "kg", "--linker", "gliner:some/model"]
     told = hoptree(home, *arguments, "--json", "--per-question", "out.jsonl")
     data = json.loads(told.stdout)
     assert data["linker"] == "gliner:some/model" and "downloads what is missing" in told.stderr
@@ -86,5 +86,5 @@ def test_a_linker_beside_the_index(home: Path, monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_what_cannot_be_is_one_sentence(home: Path, arguments: list[str], words: str) -> None:
-    done = hoptree(home, "eval-linking", "--data", "q.jsonl", "--graph", "kg", *arguments)
+    done = hoptree(home, "eval", "linking", "--data", "q.jsonl", "--graph", "kg", *arguments)
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr and done.stdout == ""

@@ -50,20 +50,22 @@ def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
 
 
 def test_judges_their_agreement_and_what_compare_makes_of_them(home: Path) -> None:
-    first = hoptree(home, "judge", "run", "-m", "scripted/judge.json")
+    first = hoptree(home, "eval", "judge", "run", "-m", "scripted/judge.json")
     assert first.returncode == 0, first.stderr
     assert "12 answers judged by scripted/judge.json" in first.stdout
     assert "accuracy  50.0 %" in first.stdout and "unparsed  8.3 %" in first.stdout
-    second = hoptree(home, "judge", ".", "-m", "scripted/kind.json", "--json")
+    second = hoptree(home, "eval", "judge", ".", "-m", "scripted/kind.json", "--json")
     (told,) = json.loads(second.stdout)["runs"]
     assert told["judge"]["accuracy"] == 1.0
     assert told["agreement"] == {
         "scripted/judge.json": {"questions": 11, "rate": pytest.approx(6 / 11), "kappa": pytest.approx(0)}
     }
     assert hoptree(home, *RUN, "--out", "other", "--judge", "scripted/judge.json").returncode == 0
-    done = hoptree(home, "compare", "run", "other", "--metric", "judge:scripted/judge.json", "--json")
+    done = hoptree(home, "eval", "compare", "run", "other", "--metric", "judge:scripted/judge.json", "--json")
     assert json.loads(done.stdout)["metrics"]["judge:scripted/judge.json"][0]["difference"] == 0
-    refused(hoptree(home, "compare", "run", "other", "--metric", "judge"), "different models", "--metric judge:NAME")
+    refused(
+        hoptree(home, "eval", "compare", "run", "other", "--metric", "judge"), "different models", "--metric judge:NAME"
+    )
 
 
 def test_an_experiment_file_can_name_a_judge(home: Path) -> None:
@@ -79,13 +81,13 @@ def test_an_experiment_file_can_name_a_judge(home: Path) -> None:
 
 
 def test_what_cannot_be_judged_is_refused(home: Path) -> None:
-    refused(hoptree(home, "judge", "run"), "--model")
-    refused(hoptree(home, "judge", "nowhere", "-m", "scripted/kind.json"), "holds no run")
-    refused(hoptree(home, "judge", "run", "-m", "nonsense"), "names no model")
+    refused(hoptree(home, "eval", "judge", "run"), "--model")
+    refused(hoptree(home, "eval", "judge", "nowhere", "-m", "scripted/kind.json"), "holds no run")
+    refused(hoptree(home, "eval", "judge", "run", "-m", "nonsense"), "names no model")
 
 
 def test_a_run_comes_out_again(home: Path) -> None:
-    done = hoptree(home, "reproduce", "run")
+    done = hoptree(home, "eval", "reproduce", "run")
     assert done.returncode == 0, done.stderr
     assert "everything it rests on is the same" in done.stdout
     assert done.stdout.splitlines()[-1] == "reproduced: 12 of 12 answers identical, F1 50.0 against 50.0"
@@ -94,11 +96,11 @@ def test_a_run_comes_out_again(home: Path) -> None:
 
 def test_a_run_that_does_not_come_out_again_leaves_with_1(home: Path) -> None:
     script(home, "model.json", {"reply": "nothing"})
-    done = hoptree(home, "reproduce", "run", "--out", "again")
+    done = hoptree(home, "eval", "reproduce", "run", "--out", "again")
     assert done.returncode == 1 and not done.stderr
     assert "not the same any more: model was scripted:" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("not reproduced: 0 of 12 answers identical, F1 0.0 against 50.0")
-    told = json.loads(hoptree(home, "reproduce", "run", "--out", "third", "--json").stdout)
+    told = json.loads(hoptree(home, "eval", "reproduce", "run", "--out", "third", "--json").stdout)
     assert told["reproduced"] is False and len(told["unlike"]) == 12
     assert told["failed"] == {"was": 0, "is": 0, "both": 0}
 
@@ -107,11 +109,11 @@ def test_what_cannot_be_told_leaves_with_1(home: Path) -> None:
     hoptree(home, "run", "--data", "numbers.jsonl", "--method", "direct", "-m", "scripted/model.json", "--out", "few",
             "--limit", "4", "--no-cache")  # fmt: skip
     script(home, "model.json", {"reply": "nothing"})
-    done = hoptree(home, "reproduce", "few", "--tolerance", "1")
+    done = hoptree(home, "eval", "reproduce", "few", "--tolerance", "1")
     assert done.returncode == 1 and done.stdout.splitlines()[-1].startswith("cannot be told: 0 of 4")
 
 
 def test_a_run_that_cannot_be_made_again_leaves_with_2(home: Path) -> None:
     (home / "numbers.jsonl").unlink()
-    refused(hoptree(home, "reproduce", "run"), "--data FILE")
-    refused(hoptree(home, "reproduce", "nowhere"), "holds no run")
+    refused(hoptree(home, "eval", "reproduce", "run"), "--data FILE")
+    refused(hoptree(home, "eval", "reproduce", "nowhere"), "holds no run")

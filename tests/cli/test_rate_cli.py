@@ -53,14 +53,14 @@ def fill(home: Path, name: str, *said: str) -> Path:
 
 
 def test_from_the_run_to_the_table(home: Path) -> None:
-    done = hoptree(home, "annotate", "run", "--out", "sheet.csv")
+    done = hoptree(home, "eval", "annotate", "run", "--out", "sheet.csv")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "6 decisions to rate, in sheet.csv"
     assert "2 of 6 self-knowledge" in done.stdout and "2 of 3 decomposition" in done.stdout
-    refused(hoptree(home, "annotate", "run", "--out", "sheet.csv"), "may hold ratings", "another --out")
+    refused(hoptree(home, "eval", "annotate", "run", "--out", "sheet.csv"), "may hold ratings", "another --out")
     fill(home, "first.csv", "", "", "yes", "no", "yes", "no")
     fill(home, "second.csv", "", "", "yes", "yes", "yes", "no")
-    done = hoptree(home, "ratings", "first.csv", "second.csv", "--model", "scripted/judge.json")
+    done = hoptree(home, "eval", "ratings", "first.csv", "second.csv", "--model", "scripted/judge.json")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("6 decisions")
@@ -78,36 +78,36 @@ def test_from_the_run_to_the_table(home: Path) -> None:
 
 
 def test_every_decision_as_json(home: Path) -> None:
-    done = hoptree(home, "annotate", ".", "--all", "--out", "sheet.csv", "--json")
+    done = hoptree(home, "eval", "annotate", ".", "--all", "--out", "sheet.csv", "--json")
     told = json.loads(done.stdout)
     of = told["runs"]["films"]["of"]
     assert told["runs"]["films"]["decisions"] == of and told["rows"] == sum(of.values())
-    found = json.loads(hoptree(home, "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
+    found = json.loads(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
     model = found["model"]
     assert found["annotators"][0]["rated"] == 0 and found["people"]["know"]["all"] is None
     assert model["asked"] == told["rows"] - 1, "a split that gave nothing is wrong without asking"
     assert model["means"]["know"]["all"] == {"mean": 1.0, "plus_minus": pytest.approx(0.459, abs=1e-3), "decisions": 6}
     assert model["means"]["decompose"]["all"]["mean"] == 0.0
     assert model["unparsed"] > 0 and model["unparsed"] == sum(one["unparsed"] for one in model["ratings"])
-    again = json.loads(hoptree(home, "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
+    again = json.loads(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "scripted/judge.json", "--json").stdout)
     assert again["model"]["cached_calls"] == model["asked"], "what was paid for is remembered"
 
 
 def test_a_seed_draws_the_same_again(home: Path) -> None:
     for name, seed in (("a.csv", "3"), ("b.csv", "3"), ("c.csv", "4")):
-        assert hoptree(home, "annotate", "run", "--sample", "1", "--seed", seed, "--out", name).returncode == 0
+        assert hoptree(home, "eval", "annotate", "run", "--sample", "1", "--seed", seed, "--out", name).returncode == 0
     texts = [(home / name).read_text(encoding="utf-8-sig") for name in ("a.csv", "b.csv", "c.csv")]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_what_cannot_be_used_is_refused(home: Path) -> None:
-    refused(hoptree(home, "annotate", "nowhere", "--out", "sheet.csv"), "holds no run")
-    assert hoptree(home, "annotate", "run", "--out", "sheet.csv").returncode == 0
+    refused(hoptree(home, "eval", "annotate", "nowhere", "--out", "sheet.csv"), "holds no run")
+    assert hoptree(home, "eval", "annotate", "run", "--out", "sheet.csv").returncode == 0
     path = fill(home, "first.csv", "", "", "dunno", "no")
     before = path.read_bytes()
-    refused(hoptree(home, "ratings", "first.csv"), "H4 (rating): 'dunno' is neither yes nor no")
+    refused(hoptree(home, "eval", "ratings", "first.csv"), "H4 (rating): 'dunno' is neither yes nor no")
     assert path.read_bytes() == before
-    refused(hoptree(home, "ratings", "run/run.json"), "is no sheet")
-    refused(hoptree(home, "ratings", "sheet.csv", "-m", "nonsense"), "names no model")
-    done = hoptree(home, "ratings", "sheet.csv")
+    refused(hoptree(home, "eval", "ratings", "run/run.json"), "is no sheet")
+    refused(hoptree(home, "eval", "ratings", "sheet.csv", "-m", "nonsense"), "names no model")
+    done = hoptree(home, "eval", "ratings", "sheet.csv")
     assert done.returncode == 0 and "no person has rated anything yet" in done.stdout

@@ -14,7 +14,7 @@ CALLS = "Finished calls are kept: the same command goes on from there."
 NOTHING = "Nothing is kept without a cache: the same command begins again."
 ASK = ("ask", "Who?", "--method", "direct", "-m", "scripted/m.json")
 RUN = ("run", "--data", "data.jsonl", "--method", "direct", "-m", "scripted/m.json", "--out", "out")
-BOUNDARY = ("boundary", "--data", "data.jsonl", "-m", "scripted/m.json", "--out", "out")
+BOUNDARY = ("eval", "boundary", "--data", "data.jsonl", "-m", "scripted/m.json", "--out", "out")
 DEMO = ("demo", "--method", "direct", "-m", "scripted/m.json")
 EXTRACT = ("graph", "extract", "corpus.jsonl", "-m", "scripted/m.json", "--out", "facts")
 ALIGN = ("align", "build", "ra-isf-know", "--data", "data.jsonl", "-m", "scripted/m.json", "--out", "know.jsonl")
@@ -66,10 +66,10 @@ def test_what_is_said_to_stay_stays(
 def test_verdicts_of_a_judge_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hoptree(home, *RUN).returncode == 0
     monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
-    judge = ("judge", "out", "-m", "scripted/m.json")
+    judge = ("eval", "judge", "out", "-m", "scripted/m.json")
     assert both("verdicts") in hoptree(home, *judge).stderr
     assert alone("verdicts") in hoptree(home, *judge, "--no-cache").stderr
-    assert alone("questions") in hoptree(home, "reproduce", "out").stderr, "it never uses the cache"
+    assert alone("questions") in hoptree(home, "eval", "reproduce", "out").stderr, "it never uses the cache"
 
 
 def test_a_search_only_begins_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

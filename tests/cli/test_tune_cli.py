@@ -1,4 +1,4 @@
-"""`hoptree tune` at the command line: a table, a verdict, commands that work, one JSON object, plain errors."""
+"""`hoptree eval tune` at the command line: a table, a verdict, commands that work, one JSON object, plain errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,19 @@ def hoptree(here: Path, *arguments: object) -> tuple[int, str, str]:
 
 
 def test_a_table_a_verdict_and_what_shows_it_elsewhere(here: Path) -> None:
-    given = ("tune", *USUAL, "--questions", "1-24", "--vary", "k=2:8:2", "--vary", "titles=on,off", "--out", "my out")
+    given = (
+        "eval",
+        "tune",
+        *USUAL,
+        "--questions",
+        "1-24",
+        "--vary",
+        "k=2:8:2",
+        "--vary",
+        "titles=on,off",
+        "--out",
+        "my out",
+    )
     code, out, err = hoptree(here, *given, "--prices", "1/2", "--budget", "calls=3")
     assert code == 0, err
     head, columns, *rows = out.splitlines()
@@ -64,10 +76,10 @@ def test_a_table_a_verdict_and_what_shows_it_elsewhere(here: Path) -> None:
 
 
 def test_the_commands_that_are_printed_work(here: Path) -> None:
-    given = ("tune", *USUAL, "--questions", "1-24", "--vary", "k=8", "--set", "titles=on", "--out", "my out")
+    given = ("eval", "tune", *USUAL, "--questions", "1-24", "--vary", "k=8", "--set", "titles=on", "--out", "my out")
     _, out, _ = hoptree(here, *given, "--prices", "1/2", "--budget", "calls=3", "--role", "answer=scripted/m.json")
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith("  hoptree ")]
-    assert [command[:2] for command in commands] == [["hoptree", "run"], ["hoptree", "run"], ["hoptree", "compare"]]
+    assert [command[:2] for command in commands] == [["hoptree", "run"], ["hoptree", "run"], ["hoptree", "eval"]]
     for command in commands:
         code, said, err = hoptree(here, *command[1:])
         assert code == 0, err
@@ -84,7 +96,7 @@ def test_the_commands_that_are_printed_work(here: Path) -> None:
 
 
 def test_one_object_and_nothing_else(here: Path) -> None:
-    code, out, err = hoptree(here, "tune", *USUAL, "--limit", 8, "--vary", "k=8", "--out", "out", "--json")
+    code, out, err = hoptree(here, "eval", "tune", *USUAL, "--limit", 8, "--vary", "k=8", "--out", "out", "--json")
     told = json.loads(out)
     assert (code, err) == (0, "") and told == json.loads((here / "out" / "tune.json").read_text())
     assert (told["best"], told["defaults"], told["better"], told["metric"]) == ("k=8", "k=5", False, "f1")
@@ -96,26 +108,28 @@ def test_one_object_and_nothing_else(here: Path) -> None:
 
 
 def test_where_a_whole_file_was_tuned_on_another_is_needed(here: Path) -> None:
-    _, out, _ = hoptree(here, "tune", *USUAL, "--vary", "k=8", "--out", "out")
+    _, out, _ = hoptree(here, "eval", "tune", *USUAL, "--vary", "k=8", "--out", "out")
     assert "40 of 40 questions" in out and "Show it on other questions:" in out
     assert "hoptree run --data OTHER-QUESTIONS --corpus idx" in out and not (here / "out" / "others.txt").exists()
 
 
 def test_halving_says_what_was_dropped(here: Path) -> None:
-    code, out, _ = hoptree(here, "tune", *USUAL, "--vary", "k=1:12", "--search", "halving", "--out", "out")
+    code, out, _ = hoptree(here, "eval", "tune", *USUAL, "--vary", "k=1:12", "--search", "halving", "--out", "out")
     assert code == 0 and out.splitlines()[1].endswith("questions") and out.count("  dropped  ") == 8
     assert "best: k=8" in out
 
 
 def test_a_long_table_is_cut_and_has_the_defaults(here: Path) -> None:
-    code, out, _ = hoptree(here, "tune", *USUAL, "--vary", "k=4,6:29", "--limit", 6, "--out", "out", "--metric", "em")
+    code, out, _ = hoptree(
+        here, "eval", "tune", *USUAL, "--vary", "k=4,6:29", "--limit", 6, "--out", "out", "--metric", "em"
+    )
     assert code == 0 and "… and 5 more (tune.json lists them)" in out
     assert sum("  defaults  " in line for line in out.splitlines()) == 1
 
 
 def test_trials_are_reported_as_a_line(here: Path) -> None:
-    hoptree(here, "tune", *USUAL, "--vary", "k=2,8", "--limit", 8, "--out", "out")
-    code, _, err = hoptree(here, "report", "out", "--html", "r.html")
+    hoptree(here, "eval", "tune", *USUAL, "--vary", "k=2,8", "--limit", 8, "--out", "out")
+    code, _, err = hoptree(here, "eval", "report", "out", "--html", "r.html")
     assert code == 0, err
     assert "F1 by k" in (here / "r.html").read_text(encoding="utf-8")
 
@@ -140,11 +154,11 @@ def test_trials_are_reported_as_a_line(here: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_leaves_nothing(here: Path, given: tuple[str, ...], said: str) -> None:
-    code, out, err = hoptree(here, "tune", *USUAL, *given, "--out", "new/out")
+    code, out, err = hoptree(here, "eval", "tune", *USUAL, *given, "--out", "new/out")
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1
     assert not (here / "new").exists()
 
 
 def test_help_teaches(here: Path) -> None:
-    code, out, _ = hoptree(here, "tune", "--help")
+    code, out, _ = hoptree(here, "eval", "tune", "--help")
     assert code == 0 and "--vary alpha=1.0,1.5,2.0" in out and "only that is a result" in " ".join(out.split())

@@ -1,4 +1,4 @@
-"""`hoptree eval-retrieval` on a small corpus, and what it makes of questions that fail."""
+"""`hoptree eval retrieval` on a small corpus, and what it makes of questions that fail."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def write_rows(path: Path, rows: list[Any]) -> Path:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Runs `hoptree eval-retrieval` in a folder with an index and questions: exit code, output, errors."""
+    """Runs `hoptree eval retrieval` in a folder with an index and questions: exit code, output, errors."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NO_COLOR", "1")
     write_rows(tmp_path / "corpus.jsonl", [{"id": a, "title": b, "text": c} for a, b, c in PASSAGES])
@@ -62,7 +62,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     capsys.readouterr()
 
     def run(*arguments: str, data: str = "dev.jsonl", corpus: str = "small.idx") -> Outcome:
-        call = ["hoptree", "eval-retrieval", "--data", data, "--corpus", corpus, *arguments]
+        call = ["hoptree", "eval", "retrieval", "--data", data, "--corpus", corpus, *arguments]
         monkeypatch.setattr(sys, "argv", call)
         with pytest.raises(SystemExit) as leaving:
             main()

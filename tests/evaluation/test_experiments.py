@@ -149,7 +149,7 @@ def test_table_8_from_the_file_to_the_report(tmp_path: Path) -> None:
         "With continuation on Bamboogle": 1.0,
         "Without continuation on Bamboogle": 0.0,
     }
-    invoke("report", out, "--html", tmp_path / "r.html")
+    invoke("eval", "report", out, "--html", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for title in (
         "2WikiMultihopQA: F1 by type",  # Figure 3
@@ -177,11 +177,11 @@ def test_the_seven_models_from_the_file_to_the_report(tmp_path: Path) -> None:
         script = tmp_path / f"{name}.json"
         script.write_text(json.dumps({"replies": replies}), encoding="utf-8")
         how = ("--data", data, "--model", f"scripted/{script}", "--out", tmp_path / "boundary" / name, "--no-cache")
-        told = json.loads(invoke("boundary", FOLDER / "taikc" / "figures10-11.yaml", *how, "--json"))
+        told = json.loads(invoke("eval", "boundary", FOLDER / "taikc" / "figures10-11.yaml", *how, "--json"))
         (model,) = told["models"]
         assert list(model["sets"]) == ["Natural Questions", "TriviaQA", "PopQA", "WebQuestions"]
         assert model["all"]["answered"] == (12 if name == "large" else 4)
-    invoke("report", tmp_path / "boundary", "--html", tmp_path / "r.html", "--markdown", tmp_path / "r.md")
+    invoke("eval", "report", tmp_path / "boundary", "--html", tmp_path / "r.html", "--markdown", tmp_path / "r.md")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     for title in (
         "Accuracy by the model&#x27;s own word",  # Figures 5 and 9

@@ -260,7 +260,7 @@ def test_runs_and_reports_tell_the_scores_of_lists(listing: str, tmp_path: Path)
     shown = cells(group_tables(group)[0], "listing")
     assert (shown["List F1"].value, shown["List F1"].questions) == (pytest.approx(100 * f1), 4)
     assert (shown["Candidate recall"].value, shown["Candidate recall"].questions) == (pytest.approx(37.5), 4)
-    said = CliRunner().invoke(app, ["report", str(out)])
+    said = CliRunner().invoke(app, ["eval", "report", str(out)])
     assert said.exit_code == 0 and "| List F1 | List P | List R | Candidate recall |" in said.stdout
     command = ["run", "--data", str(data), "--method", "listing", "--model", model, "--out", str(out)]
     told = CliRunner().invoke(app, command)

@@ -65,7 +65,7 @@ def made(name: str, prepared: tuple[Path, Path], out: Path, *only: str) -> tuple
     (out / "plan.yaml").write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
     how = ("--data", data, "--model", f"scripted/{script}", "--no-cache", "--json", "--out", out / "runs")
     summaries = json.loads(invoke("run", out / "plan.yaml", *how))
-    invoke("report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
+    invoke("eval", "report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
     return summaries, (out / "r.md").read_text(encoding="utf-8")
 
 
@@ -101,7 +101,7 @@ def test_thresholds_are_tuned_on_questions_that_no_table_asks(name: str) -> None
 def test_every_command_of_the_tuning_can_be_given() -> None:
     """Methods, options and values are read as the command reads them; the questions are counted."""
     text = (FOLDER / "TUNING.md").read_text(encoding="utf-8")
-    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("    hoptree tune")]
+    commands = [shlex.split(line) for line in text.splitlines() if line.startswith("    hoptree eval tune")]
     assert {line[line.index("--method") + 1] for line in commands} == {"mind", "dragin", "flare", "seakr"}
     outs = [line[line.index("--out") + 1] for line in commands]
     assert len(set(outs)) == len(outs)

@@ -64,7 +64,7 @@ def prepared(folder: Path, *names: str) -> tuple[object, ...]:
 def reported(folder: Path) -> tuple[str, str]:
     """The page and the tables as Markdown."""
     page, tables = folder / "r.html", folder / "r.md"
-    invoke("report", folder / "runs", "--html", page, "--markdown", tables)
+    invoke("eval", "report", folder / "runs", "--html", page, "--markdown", tables)
     return page.read_text(encoding="utf-8"), tables.read_text(encoding="utf-8")
 
 

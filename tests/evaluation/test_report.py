@@ -278,11 +278,11 @@ def test_the_curve_of_a_distribution_stays_within_100_percent(values: list[float
 def test_the_command_writes_what_it_is_asked_for(tmp_path: Path) -> None:
     out = run(tmp_path, "good", right(range(8)))
     call = CliRunner()
-    printed = call.invoke(app, ["report", str(out)])
+    printed = call.invoke(app, ["eval", "report", str(out)])
     assert printed.exit_code == 0 and printed.output.startswith("## numbers: 8 questions\n\n| Run | Id | Questions |")
     files = [tmp_path / name for name in ("r.html", "r.md", "r.tex", "r.csv")]
     options = ["--html", str(files[0]), "--markdown", str(files[1]), "--latex", str(files[2]), "--csv", str(files[3])]
-    told = json.loads(call.invoke(app, ["report", str(out.parent), *options, "--json"]).output)
+    told = json.loads(call.invoke(app, ["eval", "report", str(out.parent), *options, "--json"]).output)
     assert told["files"] == [str(path) for path in files] and all(path.stat().st_size for path in files)
     assert told["tables"][0]["rows"][0]["EM"]["value"] == 100 and told["runs"][0]["finished"] == 8
     assert files[1].read_text(encoding="utf-8") == printed.output
@@ -308,7 +308,7 @@ def test_what_cannot_be_used_is_one_sentence_and_exit_code_2(tmp_path: Path, dam
         (out / BOUNDARY).write_text('{"nq": {"direct_f1": "high"}}', encoding="utf-8")
     elif damage == "html":
         target = tmp_path / "no such folder" / "r.html"
-    result = CliRunner().invoke(app, ["report", str(asked), "--html", str(target)])
+    result = CliRunner().invoke(app, ["eval", "report", str(asked), "--html", str(target)])
     assert isinstance(result.exception, InputError) and result.exception.exit_code == 2
     assert result.exception.remedy and not target.exists()
 

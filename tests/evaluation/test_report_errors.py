@@ -48,7 +48,7 @@ def test_the_class_of_an_error_follows_the_rules(tmp_path: Path) -> None:
 
 
 def judged(folder: Path, judge: str, **said: Verdict) -> None:
-    """Put verdicts into the folder of a run, as `hoptree judge` does."""
+    """Put verdicts into the folder of a run, as `hoptree eval judge` does."""
     import asyncio
 
     rows = {row.id: row for row in read_groups([folder])[0].runs[0].rows}

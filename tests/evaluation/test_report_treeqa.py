@@ -43,7 +43,7 @@ def treeqa_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_report_of_a_real_run(treeqa_runs: Path) -> None:
     written = treeqa_runs / "r.md"
-    told = json.loads(invoke("report", treeqa_runs / "runs", "--markdown", written, "--json"))
+    told = json.loads(invoke("eval", "report", treeqa_runs / "runs", "--markdown", written, "--json"))
     tables = {one["title"]: {row["run"]: row for row in one["rows"]} for one in told["tables"]}
     verdicts = tables["moons: verdicts and updates"]["hybrid"]
     assert (verdicts["Trees"]["value"], verdicts["Updates a tree"]["value"]) == (2, 0.5), "of the moon, not of Java"

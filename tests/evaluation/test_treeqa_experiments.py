@@ -70,7 +70,7 @@ def made(name: str, prepared: dict[str, Path], out: Path) -> tuple[list[dict[str
     model = f"scripted/{prepared['model']}"
     how = ("--data", prepared["data"], "--graph", prepared["graph"], "--model", model, "--no-cache", "--json")
     summaries = json.loads(invoke("run", FOLDER / f"{name}.yaml", *how, "--out", out / "runs"))
-    invoke("report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
+    invoke("eval", "report", out / "runs", "--markdown", out / "r.md", "--html", out / "r.html")
     return summaries, (out / "r.md").read_text(encoding="utf-8")
 
 

@@ -60,5 +60,5 @@ def test_a_run_and_its_report_say_so(home: Path) -> None:
     hoptree(home, *run, "--set", "checkpoint=on", "--out", "runs/trained")
     told = {name: json.loads((home / "runs" / name / "run.json").read_text("utf-8")) for name in ("plain", "trained")}
     assert {name: run["fidelity"] for name, run in told.items()} == {"plain": "prompted", "trained": "exact"}
-    hoptree(home, "report", "runs", "--html", "report.html")
+    hoptree(home, "eval", "report", "runs", "--html", "report.html")
     assert "prompted" in (home / "report.html").read_text("utf-8")

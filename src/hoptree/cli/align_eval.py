@@ -71,7 +71,7 @@ def report(told: Mapping[str, Any]) -> None:
             "p: paired, after Holm's correction over all comparisons of a score with the base, or with plain runs"
         )
     folder = told["folder"]
-    typer.echo(clean(f"everything is in {folder}; all of it on a page: hoptree report {folder} --html FILE"))
+    typer.echo(clean(f"everything is in {folder}; all of it on a page: hoptree eval report {folder} --html FILE"))
 
 
 def _version(version: Mapping[str, Any]) -> None:
@@ -205,14 +205,14 @@ def evaluate(
 ) -> None:
     """Make every run of the files with the base and with each adapter, and say what the adapters changed.
 
-    These are runs as of hoptree run and hoptree boundary, in folders of their own: what is finished costs nothing, and
-    hoptree report, compare and show read them. Scores are held against the base question by question: the interval of
-    the difference (paired bootstrap, 95 %), and p after Holm's correction over all comparisons of one score.
+    These are runs as of hoptree run and hoptree eval boundary, each in its own folder: what is finished costs nothing,
+    and hoptree show, eval report and eval compare read them. Scores are held against the base question by question:
+    the interval of the difference (paired bootstrap, 95 %), and p by Holm's correction over all comparisons of a score.
 
     \b
     hoptree align eval experiments/alignment/boundary.yaml experiments/alignment/small-model.yaml --data DATA \\
         -m hf/NAME --adapter adapters/if --adapter adapters/kbae --adapter adapters/both --out runs/aligned
-    hoptree report runs/aligned --html aligned.html
+    hoptree eval report runs/aligned --html aligned.html
     """
     from hoptree.evaluation.running import Ways
     from hoptree.training.adapter_eval import boundary_gains, measure, plan_trials, run_gains, versions_of

@@ -1,4 +1,4 @@
-"""`hoptree annotate` and `hoptree ratings`: was each module of RA-ISF right, by people and by a model?"""
+"""`hoptree eval annotate` and `hoptree eval ratings`: was each module of RA-ISF right, by people and by a model?"""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def annotate(
     spreadsheet opens it: text is never taken for a formula. Give each annotator a copy; rows may be sorted.
 
     \b
-    hoptree annotate runs/ra-isf-table5 --sample 40 --seed 1 --out sheet.csv
+    hoptree eval annotate runs/ra-isf-table5 --sample 40 --seed 1 --out sheet.csv
     cp sheet.csv first.csv; cp sheet.csv second.csv       (… they fill in 'rating')
-    hoptree ratings first.csv second.csv --model openai/NAME
+    hoptree eval ratings first.csv second.csv --model openai/NAME
     """
     from hoptree.evaluation.decisions import draw_of_runs
     from hoptree.evaluation.report.measures import find_runs
@@ -64,7 +64,7 @@ def annotate(
 
 
 def ratings(
-    sheets: Annotated[list[Path], typer.Argument(help="Sheets by hoptree annotate, one of each annotator.")],
+    sheets: Annotated[list[Path], typer.Argument(help="Sheets by hoptree eval annotate, one of each annotator.")],
     model: Annotated[
         str,
         typer.Option(
@@ -87,8 +87,8 @@ def ratings(
     or No is no rating, and counted. Its replies are remembered; an empty sheet will do for it.
 
     \b
-    hoptree ratings first.csv second.csv
-    hoptree ratings first.csv second.csv --model openai/NAME --json
+    hoptree eval ratings first.csv second.csv
+    hoptree eval ratings first.csv second.csv --model openai/NAME --json
     """
     from hoptree.evaluation.ratings import sum_up
     from hoptree.evaluation.sheets import read_sheets

@@ -1,4 +1,4 @@
-"""`hoptree boundary`: does a model know what it knows?"""
+"""`hoptree eval boundary`: does a model know what it knows?"""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def boundary(
     half of what the model was sure of is right, and at least 15 points of F1 lie between that and its direct answers to
     what it refused, both by more than chance (95 %) and over 10 or more questions it was sure of and 10 it refused. A
     question that fails is wrong if asked directly, and neither sure nor refused: there is no verdict before it is asked
-    again (--retry-failed). hoptree report draws the folders of several models together.
+    again (--retry-failed). hoptree eval report draws the folders of several models together.
 
     \b
-    hoptree boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out boundary/NAME
-    hoptree boundary experiments/taikc/table4.yaml --data DATA -m openai/NAME --judge openai/JUDGE --out boundary/NAME
-    hoptree report boundary --html boundary.html
+    hoptree eval boundary --data nq/dev.jsonl --data popqa/dev.jsonl --limit 100 --seed 1 -m openai/NAME --out runs/NAME
+    hoptree eval boundary experiments/taikc/table4.yaml --data DATA -m openai/NAME --judge openai/JUDGE --out runs/NAME
+    hoptree eval report runs --html boundary.html
     """
     from hoptree.evaluation.boundary import BoundaryExperiment
     from hoptree.evaluation.boundary_run import measure_all, planned_for

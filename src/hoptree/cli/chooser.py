@@ -1,4 +1,4 @@
-"""`hoptree chooser`: what `hop` believes answers by, fitted to runs and frozen in a file."""
+"""`hoptree methods chooser`: what `hop` believes answers by, fitted to runs and frozen in a file."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ app = typer.Typer(
 
     \b
     hoptree run --method hop --set sure=1 --set worth=0 --data train.jsonl --corpus docs.idx --out runs/all-moves
-    hoptree chooser fit runs/all-moves --out my-chooser.json
+    hoptree methods chooser fit runs/all-moves --out my-chooser.json
     hoptree ask "…" --method hop --set chooser=my-chooser.json --corpus docs.idx
-    hoptree chooser replay runs/dev-all-moves              what it would come to there, and without each move
-    hoptree chooser show                                   the one that comes with Hoptree""",
+    hoptree methods chooser replay runs/dev-all-moves              what it would come to there, and without each move
+    hoptree methods chooser show                                   the one that comes with Hoptree""",
 )
 
 
@@ -125,7 +125,7 @@ def _opened(file: Path | None) -> Chooser:
     try:
         return read_chooser(file.read_text(encoding="utf-8"), str(file))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree chooser fit.") from error
+        raise InputError(f"{file} cannot be read: {error}.", "Give a file of hoptree methods chooser fit.") from error
 
 
 def _tell(fitted: Fitted) -> None:

@@ -1,4 +1,4 @@
-"""`hoptree eval-linking`: how often the entity and the relation of a question are found in a graph."""
+"""`hoptree eval linking`: how often the entity and the relation of a question are found in a graph."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def eval_linking(
     Behind each stands the interval that would hold it in 95 of 100 samples like this. What fails counts as missed.
 
     \b
-    hoptree eval-linking --data simplequestions.jsonl --graph kg
-    hoptree eval-linking --data simplequestions.jsonl --graph kg --relations words --relations dense --among graph
-    hoptree eval-linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
-    hoptree eval-linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
+    hoptree eval linking --data simplequestions.jsonl --graph kg
+    hoptree eval linking --data simplequestions.jsonl --graph kg --relations words --relations dense --among graph
+    hoptree eval linking --data simplequestions.jsonl --graph wikidata -m openai/NAME --relations llm --limit 300
+    hoptree eval linking --data simplequestions.jsonl --graph kg --linker gliner:models/gliner-small
     """
     from hoptree.evaluation.linking import read_linking_questions
 

@@ -1,4 +1,4 @@
-"""`hoptree eval-retrieval`: how much of what a question needs is found."""
+"""`hoptree eval retrieval`: how much of what a question needs is found."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def eval_retrieval(
     Searches are made one at a time; the first five warm up and are not timed. A search that fails counts as 0.
 
     \b
-    hoptree eval-retrieval --data dev.jsonl --corpus docs.idx --retriever bm25 --retriever linked
-    hoptree eval-retrieval --data dev.jsonl --corpus docs.idx --retriever linked --compare bm25 --half second
+    hoptree eval retrieval --data dev.jsonl --corpus docs.idx --retriever bm25 --retriever linked
+    hoptree eval retrieval --data dev.jsonl --corpus docs.idx --retriever linked --compare bm25 --half second
     """
     from hoptree.evaluation.retrieval import read_questions
 

@@ -1,4 +1,4 @@
-"""`hoptree judge`: a language model decides which answers of a run are right."""
+"""`hoptree eval judge`: a language model decides which answers of a run are right."""
 
 from __future__ import annotations
 
@@ -36,12 +36,11 @@ def judge(
 
     Verdicts are kept in the run's folder; the same command goes on where it was ended, and what is judged costs
     nothing. Failed questions and blank answers are wrong without asking, and so is an answer whose verdict cannot be
-    read. hoptree compare and hoptree report know the score as 'judge' (of the judge that was asked last), and as
-    'judge:NAME'.
+    read. hoptree eval compare and eval report know the score as 'judge' (of the judge asked last), and as 'judge:NAME'.
 
     \b
-    hoptree judge runs/oner runs/taikc --model openai/NAME
-    hoptree compare runs/oner runs/taikc --metric judge
+    hoptree eval judge runs/oner runs/taikc --model openai/NAME
+    hoptree eval compare runs/oner runs/taikc --metric judge
     """
     from hoptree.evaluation.report.measures import find_runs
 

@@ -1,4 +1,4 @@
-"""`hoptree`: the commands. Each imports what it needs when it runs, so that `--help` is instant."""
+"""`hoptree`: run a command, which is imported only then; turn failures into one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -6,109 +6,106 @@ import errno
 import io
 import os
 import sys
-import threading
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, ClassVar, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from hoptree import __version__
-from hoptree.cli import (
-    align,
-    annotate,
-    ask,
-    boundary,
-    chooser,
-    demo,
-    eval_linking,
-    eval_retrieval,
-    graph,
-    index,
-    judge,
-    machine,
-    mcp,
-    methods,
-    report,
-    reproduce,
-    run,
-    search,
-    serve,
-    show,
-    tune,
-)
-from hoptree.cli import report as compare
-from hoptree.cli.console import print_error
-from hoptree.core.errors import HoptreeError, InternalError
+from hoptree.cli.commands import COMMANDS, EVALUATION_COMMANDS, Table, evaluation_help, top_help
+
+
+class _LazyGroup(TyperGroup):
+    """Commands of a table, each imported when it is looked up."""
+
+    table: ClassVar[Table]
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._targets = {name: target for commands in self.table.values() for name, (target, _) in commands.items()}
+        self.commands = dict.fromkeys(self._targets)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in self._targets and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _load(cmd_name, self._targets[cmd_name])
+        return self.commands.get(cmd_name)
+
+
+class _TopGroup(_LazyGroup):
+    """All commands."""
+
+    table = COMMANDS
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(top_help())
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self._targets and any(args[0] in names for names in EVALUATION_COMMANDS.values()):
+            ctx.fail(f"No such command '{args[0]}'. Did you mean 'hoptree eval {args[0]}'?")
+        return super().resolve_command(ctx, args)
+
+
+class _EvaluationGroup(_LazyGroup):
+    """The commands behind `hoptree eval`."""
+
+    table = EVALUATION_COMMANDS
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(evaluation_help())
+
+
+def _load(name: str, target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    command = getattr(import_module(f"hoptree.cli.{module}"), attribute)
+    if isinstance(command, typer.Typer):
+        return typer.main.get_group(command)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(command)
+    return typer.main.get_command(single)
+
 
 app = typer.Typer(
-    name="hoptree",
+    cls=_TopGroup,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="""Answer questions that need several facts joined together, and show the tree behind the answer.
-
-\b
-First steps:
-  hoptree demo                                     a real question over the packaged sample
-  hoptree index docs/ --out docs.idx               make your documents searchable
-  hoptree ask "Who …?" --corpus docs.idx           ask about them with the embedded model
-  hoptree ask "Who …?" --corpus docs.idx -m openai/NAME --base-url http://localhost:8000/v1
-""",
 )
-app.command("ask")(ask.ask)
-app.command("show")(show.show)
-app.add_typer(index.app, name="index")
-app.command("search")(search.search)
-app.add_typer(graph.app, name="graph")
-app.command("serve")(serve.serve)
-app.command("eval-retrieval")(eval_retrieval.eval_retrieval)
-app.command("eval-linking")(eval_linking.eval_linking)
-app.command("run")(run.run)
-app.command("tune")(tune.tune)
-app.command("boundary")(boundary.boundary)
-app.add_typer(chooser.app, name="chooser")
-app.command("judge")(judge.judge)
-app.command("annotate")(annotate.annotate)
-app.command("ratings")(annotate.ratings)
-app.command("compare")(compare.compare)
-app.command("report")(report.report)
-app.command("reproduce")(reproduce.reproduce)
-app.command("mcp")(mcp.mcp)
-app.add_typer(align.app, name="align")
-app.add_typer(methods.app, name="methods")
-app.add_typer(machine.models_app, name="models")
-app.command("doctor")(machine.doctor)
-app.command("demo")(demo.demo)
+evaluation = typer.Typer(cls=_EvaluationGroup, no_args_is_help=True, rich_markup_mode=None)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"hoptree {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def options(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Options of hoptree itself."""
 
 
 def main() -> None:
-    """Run a command; what goes wrong on purpose is one sentence and an exit code, never a traceback."""
+    """Run a command; an expected failure is one sentence and an exit code, never a traceback."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # where the terminal has no arrows, an answer is still an answer
+            stream.reconfigure(errors="replace")  # a terminal without arrows still shows the answer
+    from hoptree.cli.console import print_error
+    from hoptree.core.errors import HoptreeError, InternalError
+
     try:
-        app()
+        app(prog_name="hoptree")
     except SystemExit as leaving:
         _leave(leaving.code if isinstance(leaving.code, int) else 1 if leaving.code else 0)
     except HoptreeError as error:
         print_error(error)
         _leave(error.exit_code)
     except BrokenPipeError:
-        # The reader (head, less) went away: nothing is wrong. Python would complain again when it flushes at exit.
+        # The reader (head, less) went away, which is no failure. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(1)
     except Exception as error:
@@ -121,8 +118,9 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit, without waiting for an embedded model that is still reading a prompt nobody needs any more."""
-    if any(thread.name.startswith("hoptree-local") for thread in threading.enumerate()):
+    """Exit without waiting for an embedded model that still reads a prompt."""
+    threading = sys.modules.get("threading")
+    if threading and any(thread.name.startswith("hoptree-local") for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # replies and traces are on disk already

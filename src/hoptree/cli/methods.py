@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from hoptree.cli import chooser
 from hoptree.cli.console import clean, interruptible, print_json, run, say, what_stays
 from hoptree.cli.options import BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
@@ -41,8 +42,11 @@ hoptree methods                                    all of them in a table
 hoptree methods show taikc                         one: steps, options, roles, needs, an example
 hoptree methods -m openai/NAME -m hf/NAME          how close to its paper each is with these models
 hoptree methods measure oner ircot                 what a question costs, on the packaged sample
+hoptree methods chooser show                       the weights that hop chooses answers by
 """,
 )
+
+app.add_typer(chooser.app, name="chooser")
 
 Models = Annotated[
     list[str],

@@ -1,4 +1,4 @@
-"""`hoptree report`: tables for a paper, and one page on which every question of the runs can be looked at."""
+"""`hoptree eval report`: tables for a paper, and one page on which every question of the runs can be looked at."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def report(
     printed as Markdown.
 
     \b
-    hoptree report runs/oner runs/taikc --html report.html
-    hoptree report runs/table2 --latex table2.tex --csv table2.csv
+    hoptree eval report runs/oner runs/taikc --html report.html
+    hoptree eval report runs/table2 --latex table2.tex --csv table2.csv
     """
     from hoptree.evaluation.report.contents import tables_of
     from hoptree.evaluation.report.measures import read_groups
@@ -96,7 +96,7 @@ def compare(
     for the number of comparisons (Holm). A failed question counts as wrong.
 
     \b
-    hoptree compare runs/oner runs/taikc --by type
+    hoptree eval compare runs/oner runs/taikc --by type
     """
     from hoptree.evaluation.run_folder import read_rows, read_run
     from hoptree.evaluation.statistics import compare_groups, compare_runs
@@ -164,7 +164,7 @@ def _same_judge(runs: list[Path], name: str) -> None:
         said = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
         raise InputError(
             f"The runs were judged by different models ({said}).",
-            "Have one judge them all: hoptree judge RUN… --model SPEC, or compare --metric judge:NAME.",
+            "Have one judge them all: hoptree eval judge RUN… --model SPEC, or compare --metric judge:NAME.",
         )
 
 

@@ -1,4 +1,4 @@
-"""`hoptree reproduce`: run a run again, and say whether it came out the same."""
+"""`hoptree eval reproduce`: run a run again, and say whether it came out the same."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def reproduce(
     2 if the run cannot be made again. A run that was broken off goes on with the same command.
 
     \b
-    hoptree reproduce runs/taikc
-    hoptree reproduce runs/taikc --base-url http://localhost:9000/v1 --json
+    hoptree eval reproduce runs/taikc
+    hoptree eval reproduce runs/taikc --base-url http://localhost:9000/v1 --json
     """
     from hoptree.evaluation.reproduce import Elsewhere
 

@@ -181,7 +181,9 @@ def run(
     judge: Annotated[
         str,
         typer.Option(
-            metavar="MODEL", help="Have the answers judged by this model, as hoptree judge does.", show_default=False
+            metavar="MODEL",
+            help="Have the answers judged by this model, as hoptree eval judge does.",
+            show_default=False,
         ),
     ] = "",
     judge_base_url: Annotated[
@@ -232,7 +234,7 @@ def run(
     hoptree run --data dev.jsonl --corpus docs.idx --method taikc --limit 100 --out runs/taikc
     hoptree run experiments/taikc/table2.yaml --data DATA --model openai/NAME --out runs/table2
     hoptree run experiments/taikc/table2.yaml --data DATA --only hotpotqa --only taikc --out runs/table2
-    hoptree compare runs/oner runs/taikc
+    hoptree eval compare runs/oner runs/taikc
     """
     from hoptree.engine.budget import Budget
     from hoptree.evaluation.plan import chosen

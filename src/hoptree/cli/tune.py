@@ -1,4 +1,4 @@
-"""`hoptree tune`: which values of a method's options do best on some questions, and whether that is chance."""
+"""`hoptree eval tune`: which values of a method's options do best on some questions, and whether that is chance."""
 
 from __future__ import annotations
 
@@ -109,17 +109,17 @@ def tune(
 ) -> None:
     """Try values of a method's options on some questions, beside its defaults, and say which do best.
 
-    Every combination is a run of its own below --out, which hoptree compare, report and reproduce read. Finished
+    Every combination is a run of its own below --out, which eval compare, report and reproduce can read. Finished
     questions cost nothing when the command is given again, also with more values. A question that fails counts as
     wrong. The best is held against the defaults question by question, with a correction for how many were tried, and
     what shows it on questions it was not chosen by is printed: only that is a result.
 
     \b
-    hoptree tune --method mind --data dev.jsonl --corpus docs.idx --vary alpha=1.0,1.5,2.0 --vary beta=0:0.4:0.1 \\
+    hoptree eval tune --method mind --data dev.jsonl --corpus docs.idx --vary alpha=1.0,1.5,2.0 --vary beta=0:0.4:0.1 \\
         --questions 251-350 --out tuned/mind
-    hoptree tune --method oner --data dev.jsonl --corpus docs.idx --vary k=1:10 --search halving --limit 200 --seed 1 \\
-        --out tuned/oner
-    hoptree report tuned/mind --html tuned.html
+    hoptree eval tune --method oner --data dev.jsonl --corpus docs.idx --vary k=1:10 --search halving --limit 200 \\
+        --seed 1 --out tuned/oner
+    hoptree eval report tuned/mind --html tuned.html
     """
     from hoptree.engine.budget import Budget
     from hoptree.engine.registry import find_method

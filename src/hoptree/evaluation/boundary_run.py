@@ -70,7 +70,7 @@ async def measure_all(
         if not isinstance(one.experiment, BoundaryExperiment):
             raise ConfigError(
                 f"'{one.run_name}' is a run of {one.experiment.method}.",
-                f"hoptree run makes it; hoptree boundary is for runs with method: {METHOD}.",
+                f"hoptree run makes it; hoptree eval boundary is for runs with method: {METHOD}.",
             )
         label = one.experiment.name.removesuffix(f" on {one.data_name}")
         by_model.setdefault(label, {})[one.data_name] = one

@@ -14,7 +14,7 @@ of the data, or to that of the file where they begin with `./`. A corpus may als
 as one, wikipedia, or the address of an engine. A data set may have a `limit`, a `half` (first or second: which
 questions are in it depends on their ids alone) and `ids` of its own (a file beside the experiment, an id a line), and a
 knowledge `graph`: a folder, a URL, or wikidata.
-`method: boundary` measures what a model knows of what it knows (hoptree boundary).
+`method: boundary` measures what a model knows of what it knows (hoptree eval boundary).
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class _Reading:
         missing = [column for column in _COLUMNS if column not in self.at and column != "criterion"]
         if missing:
             raise InputError(
-                f"{self.path} is no sheet: it lacks {', '.join(missing)}.", "Give what hoptree annotate wrote."
+                f"{self.path} is no sheet: it lacks {', '.join(missing)}.", "Give what hoptree eval annotate wrote."
             )
 
     def add(self, row: int, record: Sequence[str]) -> None:
@@ -183,7 +183,7 @@ class _Reading:
                 "Mend these cells and save it as CSV in UTF-8: only rating (yes, no, or empty) and note are filled in.",
             )
         if not self.decisions:
-            raise InputError(f"{self.path} holds no decisions.", "Give what hoptree annotate wrote.")
+            raise InputError(f"{self.path} holds no decisions.", "Give what hoptree eval annotate wrote.")
         return Sheet(name, self.decisions, self.ratings, self.notes)
 
 

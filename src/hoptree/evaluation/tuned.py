@@ -251,7 +251,7 @@ class Tuned:
         return (
             shlex.join(self._run(self.best.trial, best)),
             shlex.join(self._run(self.defaults.trial, defaults)),
-            shlex.join(["hoptree", "compare", defaults, best, "--metric", self.metric]),
+            shlex.join(["hoptree", "eval", "compare", defaults, best, "--metric", self.metric]),
         )
 
     @property

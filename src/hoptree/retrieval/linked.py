@@ -48,7 +48,7 @@ class LinkWeights:
     """How much each kind of evidence counts, in units of the best BM25 score.
 
     Chosen once for all collections, on one half of the questions of nine of them, with and without titles
-    (`hoptree eval-retrieval --half first`): much is gained over BM25 where questions need several passages, and little
+    (`hoptree eval retrieval --half first`): much is gained over BM25 where questions need several passages, and little
     is lost in any question that needs one. Values near these do as well.
     """
 

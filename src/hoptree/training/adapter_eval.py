@@ -393,7 +393,7 @@ def _held(
             pairs.append((one, before, compare_pair(a, b, common_only=True)))
     for (one, before, pair), p in zip(pairs, holm([pair.p_value for *_, pair in pairs]), strict=True):
         told = asdict(replace(pair, adjusted_p=p, changes=()))
-        del told["changes"]  # hoptree compare lists them
+        del told["changes"]  # hoptree eval compare lists them
         yield one, before, told
 
 

@@ -1,6 +1,6 @@
 """Knowledge-boundary awareness, where a run's folder holds it: its tables (TAIKC, Table 4 and Figure 7).
 
-`boundary.json` is what `hoptree boundary` writes there.
+`boundary.json` is what `hoptree eval boundary` writes there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read_boundary(groups: Iterable[DataGroup]) -> list[Awareness]:
 
 def _read(run: Run, data: str) -> Awareness:
     path = run.folder / BOUNDARY
-    wrong = InputError(f"{path} is no measurement.", "Measure it again: hoptree boundary")
+    wrong = InputError(f"{path} is no measurement.", "Measure it again: hoptree eval boundary")
     try:
         said = json.loads(path.read_text(encoding="utf-8"))
         measures = {name: _number(said.get(name)) for name in (*_COUNTS, *_F1, *_MISTAKES, *_OTHERS)}

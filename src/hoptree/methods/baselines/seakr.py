@@ -160,7 +160,8 @@ class Sampler:
             self.ctx.warn(
                 "theta",
                 f"Even if all agree, {self.count} samples of this model have a U of {least:.2f}, so that "
-                f"theta={self.theta:g} doubts every step. Tune it (hoptree tune --vary theta=…), or set it higher.",
+                f"theta={self.theta:g} doubts every step. "
+                "Tune it (hoptree eval tune --vary theta=…), or set it higher.",
             )
 
 

@@ -132,7 +132,7 @@ def frozen_chooser() -> Chooser:
 
 def read_chooser(text: str, name: str) -> Chooser:
     """The chooser in a file's text, if it is one of this version."""
-    wrong = ConfigError(f"{name} is no chooser.", "hoptree chooser fit makes one.")
+    wrong = ConfigError(f"{name} is no chooser.", "hoptree methods chooser fit makes one.")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -141,7 +141,7 @@ def read_chooser(text: str, name: str) -> Chooser:
         raise wrong
     if value.get("format") != FORMAT or (strange := sorted(value["weights"].keys() - FEATURES.keys())):
         said = f"it weighs {', '.join(strange)}" if value.get("format") == FORMAT else "its format is another"
-        raise ConfigError(f"{name} is of another version: {said}.", "Fit it anew with hoptree chooser fit.")
+        raise ConfigError(f"{name} is of another version: {said}.", "Fit it anew with hoptree methods chooser fit.")
     try:
         weights = {feature: _number(weight) for feature, weight in value["weights"].items()}
         outlooks = {move: Outlook(*map(_number, one)) for move, one in value.get("outlooks", {}).items()}
@@ -172,7 +172,7 @@ class Boundary:
 
 
 def read_boundary(path: str) -> Boundary:
-    """The boundary in a `boundary.json` of `hoptree boundary`."""
+    """The boundary in a `boundary.json` of `hoptree eval boundary`."""
     remedy = "Give boundary a file boundary.json of hoptree boundary."
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -82,7 +82,9 @@ def _opened(path: str) -> Chooser:
     try:
         return read_chooser(Path(path).read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.", "Give chooser a file of hoptree chooser fit.") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", "Give chooser a file of hoptree methods chooser fit."
+        ) from error
 
 
 @method(
@@ -129,7 +131,7 @@ async def hop(
     what reaches `sure` is given, and no move is made whose gain in probability for a thousand tokens is under `worth`;
     what is not set is as the model was fitted. Below `abstain` there is no answer. `plain` asks by the prompts of
     TAIKC's paper, which adapters are trained on. `chooser` is a file of such a model in place of the one that comes
-    with Hoptree, and `boundary` one that hoptree boundary measured: without it, or where it is not usable, what only
+    with Hoptree, and `boundary` one that hoptree eval boundary measured: without it, or if it is not usable, what only
     the model knows is no answer, nor what only such parts come to.
     """
     ctx.require_corpus()

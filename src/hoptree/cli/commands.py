@@ -1,0 +1,87 @@
+"""The table of commands. It imports nothing, so that `hoptree --help` is instant."""
+
+from __future__ import annotations
+
+_INTRODUCTION = """\
+Answer questions that need several facts joined together, and show the tree behind the answer.
+
+First steps:
+  hoptree demo                                     a real question over the packaged sample
+  hoptree index docs/ --out docs.idx               make your documents searchable
+  hoptree ask "Who …?" --corpus docs.idx           ask about them with the embedded model
+  hoptree ask "Who …?" --corpus docs.idx -m openai/NAME --base-url http://localhost:8000/v1"""
+
+# Heading -> name -> (module of hoptree.cli and its function or Typer app, help).
+COMMANDS = {
+    "Ask": {
+        "ask": ("ask:ask", "Answer a question, and show the tree behind the answer."),
+        "show": ("show:show", "Draw stored answers again: a trace, or questions of a run."),
+        "search": ("search:search", "Show the passages that a method would read."),
+        "demo": ("demo:demo", "Ask a multi-hop question over the packaged sample."),
+    },
+    "Documents and facts": {
+        "index": ("index:app", "Make documents searchable, and keep the index up to date."),
+        "graph": ("graph:app", "Load, extract and query facts about entities."),
+    },
+    "Evaluate": {
+        "run": ("run:run", "Put a file of questions to a method; keep answers, traces and scores."),
+        "eval": ("main:evaluation", "Compare, report, judge, tune and reproduce runs; measure retrieval."),
+    },
+    "Models and methods": {
+        "models": ("machine:models_app", "List the models that run inside Hoptree, and fetch them."),
+        "methods": ("methods:app", "List the methods with needs and costs, or explain one."),
+        "align": ("align:app", "Teach a model its part in a method: training sets and LoRA adapters."),
+        "doctor": ("machine:doctor", "Say what is missing or slow on this machine, and how to mend it."),
+    },
+    "Serve": {
+        "serve": ("serve:serve", "Serve questions over HTTP, with a page for the browser."),
+        "mcp": ("mcp:mcp", "Serve tools over the Model Context Protocol."),
+    },
+}
+
+_EVALUATION_INTRODUCTION = """\
+Measure what runs came to, and what retrieval finds.
+
+  hoptree run --method oner --data dev.jsonl --corpus docs.idx --out runs/oner
+  hoptree run --method hop --data dev.jsonl --corpus docs.idx --out runs/hop
+  hoptree eval compare runs/oner runs/hop
+  hoptree eval report runs --html report.html"""
+
+EVALUATION_COMMANDS = {
+    "Runs": {
+        "compare": ("report:compare", "Compare runs question by question, with a paired test."),
+        "report": ("report:report", "Write tables, plots and a page with every question of the runs."),
+        "judge": ("judge:judge", "Have a model decide which answers of a run are right."),
+        "reproduce": ("reproduce:reproduce", "Run a run again, and say whether it came out the same."),
+        "tune": ("tune:tune", "Find the best values of a method's options on some questions."),
+    },
+    "Parts of a method": {
+        "retrieval": ("eval_retrieval:eval_retrieval", "Measure how many gold passages a retriever finds."),
+        "linking": ("eval_linking:eval_linking", "Measure how often entities and relations are found in a graph."),
+        "boundary": ("boundary:boundary", "Measure what a model knows of what it knows."),
+        "annotate": ("annotate:annotate", "Write a sheet of RA-ISF's decisions for people to rate."),
+        "ratings": ("annotate:ratings", "Sum up rated sheets: how often modules were right, and agreement."),
+    },
+}
+
+Table = dict[str, dict[str, tuple[str, str]]]
+_HELP_OPTION = {"-h, --help": "Show this message."}
+
+
+def top_help() -> str:
+    """Return what `hoptree --help` prints."""
+    return _help("hoptree", _INTRODUCTION, COMMANDS, {"--version": "Print the version.", **_HELP_OPTION})
+
+
+def evaluation_help() -> str:
+    """Return what `hoptree eval --help` prints."""
+    return _help("hoptree eval", _EVALUATION_INTRODUCTION, EVALUATION_COMMANDS, _HELP_OPTION)
+
+
+def _help(program: str, introduction: str, table: Table, options: dict[str, str]) -> str:
+    sections = {heading: {name: text for name, (_, text) in commands.items()} for heading, commands in table.items()}
+    width = max(len(name) for names in (*sections.values(), options) for name in names)
+    lines = [f"Usage: {program} COMMAND …", "", introduction]
+    for heading, names in (*sections.items(), ("Options", options)):
+        lines += ["", f"{heading}:", *(f"  {name:{width}}  {text}" for name, text in names.items())]
+    return "\n".join([*lines, "", f"{program} COMMAND --help explains a command, with examples.", ""])
