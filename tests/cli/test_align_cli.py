@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.evaluation.datasets.reading import half_of
-from hoptree.training.plans.by_hand import packaged_plans
+from hoptree.training.plans.written_plans import packaged_plans
 
 REPLIES = [{"step": "direct", "contains": "number 0?", "reply": "zero"}, {"step": "direct", "reply": "\x1b[31mMilan"}]
 

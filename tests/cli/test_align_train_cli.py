@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from tests.alignment.training.small_sets import many, write
 from tests.models.hf_models import saved
+from tests.training.lora.small_sets import many, write
 from typer.testing import CliRunner, Result
 
 from hoptree.cli import align_train

@@ -31,7 +31,7 @@ from hoptree.engine.generation_view import Part, Writing
 from hoptree.engine.sentence_view import Said, SaidWord
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
-from hoptree.evaluation.report.traces import shown_writing
+from hoptree.evaluation.report.trace_view import shown_writing
 
 
 def shown(run: Run) -> dict[str, Any]:

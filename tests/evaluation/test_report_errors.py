@@ -13,8 +13,8 @@ from tests.evaluation.report_runs import cells, table
 
 from hoptree.evaluation.judge import JUDGEMENTS, Judge, JudgementsFile, Verdict
 from hoptree.evaluation.report.contents import tables_of
-from hoptree.evaluation.report.errors import coverage, errors_of
-from hoptree.evaluation.report.hypotheses import HypothesisTree, covered, plain_name, sides
+from hoptree.evaluation.report.hypothesis_tables import coverage, errors_of
+from hoptree.evaluation.report.hypothesis_trees import HypothesisTree, covered, plain_name, sides
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
 from hoptree.evaluation.report.tables import as_csv, as_latex, as_markdown

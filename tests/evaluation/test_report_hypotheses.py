@@ -11,8 +11,8 @@ from tests.evaluation.report_runs import cells, right, run, table
 
 from hoptree.core.errors import InputError
 from hoptree.evaluation.report.contents import tables_of
-from hoptree.evaluation.report.errors import errors_of
-from hoptree.evaluation.report.hypotheses import corrects, trees_of
+from hoptree.evaluation.report.hypothesis_tables import errors_of
+from hoptree.evaluation.report.hypothesis_trees import corrects, trees_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
 

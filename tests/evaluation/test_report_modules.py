@@ -16,13 +16,13 @@ from tests.evaluation.report_runs import cells, right, run, table
 
 from hoptree.core.errors import InputError, TraceError
 from hoptree.engine.budget import Budget
+from hoptree.evaluation.report.answering_modules import modules_of, workload
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.figures import sweeps_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.modules import modules_of, workload
 from hoptree.evaluation.report.page import make_page, write_page
 from hoptree.evaluation.report.tables import as_csv, as_latex
-from hoptree.evaluation.report.traces import _traces, read_run_traces
+from hoptree.evaluation.report.trace_view import _traces, read_run_traces
 from hoptree.evaluation.run_folder import RUN, TRACES
 from hoptree.retrieval.indexing.commands import build_index
 

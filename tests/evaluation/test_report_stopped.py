@@ -10,7 +10,7 @@ from tests.evaluation.hypothesis_runs import Asked, checked, llm, looked_up, mad
 from tests.evaluation.report_runs import cells, table
 
 from hoptree.evaluation.report.contents import tables_of
-from hoptree.evaluation.report.errors import errors_of
+from hoptree.evaluation.report.hypothesis_tables import errors_of
 from hoptree.evaluation.report.measures import read_groups
 
 WHO, WHERE = "Who directed film N?", "Where was the director of film N born?"

@@ -66,7 +66,7 @@ def plans(
     hoptree align plans --data 2wikimultihopqa/dev_open.jsonl --exclude 2wikimultihopqa/dev.jsonl
     """
     from hoptree.training.leakage import Excluded
-    from hoptree.training.plans.by_hand import check_plans, packaged_plans
+    from hoptree.training.plans.written_plans import check_plans, packaged_plans
     from hoptree.training.questions import read_training_questions
 
     found = packaged_plans()

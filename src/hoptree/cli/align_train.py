@@ -70,7 +70,7 @@ def train(
     hoptree ask "Who …?" -m 'hf/NAME?adapter=adapters/both'
     torchrun --nproc-per-node 4 -m hoptree align train -m hf/NAME --data if.jsonl --out adapters/if
     """
-    from hoptree.training.lora.model import first_of_all
+    from hoptree.training.lora.learner import first_of_all
     from hoptree.training.lora.recipe import Pace, Recipe
     from hoptree.training.lora.train import TrainingWanted, train
 

@@ -29,7 +29,7 @@ from hoptree.training.chat_rows import (
 from hoptree.training.formats import Format, check_out, write_set
 from hoptree.training.labelled_passages import GoldReader
 from hoptree.training.leakage import OVERLAP, Admitted, Excluded, admit
-from hoptree.training.plans.by_hand import packaged_plans
+from hoptree.training.plans.written_plans import packaged_plans
 from hoptree.training.questions import TrainingQuestion, read_training_files
 from hoptree.training.ra_isf_rows import make_decompositions, make_knowledge, make_relevance
 from hoptree.training.taikc_gold import Form, make_gold

@@ -20,8 +20,8 @@ from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.retrieval.retriever import Retriever
 from hoptree.sample import sample_index
+from hoptree.training.plans.gold_trees import GoldStep
 from hoptree.training.plans.sub_questions import is_named
-from hoptree.training.plans.trees import GoldStep
 
 _CLOSED = ("yes", "no")
 

@@ -29,8 +29,8 @@ from hoptree.training.chat_rows import (
     without_contradictions,
 )
 from hoptree.training.labelled_passages import GoldReader, drawn
+from hoptree.training.plans.gold_trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
 from hoptree.training.plans.sub_questions import LeftOut
-from hoptree.training.plans.trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
 from hoptree.training.questions import TrainingQuestion
 
 PARTS = ("decompose", "read", "summary")

@@ -37,8 +37,8 @@ from hoptree.training.chat_rows import (
     row_of,
     without_contradictions,
 )
+from hoptree.training.plans.gold_trees import carried_out, written
 from hoptree.training.plans.sub_questions import LeftOut
-from hoptree.training.plans.trees import carried_out, written
 from hoptree.training.questions import TrainingQuestion
 
 _ANSWER = re.compile(r'"answer": ("(?:[^"\\]|\\.)*")')

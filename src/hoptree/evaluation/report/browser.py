@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoptree.evaluation.report.measures import DataGroup, scores_of
-from hoptree.evaluation.report.traces import PASSAGE_LETTERS, PassageText, RunTraces, Shown, cut
+from hoptree.evaluation.report.trace_view import PASSAGE_LETTERS, PassageText, RunTraces, Shown, cut
 from hoptree.evaluation.run_folder import Row
 
 _GOLDS = 20

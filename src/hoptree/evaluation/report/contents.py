@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from hoptree.evaluation.report.answering_modules import module_tables
 from hoptree.evaluation.report.boundary import boundary_tables
-from hoptree.evaluation.report.errors import correction_tables, errors_table, tables_by_data
+from hoptree.evaluation.report.hypothesis_tables import correction_tables, errors_table, tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import (
     COSTS,
@@ -20,7 +21,6 @@ from hoptree.evaluation.report.measures import (
     mean_cost,
     mean_score,
 )
-from hoptree.evaluation.report.modules import module_tables
 from hoptree.evaluation.report.run_tables import judges_table, replies_table, warnings_table, ways_table
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
 

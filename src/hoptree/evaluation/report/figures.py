@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hoptree.engine.explain import GUESS
+from hoptree.evaluation.report.answering_modules import modules_of
 from hoptree.evaluation.report.boundary import DOMAINS, Awareness, mean_over, on_all, read_boundary
 from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, runs_on_all
-from hoptree.evaluation.report.errors import CLASSES, errors_of
+from hoptree.evaluation.report.hypothesis_tables import CLASSES, errors_of
 from hoptree.evaluation.report.lookups import DRAW
 from hoptree.evaluation.report.measures import (
     COSTS,
@@ -22,7 +23,6 @@ from hoptree.evaluation.report.measures import (
     mean_score,
     shared_name,
 )
-from hoptree.evaluation.report.modules import modules_of
 from hoptree.evaluation.report.plots import Bars, Dot, Line, bars, distribution, dots, lines, shares, swept
 
 _BETTER = "Up and to the left is better; the broken line joins what nothing cheaper scores as much as."

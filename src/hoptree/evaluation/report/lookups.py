@@ -11,7 +11,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from hoptree.evaluation.metrics import normalise
-from hoptree.evaluation.report.hypotheses import named
+from hoptree.evaluation.report.hypothesis_trees import named
 from hoptree.evaluation.report.measures import (
     COSTS,
     YES_NO,

@@ -27,7 +27,7 @@ from hoptree.evaluation.report.figures import (
 from hoptree.evaluation.report.measures import DataGroup
 from hoptree.evaluation.report.plots import key
 from hoptree.evaluation.report.tables import Table, as_html, plain
-from hoptree.evaluation.report.traces import RunTraces, read_run_traces
+from hoptree.evaluation.report.trace_view import RunTraces, read_run_traces
 
 _RUNS_IN_SIGHT = 12
 """Runs whose names stand under a figure; more of them are folded away."""

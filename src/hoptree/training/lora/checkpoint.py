@@ -15,8 +15,8 @@ from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import atomic_write
 from hoptree.evaluation.report.plots import HEIGHT, WIDTH, Scale, line, picture, text
 from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES
-from hoptree.training.lora.model import Learner
-from hoptree.training.lora.rows import shortened
+from hoptree.training.lora.examples import shortened
+from hoptree.training.lora.learner import Learner
 
 _MOMENTS = {"first": "exp_avg", "second": "exp_avg_sq"}
 

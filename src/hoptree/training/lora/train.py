@@ -17,14 +17,14 @@ from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.evaluation.jsonl_log import read_lines
 from hoptree.training.chat_rows import TAIKC, Length, beside_the_paper
-from hoptree.training.lora.model import require_libraries, versions
+from hoptree.training.lora.examples import TrainingSet, read_sets, same_prompts, without_kind
+from hoptree.training.lora.learner import require_libraries, versions
 from hoptree.training.lora.recipe import DTYPES, Pace, Recipe
-from hoptree.training.lora.rows import TrainingSet, read_sets, same_prompts, without_kind
 
 if TYPE_CHECKING:
     from hoptree.training.lora.checkpoint import Checkpoints
-    from hoptree.training.lora.model import Learner, Processes
-    from hoptree.training.lora.rows import Example
+    from hoptree.training.lora.examples import Example
+    from hoptree.training.lora.learner import Learner, Processes
 
 
 STATE = "state"
@@ -78,8 +78,8 @@ def train(
     """
     require_libraries()
     from hoptree.models.hf_weights import has_encoder, load, source_of, weights_digest
-    from hoptree.training.lora.model import started
-    from hoptree.training.lora.rows import encode
+    from hoptree.training.lora.examples import encode
+    from hoptree.training.lora.learner import started
 
     name = _name(wanted.model)
     source = source_of(name)
@@ -182,7 +182,7 @@ class _Run:
 
     def dry(self, model: Any, on_stage: Callable[[str], None]) -> dict[str, Any]:
         """What it would take: a step is taken and forgotten, or an example a process where none are packed."""
-        from hoptree.training.lora.rows import packed
+        from hoptree.training.lora.examples import packed
 
         order, recipe = Order(len(self.examples), self.wanted.recipe), self.wanted.recipe
         learner = self._learner(model)
@@ -258,7 +258,7 @@ class _Run:
         }
 
     def _learner(self, model: Any) -> Learner:
-        from hoptree.training.lora.model import Learner
+        from hoptree.training.lora.learner import Learner
 
         pace = self.wanted.pace
         return Learner(

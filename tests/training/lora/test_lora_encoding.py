@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.alignment.training.small_sets import chat, many, write
+from tests.training.lora.small_sets import chat, many, write
 
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message, Request
-from hoptree.training.lora.rows import TrainingRow, read_sets
+from hoptree.training.lora.examples import TrainingRow, read_sets
 
 pytest.importorskip("torch")
-encoding: Any = importlib.import_module("hoptree.training.lora.rows")
+encoding: Any = importlib.import_module("hoptree.training.lora.examples")
 
 
 def rows(tmp_path: Path, *said: dict[str, Any]) -> tuple[TrainingRow, ...]:

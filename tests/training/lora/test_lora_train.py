@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.training.small_sets import chat, many, write
 from tests.models.hf_models import saved
+from tests.training.lora.small_sets import chat, many, write
 
 import hoptree
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingExtra
 from hoptree.core.files import FolderLock
-from hoptree.training.lora import model as libraries
+from hoptree.training.lora import learner as libraries
 from hoptree.training.lora.recipe import Pace, Recipe
 from hoptree.training.lora.train import TrainingWanted, train
 
@@ -241,7 +241,7 @@ def test_without_an_accelerator_examples_are_learnt_one_by_one_and_a_dry_run_tak
     wanted: TrainingWanted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step packed into 8,192 tokens took 13 GB and ten minutes of a processor: each token sees all others."""
-    lora: Any = importlib.import_module("hoptree.training.lora.model")
+    lora: Any = importlib.import_module("hoptree.training.lora.learner")
     loss, learnt = lora.Learner._loss, []
 
     def seen(self: Any, one: Any) -> Any:

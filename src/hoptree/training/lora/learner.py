@@ -14,8 +14,8 @@ from typing import Any
 from hoptree import __version__
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra
 from hoptree.models.batching.kv_cache import is_memory
+from hoptree.training.lora.examples import Example, Packed, packed
 from hoptree.training.lora.recipe import ALL_LINEAR, Recipe
-from hoptree.training.lora.rows import Example, Packed, packed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.text.loose_json import read_json
 from hoptree.text.question_tree import MAX_DEPTH, make_plan
+from hoptree.training.plans.gold_trees import arranged, carried_out, facts_alone, gold_tree, written
 from hoptree.training.plans.sub_questions import LeftOut, Step
-from hoptree.training.plans.trees import arranged, carried_out, facts_alone, gold_tree, written
 from hoptree.training.questions import Fact, TrainingQuestion
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hoptree.evaluation.judge import Judgements, Verdict, read_judgements
 from hoptree.evaluation.metrics import contains, normalise
-from hoptree.evaluation.report.hypotheses import (
+from hoptree.evaluation.report.hypothesis_trees import (
     STAGES,
     GoldFound,
     HypothesisTree,

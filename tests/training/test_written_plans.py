@@ -14,7 +14,7 @@ from hoptree.core.errors import InputError
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.text.question_tree import make_plan
 from hoptree.training.leakage import Excluded
-from hoptree.training.plans.by_hand import check_plans, packaged_plans, read_plans
+from hoptree.training.plans.written_plans import check_plans, packaged_plans, read_plans
 from hoptree.training.questions import TrainingQuestion
 
 CHAIN = {"query1": {"question": "Who sang Alpha?", "children": {"query2": {"question": "When was #query1 born?"}}}}

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.training.small_sets import many, write
 from tests.models.hf_models import saved
+from tests.training.lora.small_sets import many, write
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError
-from hoptree.training.lora.model import Processes
+from hoptree.training.lora.examples import read_sets
+from hoptree.training.lora.learner import Processes
 from hoptree.training.lora.recipe import Recipe
-from hoptree.training.lora.rows import read_sets
 
 torch: Any = pytest.importorskip("torch")
 pytest.importorskip("peft")
-lora: Any = importlib.import_module("hoptree.training.lora.model")
-encoding: Any = importlib.import_module("hoptree.training.lora.rows")
+lora: Any = importlib.import_module("hoptree.training.lora.learner")
+encoding: Any = importlib.import_module("hoptree.training.lora.examples")
 weights: Any = importlib.import_module("hoptree.models.hf_weights")
 
 HERE = Processes("cpu")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.labelled_runs import write_run
+from tests.training.labelled_runs import write_run
 
 from hoptree.core.errors import InputError
 from hoptree.methods.baselines.skr import read_labels

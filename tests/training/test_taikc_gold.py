@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.film_world import PASSAGES, PLAN, QUESTIONS, REPLIES, built, lines, make_world, sent_by
+from tests.training.film_world import PASSAGES, PLAN, QUESTIONS, REPLIES, built, lines, make_world, sent_by
 
 from hoptree.core.errors import InputError
 from hoptree.models.model import Message
 from hoptree.retrieval.indexing.commands import build_index
 from hoptree.training import taikc_gold
 from hoptree.training.chat_rows import ChatRow, without_contradictions
-from hoptree.training.plans.by_hand import packaged_plans, read_plans
+from hoptree.training.plans.written_plans import packaged_plans, read_plans
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.text.question_tree import make_plan, references
 from hoptree.training.leakage import Excluded
+from hoptree.training.plans.gold_trees import carried_out
 from hoptree.training.plans.sub_questions import LeftOut
-from hoptree.training.plans.trees import carried_out
 from hoptree.training.questions import TrainingQuestion
 
 _FIELDS = {"id", "dataset", "plan"}

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.training.small_sets import chat, many, write
+from tests.training.lora.small_sets import chat, many, write
 
 from hoptree.core.errors import InputError
 from hoptree.engine.prompts import prompt_for
 from hoptree.models.model import Message
 from hoptree.training.chat_rows import ChatRow
 from hoptree.training.formats import Format, write_set
-from hoptree.training.lora.rows import read_sets, same_prompts, without_kind
+from hoptree.training.lora.examples import read_sets, same_prompts, without_kind
 
 BASE = "ab" * 32
 

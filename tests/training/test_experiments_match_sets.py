@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.alignment.film_world import built, make_world, sent_by
+from tests.training.film_world import built, make_world, sent_by
 
 FILES = Path(__file__).resolve().parents[2] / "experiments" / "alignment"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.alignment.film_world import QUESTIONS, REPLIES, built, make_world, sent_by
+from tests.training.film_world import QUESTIONS, REPLIES, built, make_world, sent_by
 
 from hoptree.core.errors import EndpointError, InputError
 from hoptree.models.scripted import ScriptedModel

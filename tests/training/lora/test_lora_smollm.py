@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.alignment.training.small_sets import chat, write
 from tests.models.hf_asking import ask_all, texts
+from tests.training.lora.small_sets import chat, write
 
 from hoptree.models.catalogue import Entry, find, is_complete
 from hoptree.models.model import Message, Request
