@@ -1,150 +1,41 @@
-"""HTML: the words a reader sees, its headings as sections; broken markup costs no text."""
+"""HTML: the words a reader sees, with headings as sections; broken markup costs no text."""
 
 from __future__ import annotations
 
 import io
 import re
 from collections.abc import Iterator
-from html import unescape
-from typing import Literal
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short
 from hoptree.corpus.files import bom_encoding, looks_binary, read_all, stem
-
-Token = tuple[Literal["text", "start", "end", "void"], str]
-"""A kind with the text, or with the name of the tag in small letters; `void` is a tag that closes itself."""
-
-_NAME = re.compile(r"/?([A-Za-z][^\s/>]{0,60})")
-_STOP = re.compile(r"""[>"']""")
-_RAW_END = {name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE) for name in ("script", "style", "title")}
-
-
-def tokens(text: str) -> Iterator[Token]:
-    """The tags and texts of a page, character references resolved; comments, declarations and scripts are left out."""
-    return _Scanner(text).tokens()
-
-
-class _Scanner:
-    """A place in the text; what is known not to come any more is not looked for again."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._gone: set[str] = set()
-
-    def tokens(self) -> Iterator[Token]:
-        text = self._text
-        while self._at < len(text):
-            opening = text.find("<", self._at)
-            if opening < 0:
-                opening = len(text)
-            if opening > self._at:
-                yield "text", _plain(text[self._at : opening])
-            self._at = opening + 1
-            if found := _NAME.match(text, self._at):
-                yield from self._tag(found)
-            elif text.startswith("!--", self._at):
-                self._skip_past("-->", 3)
-            elif text.startswith(("!", "?", "/"), self._at):
-                self._skip_past(">", 1)
-            elif opening < len(text):
-                yield "text", "<"
-
-    def _find(self, what: str, start: int) -> int:
-        if what in self._gone:
-            return -1
-        found = self._text.find(what, start)
-        if found < 0:
-            self._gone.add(what)
-        return found
-
-    def _skip_past(self, what: str, least: int) -> None:
-        found = self._find(what, self._at)
-        self._at = self._at + least if found < 0 else found + len(what)
-
-    def _tag(self, found: re.Match[str]) -> Iterator[Token]:
-        end = self._tag_end(found.end())
-        if end < 0:  # never closed: no tag, and what follows is text
-            yield "text", "<"
-            return
-        name, closing = found[1].lower(), found[0].startswith("/")
-        void = self._text[end - 1] == "/"
-        yield "end" if closing else "void" if void else "start", name
-        self._at = end + 1
-        if name in _RAW_END and not closing and not void:
-            yield from self._raw(name)
-
-    def _tag_end(self, start: int) -> int:
-        """Where the > stands that closes a tag: outside of quotes, or if there is none, the next one."""
-        at = start
-        while "closed tags" not in self._gone:
-            stop = _STOP.search(self._text, at)
-            if stop is None:
-                self._gone.add("closed tags")
-                break
-            at = stop.end()
-            if stop[0] == ">":
-                return stop.start()
-            if self._text[stop.start() - 1] in "= \t\n":
-                closing = self._find(stop[0], at)
-                at = closing + 1 if closing >= 0 else at
-        return self._find(">", start)
-
-    def _raw(self, name: str) -> Iterator[Token]:
-        """Scripts and styles are dropped, to the end of the page if they are never closed; a title is text."""
-        end = None if name in self._gone else _RAW_END[name].search(self._text, self._at)
-        if end is None:
-            self._gone.add(name)
-            if name != "title":
-                self._at = len(self._text)
-            return
-        if name == "title":
-            yield "text", _plain(self._text[self._at : end.start()])
-        self._at = end.start()
-
-
-def _plain(text: str) -> str:
-    if "&" not in text:
-        return text
-    try:
-        return unescape(text)
-    except ValueError:  # a number of thousands of digits
-        return text
-
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
 )
 _LATIN = frozenset(("iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"))
+_MAX_BYTES = 16 * 2**20
+
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_UNSEEN = frozenset(("template", "noscript", "svg", "nav", "iframe", "object", "select", "button"))
-_LISTS = frozenset(("dd", "dl", "dt", "ol", "ul"))
-_PARAGRAPHS = _LISTS | frozenset(
-    (
-        "address",
-        "article",
-        "aside",
-        "blockquote",
-        "body",
-        "details",
-        "div",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "hr",
-        "main",
-        "p",
-        "pre",
-        "section",
-        "table",
+_UNCLOSED_SHOWN = ("template", "noscript", "svg", "nav", "iframe", "object", "select", "button")
+_UNSEEN = frozenset((*_UNCLOSED_SHOWN, "script", "style"))
+_PARAGRAPHS = frozenset(
+    re.findall(
+        r"\w+",
+        "address article aside blockquote body dd details div dl dt fieldset figcaption figure footer form header hr "
+        "main ol p pre section table ul",
     )
 )
 _LINES = frozenset(("br", "li", "tr", "caption", "summary", "option"))
 _CELLS = frozenset(("td", "th"))
-_LARGEST = 16 * 2**20
+
+_UNSEEN_TAG = re.compile(rf"<(/?)({'|'.join(_UNCLOSED_SHOWN)})(?=[\s/>])[^<>]*?(/?)>", re.IGNORECASE)
+_END_MARK = "hoptree-end"
+_CLOSED_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_ANY_TAG = re.compile(r"<(/?[A-Za-z][^\s<>/]*)[^<>]*?(/?)>|<(?![!?/][^<>]*>)")
+_UNCLOSED_TITLE = re.compile(r"<title>([^<]*+)(?!</title)", re.IGNORECASE)
+_SWALLOWING = re.compile(r"<(?:frameset|noembed|noframes|plaintext|textarea|xmp)>", re.IGNORECASE)
 
 
 def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
@@ -153,22 +44,23 @@ def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Itera
         return
     if looks_binary(content[:8192]):
         problems.add("files that are no text", f"{name} is no text: it is binary.")
-    elif len(content) > _LARGEST:
-        problems.add("oversized lines or files", f"{name} is larger than {_LARGEST // 2**20} MiB, too long for a page.")
-    elif (text := _decoded(content)) is None:
+    elif len(content) > _MAX_BYTES:
+        limit = f"{_MAX_BYTES // 2**20} MiB"
+        problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for a page.")
+    elif (text := _decode(content)) is None:
         problems.add("files that are no text", f"{name} is no UTF-8 text and does not name its encoding.")
     else:
         yield html_document(text, name)
 
 
-def _decoded(content: bytes) -> str | None:
-    """The text by the byte order mark, as UTF-8, or in the encoding the page names (as browsers understand it)."""
+def _decode(content: bytes) -> str | None:
+    """Decode by the byte order mark, as UTF-8, or in the encoding the page names (as browsers understand it)."""
     try:
         return content.decode(bom_encoding(content[:4]) or "utf-8")
     except UnicodeDecodeError:
         pass
-    found = _CHARSET.search(content[:4096])
-    encoding = found[1].decode().lower() if found else ""
+    match = _CHARSET.search(content[:4096])
+    encoding = match[1].decode().lower() if match else ""
     if not encoding or encoding.startswith(("utf", "unicode", "raw_unicode", "idna", "punycode")):
         return None
     try:
@@ -178,98 +70,109 @@ def _decoded(content: bytes) -> str | None:
 
 
 def html_document(text: str, name: str) -> Document:
-    """A document whose title is that of the page, its first heading, or the file's name."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
-    page = _read(text, _UNSEEN)
-    if page.unseen:  # something unseen is never closed: better too much than nothing
-        page = _read(text, frozenset[str]())
-    title = page.title
-    path = HeadingPath(title)
+    """Make a document whose title is that of the page, its first heading, or the file's name."""
+    page = _Page(_parse(text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")))
+    path = HeadingPath(page.title)
     sections = tuple(Section(start, path.enter(level, heading)) for start, level, heading in page.headings)
-    return Document(
-        name, title or next((h for _, _, h in page.headings), "") or stem(name), page.text, sections=sections
-    )
+    title = page.title or (page.headings[0][2] if page.headings else "") or stem(name)
+    return Document(name, title, page.text, sections=sections)
 
 
-def _read(text: str, unseen: frozenset[str]) -> _Page:
-    page = _Page(unseen)
-    for kind, value in tokens(text):
-        if kind == "text":
-            page.add(value)
-        elif kind == "start":
-            page.open(value)
-        elif kind == "end":
-            page.close(value)
-        elif value not in unseen:
-            page.part(value)
-    page.finish()
-    return page
+def _parse(text: str) -> LexborNode | None:
+    """Parse a page; one whose end its broken markup would hide is repaired first."""
+    text = _without_unclosed(text)
+    tree = LexborHTMLParser(f"{text}<{_END_MARK}>")
+    if tree.css_first(_END_MARK) is None:
+        tree = LexborHTMLParser(_repair(text))
+    return tree.root
+
+
+def _without_unclosed(text: str) -> str:
+    """Remove tags of unseen elements that close themselves or are never closed: better too much than nothing."""
+    depth = dict.fromkeys(_UNCLOSED_SHOWN, 0)
+    for slash, tag, closed in _UNSEEN_TAG.findall(text):
+        if not closed:
+            depth[tag.lower()] = max(depth[tag.lower()] + (-1 if slash else 1), 0)
+    return _UNSEEN_TAG.sub(lambda tag: "" if tag[3] or depth[tag[2].lower()] else tag[0], text)
+
+
+def _repair(text: str) -> str:
+    """Make text of what an HTML parser would drop to the end of the page: an unclosed tag, quote, comment or title."""
+    end = text.rfind("-->") + 3 if "-->" in text else 0
+    text = _CLOSED_COMMENT.sub("", text[:end]) + text[end:].replace("<!--", "")
+    text = _ANY_TAG.sub(lambda tag: f"<{tag[1]}{tag[2]}>" if tag[1] else "&lt;", text)  # no attribute, no open quote
+    lower = text.lower()
+    if "</title" not in lower[lower.rfind("<title") :]:
+        text = _UNCLOSED_TITLE.sub(r"<title>\1</title>", text)
+    return _SWALLOWING.sub("", text)
 
 
 class _Page:
-    """Gathers the visible text in pieces; white space between words is one space, outside `pre`."""
+    """Gathers the visible text in pieces; white space between words becomes one space, outside `pre`."""
 
-    def __init__(self, unseen: frozenset[str]) -> None:
+    def __init__(self, root: LexborNode | None) -> None:
         self.title = ""
-        self.text = ""
         self.headings: list[tuple[int, int, str]] = []
-        self.unseen = 0
-        self._drop = unseen
+        """Where in the text a heading takes effect, its level and its words."""
         self._pieces: list[str] = []
         self._length = 0
         self._gap = ""
-        self._pre = 0
+        self._pre_depth = 0
         self._heading: tuple[int, list[str]] | None = None
-        self._title: list[str] | None = None
-
-    def open(self, tag: str) -> None:
-        self._end_title()
-        if tag in self._drop:
-            self.unseen += 1
-        elif tag in _HEADINGS:
-            self._end_heading()
-            self._heading = (_HEADINGS[tag], [])
-        elif tag == "title" and not self.title and not self._pieces:
-            self._title = []
-        else:
-            self._pre += tag == "pre"
-            self.part(tag)
-
-    def close(self, tag: str) -> None:
-        if tag in self._drop:
-            self.unseen = max(self.unseen - 1, 0)
-        elif tag in _HEADINGS:
-            self._end_heading()
-        elif tag in ("title", "head"):
-            self._end_title()
-        else:
-            self._pre = max(self._pre - (tag == "pre"), 0)
-            self.part(tag)
-
-    def add(self, data: str) -> None:
-        if self.unseen:
-            return
-        if self._title is not None:
-            self._title.append(data)
-        elif self._heading is not None:
-            self._heading[1].append(data)
-        elif self._pre:
-            self._put(data)
-        else:
-            words = " ".join(data.split())
-            if data[:1].isspace():
-                self._widen(" ")
-            if words:
-                self._put(words)
-                if data[-1:].isspace():
-                    self._widen(" ")
-
-    def finish(self) -> None:
-        self._end_title()
+        self._walk(root)
         self._end_heading()
         self.text = "".join(self._pieces)
 
-    def part(self, tag: str) -> None:
+    def _walk(self, root: LexborNode | None) -> None:
+        """Visit the tree with a stack of its own, as elements may be nested a thousand deep."""
+        stack: list[LexborNode | str | None] = [root]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, str):
+                self._close(node)
+            elif node is not None and (tag := node.tag) == "-text":
+                self._add(node.text_content or "")
+            elif node is not None and tag and tag not in _UNSEEN:
+                if tag == "title" and not self.title and not self._pieces:
+                    self._set_title(" ".join(node.text().split()))
+                    continue
+                self._open(tag)
+                stack += [tag, *reversed(list(node.iter(include_text=True)))]
+
+    def _set_title(self, title: str) -> None:
+        self.title = short(title)
+        if len(title) > len(self.title):  # a title that was never closed
+            self._put(title)
+
+    def _open(self, tag: str) -> None:
+        if tag in _HEADINGS:
+            self._end_heading()
+            self._heading = (_HEADINGS[tag], [])
+        else:
+            self._pre_depth += tag == "pre"
+            self._separate(tag)
+
+    def _close(self, tag: str) -> None:
+        if tag in _HEADINGS:
+            self._end_heading()
+        else:
+            self._pre_depth -= tag == "pre"
+            self._separate(tag)
+
+    def _add(self, text: str) -> None:
+        if self._heading is not None:
+            self._heading[1].append(text)
+        elif self._pre_depth:
+            self._put(text)
+        else:
+            if text[:1].isspace():
+                self._widen(" ")
+            if words := " ".join(text.split()):
+                self._put(words)
+                if text[-1:].isspace():
+                    self._widen(" ")
+
+    def _separate(self, tag: str) -> None:
         """Keep apart what a tag keeps apart; a paragraph ends a heading that was left open."""
         if self._heading is not None:
             self._heading[1].append(" ")
@@ -278,7 +181,7 @@ class _Page:
         self._widen("\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else " " if tag in _CELLS else "")
 
     def _widen(self, gap: str) -> None:
-        if len(gap) > len(self._gap) or (gap and gap[0] == "\n" and self._gap == " "):
+        if len(gap) > len(self._gap) or (gap[:1] == "\n" and self._gap == " "):
             self._gap = gap
 
     def _put(self, text: str) -> None:
@@ -287,21 +190,14 @@ class _Page:
         self._pieces.append(piece)
         self._length += len(piece)
 
-    def _end_title(self) -> None:
-        if self._title is not None:
-            said, self._title = " ".join("".join(self._title).split()), None
-            self.title = short(said)
-            if len(said) > len(self.title):  # a title that was left open
-                self._put(said)
-
     def _end_heading(self) -> None:
         if self._heading is None:
             return
         (level, pieces), self._heading = self._heading, None
-        said = " ".join("".join(pieces).split())
+        words = " ".join("".join(pieces).split())
         self._widen("\n\n")
-        if said:
-            self.headings.append((self._length, level, short(said)))
-            if len(said) > len(short(said)):
-                self._put(said)
+        if words:
+            self.headings.append((self._length, level, short(words)))
+            if len(words) > len(short(words)):
+                self._put(words)
                 self._widen("\n\n")
