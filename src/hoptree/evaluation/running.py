@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hoptree.core.circuit_breaker import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, HoptreeError, InputError
 from hoptree.engine.engine import Engine
 from hoptree.engine.schedule import together
@@ -46,14 +47,6 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-
-_HOPELESS = 8
-"""Questions in a row that fail for what no other could do without either, until it is believed.
-
-An endpoint refuses one prompt that is too long sooner than it answers all the others.
-"""
-_SHUT_OUT = (401, 403, 404)
-"""What an endpoint says to everybody from then on, also after it has answered: the key or the model is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,35 +238,35 @@ def _price(row: Row) -> float:
 
 
 class _Keeper:
-    """Puts outcomes on disk; those that failed without hope wait until it is clear whether the others do too.
+    """Write outcomes to disk; failures that the circuit breaker counts wait until it is clear that others succeed.
 
-    Before anything has come out, that is any failure of the command's own; later, only being shut out.
+    Before the first success it counts every error that the command must change for; later, only being shut out.
     """
 
     def __init__(self, folder: RunFolder, progress: Progress, on_progress: Listener) -> None:
         self._folder = folder
         self._progress = progress
         self._on_progress = on_progress
-        self._came_out = bool(progress.rows)
+        self._breaker = CircuitBreaker()
+        self._breaker.succeeded = bool(progress.rows)
         self._held: list[Asked] = []
 
     async def take(self, asked: Asked) -> None:
-        if asked.hopeless is not None and (not self._came_out or _shut_out(asked.hopeless)):
+        if asked.hopeless is not None and (not self._breaker.succeeded or _shut_out(asked.hopeless)):
             self._held.append(asked)
-            if len(self._held) == _HOPELESS:
-                raise asked.hopeless
+            self._breaker.failure(asked.hopeless)
             return
-        self._came_out = True  # now, and not when it is on disk: others end meanwhile
+        self._breaker.success()  # now, and not when it is on disk: others end meanwhile
         held, self._held = self._held, []
-        for one in (*held, asked):
-            await self._keep(one.row)
+        for waiting in (*held, asked):
+            await self._keep(waiting.row)
 
     async def end(self) -> None:
-        """All is asked: those that still wait have failed, unless nothing else came out."""
-        for one in self._held:
-            if one.hopeless is not None and not self._came_out:
-                raise one.hopeless
-            await self._keep(one.row)
+        """Write the failures that still wait, unless nothing else came out: then raise the first."""
+        for waiting in self._held:
+            if waiting.hopeless is not None and not self._breaker.succeeded:
+                raise waiting.hopeless
+            await self._keep(waiting.row)
 
     async def _keep(self, row: Row) -> None:
         await self._folder.add(row)
@@ -282,7 +275,7 @@ class _Keeper:
 
 
 def _shut_out(error: HoptreeError) -> bool:
-    return isinstance(error, EndpointError) and error.status in _SHUT_OUT
+    return isinstance(error, EndpointError) and error.status in SHUT_OUT_STATUS
 
 
 async def _ask_all(

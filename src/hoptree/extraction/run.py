@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree import __version__
+from hoptree.core.circuit_breaker import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import BudgetSpent, CorpusError, InputError, ModelError
 from hoptree.core.values import Passage
 from hoptree.corpus.document import Problems
@@ -115,9 +116,6 @@ def _digest(path: Path) -> str:
 
 _AT_ONCE, _A_SLOT = 512, 2
 """Passages under way together: so many at most, and so many for each slot of the model, so that none is idle."""
-_HOPELESS = 8
-"""Passages that the endpoint fails one after the other before any came out, until it is believed that none will."""
-_SHUT_OUT = (401, 403, 404)
 _SKIPPED_AT_ONCE = 1_000
 
 
@@ -222,13 +220,13 @@ class _Reading:
         self._wanted, self._model, self._calls, self._folder = wanted, model, calls, folder
         self._on_progress = on_progress
         self.progress = Progress(total, facts=folder.totals.facts, began=time.monotonic())
-        self._begun = self._in_a_row = 0
-        self._at_once = 1
+        self._begun = 0
+        slots = min(model.slots, wanted.concurrency or model.slots)
+        self._at_once = max(1, min(_AT_ONCE, _A_SLOT * slots))
+        self._breaker = CircuitBreaker(self._at_once)
         self._last_failure: ModelError | None = None
 
     async def read_all(self, passages: Passages) -> None:
-        slots = min(self._model.slots, self._wanted.concurrency or self._model.slots)
-        self._at_once = max(1, min(_AT_ONCE, _A_SLOT * slots))
         waiting = passages.distinct(self._wanted.limit)
         self._on_progress(self.progress)
         await together(self._work(waiting) for _ in range(self._at_once))
@@ -244,7 +242,7 @@ class _Reading:
             except ModelError as error:
                 self._fail(passage, error)
             else:
-                self._in_a_row = 0
+                self._breaker.success()
                 await self._keep(entry)
             self._on_progress(self.progress)
 
@@ -315,10 +313,8 @@ class _Reading:
         self.progress.failed.append(Failure(passage.id, type(error).__name__, str(error)))
         self._last_failure = error
         # A prompt that is too long says nothing of the next one.
-        self._in_a_row += error.retryable or getattr(error, "status", None) in _SHUT_OUT
-        # Once something came out, as many as are under way may fail together without being a sign.
-        if self._in_a_row >= (_HOPELESS if not self.progress.new else max(_HOPELESS, 2 * self._at_once)):
-            raise error
+        if error.retryable or getattr(error, "status", None) in SHUT_OUT_STATUS:
+            self._breaker.failure(error)
 
 
 def _spent_on(events: list[Event]) -> Spent:

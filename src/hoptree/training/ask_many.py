@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from hoptree.core.circuit_breaker import CircuitBreaker
 from hoptree.core.errors import HoptreeError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
@@ -19,9 +20,6 @@ from hoptree.methods.steps.answer import direct_answer
 
 T = TypeVar("T")
 Q = TypeVar("Q")
-
-_HOPELESS = 8
-"""Questions that fail before any is answered, until it is believed that none will be."""
 
 
 async def ask_all(
@@ -37,23 +35,22 @@ async def ask_all(
     """
     found: dict[int, T] = {}
     waiting = iter(range(len(questions)))
-    answered = 0
+    breaker = CircuitBreaker()
     failures: list[HoptreeError] = []
 
     async def work() -> None:
-        nonlocal answered
         for place in waiting:
             found[place], failure = await ask(questions[place])
             if failure is None:
-                answered += 1
+                breaker.success()
             else:
                 failures.append(failure)
-                if not answered and len(failures) >= _HOPELESS:
-                    raise failures[0]
+                if not breaker.succeeded:
+                    breaker.failure(failure)
             on_done()
 
     await together(work() for _ in range(min(at_once, len(questions))))
-    if failures and not answered:
+    if failures and not breaker.succeeded:
         raise failures[0]
     return [found[place] for place in range(len(questions))]
 
