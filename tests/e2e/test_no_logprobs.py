@@ -17,8 +17,8 @@ from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, refused
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 
 QUESTION = "Who directed Vertigo?"
 GUESSES = (

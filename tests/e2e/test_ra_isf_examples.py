@@ -17,8 +17,8 @@ import hoptree
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import draw_svg
 from hoptree.core.values import Passage
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result, TreeNode
-from hoptree.engine.trace import Event
 
 TABLE_8 = "When was the immigration reform and control act passed?"
 TABLE_9 = "From which country did Angola achieve independence in 1975?"

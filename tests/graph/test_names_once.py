@@ -18,8 +18,8 @@ from hoptree.cli.ask import say_of_names
 from hoptree.core.errors import GraphUnavailable
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.graph.linking import names_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph

@@ -17,7 +17,7 @@ from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import MAX_QUESTION, Engine
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.mcp.tools import AT_ONCE, MAX_PASSAGES, MAX_TEXT, open_server
 from hoptree.models.scripted import Rule, ScriptedModel
 

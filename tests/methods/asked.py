@@ -10,8 +10,8 @@ from tests.held import without_waiting
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.models.scripted import Rule, ScriptedModel
 
 __all__ = ["Asked", "Shelf"]

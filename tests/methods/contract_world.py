@@ -15,8 +15,8 @@ from hoptree.core.errors import EndpointError
 from hoptree.core.values import Fact, Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 

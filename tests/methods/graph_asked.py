@@ -12,7 +12,7 @@ from tests.methods.stretch_asked import Scripted
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.graph.facts import Term
 from hoptree.models.model import Choice, Reply, Request
 from hoptree.models.scripted import Rule

@@ -10,8 +10,8 @@ from tests.methods.asked import Asked, Shelf
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.models.model import Capability, Reply, Request
 from hoptree.models.scripted import Rule, ScriptedModel
 

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from tests.models.hf_models import saved
 
 from hoptree.engine.engine import Engine
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.models.hf import HFModel
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
-from hoptree.engine.trace import Event, Trace
+from hoptree.engine.events import Event
+from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.methods.steps.verify import Verdict

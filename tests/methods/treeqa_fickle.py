@@ -20,8 +20,8 @@ from tests.methods.treeqa_asked import (
 
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.models.model import Choice, Reply, Request, TokenUsage
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import TraceError
+from hoptree.engine.events import Event
 from hoptree.engine.golden_tree import golden_tree
 from hoptree.engine.result import read_result
-from hoptree.engine.trace import Event
 
 
 def event(event_kind: str, /, **fields: Any) -> Event:

@@ -14,8 +14,9 @@ from hoptree.engine.cache import ENTITIES, NEIGHBOURHOOD, Cache, from_text, grap
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
-from hoptree.engine.trace import Event, Trace
+from hoptree.engine.trace import Trace
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.plan import read_plan
 from hoptree.graph.facts import Direction, Entity, Fact, Neighbourhood, Qualifier, Term

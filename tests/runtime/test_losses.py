@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
+from hoptree.engine.events import Event
 from hoptree.engine.result import losses, read_result
-from hoptree.engine.trace import Event
 
 NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?", "parent": 0}]
 

@@ -11,8 +11,9 @@ import pytest
 
 from hoptree.core.errors import TraceError
 from hoptree.core.values import Passage, Usage
+from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
-from hoptree.engine.trace import Event, Trace, TraceFile, read_events, read_traces
+from hoptree.engine.trace import Trace, TraceFile, read_events, read_traces
 
 
 def event(event_kind: str, /, t: float = 0.0, **fields: Any) -> Event:

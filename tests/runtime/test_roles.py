@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.engine.engine import Engine
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.evaluation.experiment import Experiment
 from hoptree.evaluation.run_folder import read_run
 from hoptree.evaluation.running import Ways, run_experiment

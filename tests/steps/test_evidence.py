@@ -7,8 +7,9 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
+from hoptree.engine.events import Event
 from hoptree.engine.prompts import prompt_for
-from hoptree.engine.trace import Event, Trace
+from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence import MAX_WORDS, _without_orders, show_passages
 from hoptree.models.scripted import ScriptedModel
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.methods.contract_world import ASKED, Library, Voice, World, by_chance
 
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result, TreeNode
-from hoptree.engine.trace import Event
 
 pytest.importorskip("opentelemetry.sdk.trace")
 

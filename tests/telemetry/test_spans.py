@@ -15,10 +15,10 @@ from tests.telemetry.collected import Collected, ask, shape_of, told
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Prices
+from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import read_result
 from hoptree.engine.telemetry_spans import DOCUMENTS, Work, attributes_of, name_of
-from hoptree.engine.trace import Event
 
 pytest.importorskip("opentelemetry.sdk.trace")
 

@@ -33,8 +33,8 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 if TYPE_CHECKING:
     from hoptree.cli.outcome import Outcome
     from hoptree.engine.engine import Engine
+    from hoptree.engine.events import Event
     from hoptree.engine.result import Result
-    from hoptree.engine.trace import Event
 
 
 _EVERY = 5.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.methods.steps.answer_grounds import with_grounds
 
 _KINDS = frozenset(

@@ -18,10 +18,10 @@ from rich.tree import Tree
 from hoptree.cli.console import clean
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.uncertainty import doubt_line, draw_writing, show_writing
+from hoptree.engine.events import Event
 from hoptree.engine.explain import GUESS, Decisions, told_why
 from hoptree.engine.golden_tree import unverified
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
-from hoptree.engine.trace import Event
 
 _SOURCE_STYLE = {
     "internal": "cyan",

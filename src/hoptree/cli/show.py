@@ -16,8 +16,8 @@ from hoptree.core.errors import InputError
 
 if TYPE_CHECKING:
     from hoptree.cli.outcome import Outcome
+    from hoptree.engine.events import Event
     from hoptree.engine.result import Result
-    from hoptree.engine.trace import Event
     from hoptree.evaluation.run_folder import Row
 
 

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from hoptree.cli.console import clean
+from hoptree.engine.events import Event
 from hoptree.engine.generation_view import Name, Part, ReadFact, SubQuery, Writing
 from hoptree.engine.sentence_view import LEVELS, Said
-from hoptree.engine.trace import Event
 
 _SHADES = ("", "#101010 on #fbeeb8", "#101010 on #f6cf6f", "#101010 on #f0984e", "bold white on #b3261e")
 """Of each level of doubt; letters have a colour of their own, so that they can be read on any ground."""

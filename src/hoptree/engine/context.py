@@ -11,8 +11,9 @@ from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls, OnRetry
+from hoptree.engine.events import Event
 from hoptree.engine.prompts import Filled
-from hoptree.engine.trace import Event, Trace, events_of
+from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import FACTS, Candidate, Direction, Entity, KnowledgeGraph, NamesIndexed, Neighbourhood
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
 from hoptree.retrieval.retriever import FactGuided, Retriever, told_by

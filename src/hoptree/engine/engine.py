@@ -21,10 +21,11 @@ from hoptree.engine.budget import Budget
 from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context, Prices
+from hoptree.engine.events import Event
 from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.telemetry import spans_wanted
-from hoptree.engine.trace import Event, Listener, Trace, TraceFile
+from hoptree.engine.trace import Listener, Trace, TraceFile
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import DEFAULT_MODEL, open_model
 from hoptree.models.model import Model

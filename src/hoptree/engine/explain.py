@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 
 GUESS = "guess"
 """What an answer is called that stands in nothing that was read, whoever made it."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoptree.engine.events import Event
 from hoptree.engine.sentence_view import MEASURES, Said, number, read_said
-from hoptree.engine.trace import Event
 from hoptree.text.names import fold
 
 _OF_WRITING = ("sentence", "step", "stop")

@@ -9,9 +9,9 @@ from typing import Any
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
+from hoptree.engine.events import Event
 from hoptree.engine.explain import Decisions, SoFar, module_of, so_far, told_why, why_at_last
 from hoptree.engine.generation_view import Writing, read_writing
-from hoptree.engine.trace import Event
 
 _CUT = ("cap_nodes", "cap_depth")
 _WITHOUT_CHILDREN = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.text.tokens import find_words, token_spans, word_spans
 
 LEVELS = (0.25, 0.75, 1.5, 2.5)

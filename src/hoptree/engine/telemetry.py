@@ -20,8 +20,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from hoptree.core.errors import ConfigError, MissingExtra
 from hoptree.core.http_client import without_password
+from hoptree.engine.events import Event
 from hoptree.engine.telemetry_spans import Work, attributes_of, name_of, note_of, read_work
-from hoptree.engine.trace import Event
 
 if TYPE_CHECKING:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 
 _CALLS = ("llm", "retrieve", "titles", "facts", "entities")
 

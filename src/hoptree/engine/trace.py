@@ -10,24 +10,34 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import TraceError
+from hoptree.engine.events import (
+    Decision,
+    Event,
+    ModelCalled,
+    Planned,
+    ReplyParsed,
+    Retrieved,
+    make_event,
+    parse_event,
+)
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are written out at once.
-_FREQUENT = frozenset({"llm", "retrieve", "decision", "parse"})
+_FREQUENT = (ModelCalled, Retrieved, Decision, ReplyParsed)
 _SELDOM = 1.0
 """Seconds after which these are written out as well."""
 _clock = time.monotonic
 
-Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
 
 def _line(event: Event) -> str:
-    text = _encode(event)
+    data = event.as_dict()
+    text = _encode(data)
     try:
         text.encode()
     except UnicodeEncodeError:  # half a character, as models write them
-        text = json.dumps(event)
+        text = json.dumps(data)
     return text + "\n"
 
 
@@ -45,7 +55,11 @@ class Trace:
         return time.perf_counter() - self._start
 
     def add(self, event_kind: str, /, **fields: Any) -> None:
-        event = {"event": event_kind, "run": self.run, "t": round(time.perf_counter() - self._start, 4), **fields}
+        self.emit(make_event(event_kind, fields))
+
+    def emit(self, event: Event) -> None:
+        """Record an event and pass it on to the listeners."""
+        event.stamp(self.run, round(time.perf_counter() - self._start, 4))
         self.events.append(event)
         for listener in self._listeners:
             listener(event)
@@ -54,11 +68,11 @@ class Trace:
 def events_of(events: Sequence[Event], node: int) -> list[Event]:
     """What was done for a node of the plan that counts now: one that came to nothing may have had the same number."""
     whole = (place for place in range(len(events) - 1, -1, -1) if _is_whole_plan(events[place]))
-    return [event for event in events[next(whole, 0) :] if event.get("node") == node]
+    return [event for event in events[next(whole, 0) :] if getattr(event, "node", None) == node]
 
 
 def _is_whole_plan(event: Event) -> bool:
-    return event["event"] == "plan" and event.get("under") is None
+    return isinstance(event, Planned) and event.under is None
 
 
 class TraceFile:
@@ -84,7 +98,7 @@ class TraceFile:
             return
         try:
             self._file.write(_line(event))
-            if event["event"] not in _FREQUENT or _clock() - self._flushed > _SELDOM:
+            if not isinstance(event, _FREQUENT) or _clock() - self._flushed > _SELDOM:
                 self._file.flush()
                 self._flushed = _clock()
         except OSError as error:
@@ -133,10 +147,8 @@ def read_events(path: Path) -> Iterator[Event]:
 
 def _read_event(line: bytes) -> Event | None:
     try:
-        event: Event = json.loads(line.decode())
-        known = isinstance(event["event"], str) and isinstance(event["run"], str)
-        return event if known and isinstance(event["t"], int | float) else None
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return parse_event(json.loads(line.decode()))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
@@ -147,5 +159,5 @@ def read_traces(path: Path) -> Iterator[list[Event]]:
     """
     runs: dict[str, list[Event]] = {}
     for event in read_events(path):
-        runs.setdefault(event["run"], []).append(event)
+        runs.setdefault(event.run, []).append(event)
     yield from runs.values()

@@ -10,8 +10,8 @@ from typing import Protocol
 from hoptree.core.errors import HoptreeError, RequestTooLong
 from hoptree.core.values import Usage
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.list_answers import CANDIDATES, candidate_recall, considered, score_list
 from hoptree.evaluation.metrics import score_answer, score_none

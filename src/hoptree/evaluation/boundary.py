@@ -17,10 +17,11 @@ from hoptree.core.values import Answer, Question
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.registry import Method, Option, read_options
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import Event, read_events
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.calibration import (
     Attempt,
     BoundaryAwareness,

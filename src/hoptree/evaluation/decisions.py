@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from hoptree.core.errors import InputError
-from hoptree.engine.trace import Event, read_events
+from hoptree.engine.events import Event
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.run_folder import TRACES, Row, read_rows, read_run
 from hoptree.methods.steps.evidence import MAX_WORDS
 

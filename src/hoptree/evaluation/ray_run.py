@@ -24,7 +24,8 @@ from typing import Any, TypeVar
 from hoptree.core.errors import CacheError, EndpointError, HoptreeError, InputError, MissingExtra
 from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
-from hoptree.engine.trace import Event, Listener
+from hoptree.engine.events import Event
+from hoptree.engine.trace import Listener
 from hoptree.evaluation.ask_question import Asked, EngineAsker, at_once, failed_row, searches
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.experiment import Experiment

@@ -20,7 +20,8 @@ from typing import Any
 from hoptree.core.errors import IndexUnavailable, InputError
 from hoptree.core.files import FolderLock
 from hoptree.engine.context import Prices
-from hoptree.engine.trace import Event, read_events
+from hoptree.engine.events import Event
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
 from hoptree.evaluation.judge import Verdict, read_judgements
 from hoptree.evaluation.list_answers import CANDIDATES

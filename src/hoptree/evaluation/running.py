@@ -14,8 +14,9 @@ from typing import Any
 from hoptree.core.circuit_breaker import SHUT_OUT_STATUS, CircuitBreaker
 from hoptree.core.errors import EndpointError, HoptreeError, InputError
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import Event, TraceFile
+from hoptree.engine.trace import TraceFile
 from hoptree.evaluation.ask_question import Asked, Asker, EngineAsker, at_once
 from hoptree.evaluation.boundary import BoundaryExperiment
 from hoptree.evaluation.datasets.examples import DataSet, Example

@@ -21,8 +21,9 @@ from hoptree.corpus.read import read_passages
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context, Prices
+from hoptree.engine.events import Event
 from hoptree.engine.schedule import together
-from hoptree.engine.trace import Event, Trace
+from hoptree.engine.trace import Trace
 from hoptree.extraction.folder import FACTS, Entry, ExtractionFolder, Spent
 from hoptree.methods.steps.fact_extraction import MAX_TOKENS, extract_facts, facts_template
 from hoptree.models.model import Model

@@ -21,8 +21,9 @@ from hoptree import __version__
 from hoptree.core.errors import HoptreeError
 from hoptree.core.redaction import ASK_WHO_RUNS_IT, hidden, told_outside, without_keys
 from hoptree.engine.engine import MAX_QUESTION, Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event, Listener
+from hoptree.engine.trace import Listener
 from hoptree.integrations.summary_text import SOURCES
 from hoptree.mcp.parts import check_claim, find_passages, make_plan_for
 from hoptree.mcp.responses import Answered, Checks, Found, Plans, tell_answer, tell_check, tell_found, tell_plan

@@ -20,7 +20,7 @@ from typing import Any
 from hoptree.core.errors import HoptreeError, InternalError
 from hoptree.core.http_server import LOG_FORMAT, as_line
 from hoptree.engine.budget import Budget
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.server.ask import AskRequest, QuestionService
 from hoptree.server.error_responses import log_internal_error
 from hoptree.server.keys import ANYBODY

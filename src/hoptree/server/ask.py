@@ -12,9 +12,10 @@ from hoptree.core.errors import HoptreeError
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls
 from hoptree.engine.engine import MAX_QUESTION, Engine
+from hoptree.engine.events import Event
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event, Listener
+from hoptree.engine.trace import Listener
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models.model import Model
 from hoptree.retrieval.opening import KINDS

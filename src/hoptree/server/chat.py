@@ -12,9 +12,9 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
+from hoptree.engine.events import Event
 from hoptree.engine.registry import list_methods
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event
 from hoptree.server.ask import AskRequest, PreparedQuestion
 from hoptree.server.error_responses import Refusal, error_body, note_refusal, refusal_of
 from hoptree.server.json_response import Json, to_json

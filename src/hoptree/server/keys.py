@@ -16,7 +16,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.budget import Budget
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.server.error_responses import Refusal
 
 _SHORTEST = 16

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hoptree.core.redaction import hidden
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 
 _LETTERS = 160
 _TITLES = 3

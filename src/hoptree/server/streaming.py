@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
-from hoptree.engine.trace import Event, Listener
+from hoptree.engine.trace import Listener
 from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.json_response import to_json

@@ -9,9 +9,9 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.redaction import hidden, told_failure
+from hoptree.engine.events import Event
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
-from hoptree.engine.trace import Event
 from hoptree.server.error_responses import refusal_of
 
 _SET = "set by the server"

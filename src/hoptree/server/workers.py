@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hoptree.core.errors import HoptreeError
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result, read_result
-from hoptree.engine.trace import Event, Listener
+from hoptree.engine.trace import Listener
 from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Settings
 

@@ -15,7 +15,7 @@ from hoptree.core.values import Answer
 from hoptree.engine.calls import Call, Calls, OnRetry, open_calls
 from hoptree.engine.context import Context
 from hoptree.engine.engine import Engine
-from hoptree.engine.trace import Event
+from hoptree.engine.events import Event
 from hoptree.evaluation.ask_question import at_once
 from hoptree.evaluation.judge import JudgeItem, Verdict, judge_all
 from hoptree.evaluation.metrics import best_overlap, contains, exact_match

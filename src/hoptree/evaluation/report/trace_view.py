@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hoptree.engine.events import Event
 from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
-from hoptree.engine.trace import Event, read_events
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.measures import Run
 from hoptree.evaluation.run_folder import TRACES
 

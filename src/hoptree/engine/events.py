@@ -1,0 +1,409 @@
+"""Trace events: one frozen dataclass for each kind of thing that happens to a question.
+
+On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SECONDS, ...}`; a decision is
+`{"event": "decision", "kind": NAME, "value": ..., ...}`. Types that only one method uses are defined in its file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar
+
+FORMAT = 2
+"""The version of the form on disk. Format 1 had no number; its objects are read as well."""
+
+
+def omitted(default: Any = None) -> Any:
+    """Declare a field that is left out of the JSON object while it has its default."""
+    if isinstance(default, list | dict):
+        return field(default_factory=type(default), metadata={"omit": True})
+    return field(default=default, metadata={"omit": True})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
+
+    event: ClassVar[str] = ""
+    run: str = field(default="", init=False, compare=False)
+    t: float = field(default=0.0, init=False, compare=False)
+
+    def __init_subclass__(cls) -> None:
+        kind = cls.__dict__.get("kind")
+        if cls.event == "decision" and isinstance(kind, str):
+            _DECISIONS[kind] = cls
+        elif cls.event and "event" in cls.__dict__:
+            _EVENTS[cls.event] = cls
+
+    def stamp(self, run: str, seconds: float) -> None:
+        """Say which question the event belongs to and when it happened; done once, by the trace."""
+        object.__setattr__(self, "run", run)
+        object.__setattr__(self, "t", seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the event."""
+        data: dict[str, Any] = {"event": self.event, "run": self.run, "t": self.t}
+        for name, omits, default in _fields(type(self)):
+            value = getattr(self, name)
+            if not (omits and value == default):
+                data[name] = value
+        return data
+
+    # Readers that still go by keys; see `as_dict`.
+    def __getitem__(self, name: str) -> Any:
+        return self.as_dict()[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.as_dict()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.as_dict().get(name, default)
+
+    def keys(self) -> Iterator[str]:
+        return iter(self.as_dict())
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        return iter(self.as_dict().items())
+
+
+_EVENTS: dict[str, type[Event]] = {}
+_DECISIONS: dict[str, type[Event]] = {}
+
+
+@cache
+def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
+    def default(part: dataclasses.Field[Any]) -> Any:
+        return part.default if part.default_factory is dataclasses.MISSING else part.default_factory()
+
+    own = [part for part in dataclasses.fields(cls) if part.name not in ("run", "t", "details")]
+    return tuple((part.name, bool(part.metadata.get("omit")), default(part)) for part in own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(Event):
+    """A question was asked. `fidelity` is how close to its paper the method is with these options and this model."""
+
+    event: ClassVar[str] = "start"
+    format: int = FORMAT
+    question: str = ""
+    question_id: str = ""
+    type: str = ""
+    hops: int | None = None
+    method: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    model: str = ""
+    roles: dict[str, str] = field(default_factory=dict)
+    corpus: str | None = None
+    graph: str | None = omitted()
+    fidelity: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished(Event):
+    """The question has its answer, or failed. `stopped_by` names the budget limit that ended it early."""
+
+    event: ClassVar[str] = "final"
+    answer: str = ""
+    raw: str = ""
+    source: str = ""
+    support: list[str] = field(default_factory=list)
+    abstained: bool = False
+    stopped_by: str = ""
+    error: str = omitted("")
+    error_message: str = omitted("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfNode(Event):
+    """Something done for a node of the plan, or for the question itself where `node` is None."""
+
+    node: int | None = omitted()
+    depth: int | None = omitted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldCall(OfNode):
+    """A call of a model, a search or a graph. `seconds` is the work on it, `issued` when it was asked for."""
+
+    cached: bool = False
+    issued: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCalled(WorldCall):
+    """A model replied. `price` is what the tokens would cost without any cache, `cost` what they did cost."""
+
+    event: ClassVar[str] = "llm"
+    step: str
+    template: str = ""
+    role: str = "answer"
+    reply: str = ""
+    finish: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    price: float | None = omitted()
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retrieved(WorldCall):
+    """A search found `passages`: objects with id, title, text and score."""
+
+    event: ClassVar[str] = "retrieve"
+    query: str
+    kind: str = ""
+    k: int = 0
+    where: dict[str, str] | None = omitted()
+    passages: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitlesFound(WorldCall):
+    """The titles of the best passages for a name were looked up; no passage was read."""
+
+    event: ClassVar[str] = "titles"
+    name: str
+    k: int = 0
+    titles: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactsFound(WorldCall):
+    """The knowledge graph gave the facts around an entity."""
+
+    event: ClassVar[str] = "facts"
+    entity: str
+    label: str = ""
+    direction: str = "both"
+    facts: list[str] = field(default_factory=list)
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesFound(WorldCall):
+    """The knowledge graph gave the entities that a name, or a text, may mean: pairs of id and label."""
+
+    event: ClassVar[str] = "entities"
+    name: str
+    whole: bool | None = omitted()
+    found: list[list[str]] = field(default_factory=list)
+    scores: list[float] | None = omitted()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried(Event):
+    """An attempt failed and is made again after `wait` seconds."""
+
+    event: ClassVar[str] = "retry"
+    step: str
+    error: str = ""
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Event):
+    """Nodes of a plan: a new plan, or nodes hung `under` one. `rebuilt` nodes replace all that was under it."""
+
+    event: ClassVar[str] = "plan"
+    under: int | None = omitted()
+    rebuilt: bool = omitted(False)
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    issues: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRepaired(Event):
+    """Something was wrong with a plan, and was repaired or left out."""
+
+    event: ClassVar[str] = "plan_issue"
+    kind: str
+    node: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStarted(Event):
+    """A node of the plan is being worked on; `resolved` is its question with references filled in."""
+
+    event: ClassVar[str] = "node"
+    id: int
+    state: str = "asking"
+    resolved: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettled(Event):
+    """What a node of the plan came to.
+
+    `why` is the method's reason, `branch` the part of the method that answered, `know` what the model said of its own
+    knowledge. `hypothesis` is an answer guessed beforehand, `verdict` what evidence said of it, `struck` are those it
+    replaced. `passages` are pairs of id and score. `details` is what only the method itself records.
+    """
+
+    event: ClassVar[str] = "node"
+    id: int
+    state: str
+    parent: int | None = None
+    question: str = ""
+    refs: list[int] = field(default_factory=list)
+    answer: str = ""
+    source: str = "none"
+    confidence: float | None = None
+    evidence: list[str] = field(default_factory=list)
+    resolved: str | None = omitted()
+    why: str = omitted("")
+    branch: str | None = omitted()
+    know: bool | None = omitted()
+    hypothesis: str | None = omitted()
+    verdict: str | None = omitted()
+    struck: list[str] | None = omitted()
+    facts: list[list[str]] | None = omitted()
+    tokens: int = 0
+    ms: int = 0
+    passages: list[list[Any]] | None = omitted()
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        # Named, since dataclass(slots=True) makes a new class that a bare super() does not know.
+        return Event.as_dict(self) | self.details
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    """Something the reader of the answer should know."""
+
+    event: ClassVar[str] = "warning"
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainWritten(Event):
+    """A reasoning chain as text."""
+
+    event: ClassVar[str] = "chain"
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyParsed(Event):
+    """A step could read a reply, with `repairs`, or could not, for `error`."""
+
+    event: ClassVar[str] = "parse"
+    step: str
+    ok: bool = True
+    repairs: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextQuarantined(Event):
+    """Sentences that address a model were left out of a prompt."""
+
+    event: ClassVar[str] = "quarantine"
+    passage: str
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassageTruncated(Event):
+    """Only the first `kept` of a passage's words were shown."""
+
+    event: ClassVar[str] = "truncated"
+    passage: str
+    words: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision(OfNode):
+    """A branch that a method took. Subclasses name their `kind` and the grounds as fields.
+
+    `summary` is the line that is shown with the answer; "" for decisions that a tree or a text shows already.
+    """
+
+    event: ClassVar[str] = "decision"
+    kind: ClassVar[str]
+    value: Any = None
+
+    def as_dict(self) -> dict[str, Any]:
+        data = Event.as_dict(self)
+        head = {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")}
+        return head | data
+
+    def summary(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherDecision(Decision):
+    """A decision of a kind that no loaded module defines: of another package's method, or of an older version."""
+
+    name: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        data = Event.as_dict(self)
+        head = {"event": "decision", "run": self.run, "t": self.t, "kind": data.pop("name"), "value": data.pop("value")}
+        return head | data | self.details
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherEvent(Event):
+    """An event of a kind that no loaded module defines."""
+
+    name: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"event": self.name, "run": self.run, "t": self.t, **self.details}
+
+
+def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
+    """Build the typed event of a kind; what its type does not know is kept in `details`, or left out."""
+    if kind == "decision":
+        return _make_decision(fields)
+    if kind == "node":
+        known, others = _split(NodeSettled, fields)
+        started = fields.get("state") == "asking"
+        return (
+            NodeStarted(id=fields["id"], resolved=fields.get("resolved", ""))
+            if started
+            else NodeSettled(**known, details=others)
+        )
+    cls = _EVENTS.get(kind)
+    return OtherEvent(name=kind, details=dict(fields)) if cls is None else cls(**_split(cls, fields)[0])
+
+
+def _make_decision(fields: Mapping[str, Any]) -> Event:
+    given = dict(fields)
+    kind = str(given.pop("kind"))
+    cls = _DECISIONS.get(kind)
+    known, others = _split(cls or Decision, given)
+    if cls is None or others:
+        return OtherDecision(name=kind, **_split(Decision, given)[0], details=_split(Decision, given)[1])
+    return cls(**known)
+
+
+def _split(cls: type[Event], fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    names = {name for name, _, _ in _fields(cls)}
+    known = {name: value for name, value in fields.items() if name in names}
+    return known, {name: value for name, value in fields.items() if name not in names}
+
+
+def parse_event(data: Mapping[str, Any]) -> Event:
+    """Turn a JSON object of a trace into its event; raises KeyError or TypeError where it is none."""
+    fields = dict(data)
+    kind, run, seconds = fields.pop("event"), fields.pop("run"), fields.pop("t")
+    if not (isinstance(kind, str) and isinstance(run, str) and isinstance(seconds, int | float)):
+        raise TypeError("event, run and t have other types")
+    event = make_event(kind, fields)
+    event.stamp(run, seconds)
+    return event
