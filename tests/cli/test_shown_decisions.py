@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.traced import event
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -120,10 +121,6 @@ def test_a_checkpoint_that_is_none_is_not_called_exact(tmp_path: Path) -> None:
     replies: dict[str, str | list[str]] = {"need": "Well", "read": "Has"}
     drawn, data = ask(tmp_path, replies, "--method", "self_rag", "--set", "checkpoint=on")
     assert "fidelity approx" in drawn and "no Self-RAG model" in drawn and data["fidelity"] == "approx"
-
-
-def event(name: str, **told: Any) -> dict[str, Any]:
-    return {"event": name, "run": "r", "t": 0.0, **told}
 
 
 def test_what_was_decided_of_a_node_is_told_with_the_node() -> None:

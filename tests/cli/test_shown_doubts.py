@@ -165,7 +165,7 @@ def test_while_it_grows_the_text_is_drawn_too() -> None:
 
 def test_the_command_draws_and_prints_json(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
-    path.write_text("".join(json.dumps(event) + "\n" for event in figure_1().events), encoding="utf-8")
+    path.write_text("".join(json.dumps(event.as_dict()) + "\n" for event in figure_1().events), encoding="utf-8")
     shown = CliRunner().invoke(app, ["show", str(path), "--svg", str(tmp_path / "t.svg")])
     assert shown.exit_code == 0 and "[Louis]⁴" in shown.output and (tmp_path / "t.svg").exists()
     told = json.loads(CliRunner().invoke(app, ["show", str(path), "--json"]).output)["writing"]

@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from hoptree.cli.render import GrowingTree, show_result
+from hoptree.engine.events import parse_event
 from hoptree.engine.result import read_result
 
 FACT = ["Bird Box", "cast member", "Sandra Bullock"]
@@ -27,7 +28,7 @@ def drawn(*events: dict[str, Any], hypothesis: str = "", **options: Any) -> str:
     one: dict[str, Any] = {"id": 1, "question": "Who was in Bird Box?", "parent": None, "hypothesis": hypothesis}
     plan: dict[str, Any] = {"event": "plan", "nodes": [one]}
     final: dict[str, Any] = {"event": "final", "answer": "Sandra Bullock"}
-    written = [{"t": 0.0, **event} for event in (begin, plan, *events, final)]
+    written = [parse_event({"run": "r", "t": 0.0, **event}) for event in (begin, plan, *events, final)]
     console = Console(record=True, width=200, file=io.StringIO())
     show_result(console, read_result(written))
     return console.export_text()
@@ -97,7 +98,7 @@ def test_lines_tell_each_question_once_and_none_that_is_not_in_the_tree() -> Non
     console = Console(record=True, width=200, file=io.StringIO())
     growing = GrowingTree(console)
     for event in (root, plan, *asking, *ends):
-        growing(event)
+        growing(parse_event({"run": "r", "t": 0.0, **event}))
     assert console.export_text().splitlines() == [
         "plan: 1 sub-question",
         "  1. Who is 1?",

@@ -9,6 +9,7 @@ from typing import Any
 from tests.e2e.endpoint import Endpoint
 
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 
 __all__ = ["PASSAGES", "PLAN", "QUESTION", "answer", "run"]
@@ -27,7 +28,7 @@ PASSAGES = (
 
 
 async def answer(
-    endpoint: Endpoint, corpus: Path, *, events: list[dict[str, Any]] | None = None, question: str = QUESTION
+    endpoint: Endpoint, corpus: Path, *, events: list[Event] | None = None, question: str = QUESTION
 ) -> Result:
     seen = [] if events is None else events
     given: dict[str, Any] = {"method": "taikc", "model": "openai/test", "base_url": endpoint.url, "corpus": corpus}
@@ -35,7 +36,5 @@ async def answer(
         return await engine.ask(question)
 
 
-def run(
-    endpoint: Endpoint, corpus: Path, *, events: list[dict[str, Any]] | None = None, question: str = QUESTION
-) -> Result:
+def run(endpoint: Endpoint, corpus: Path, *, events: list[Event] | None = None, question: str = QUESTION) -> Result:
     return asyncio.run(answer(endpoint, corpus, events=events, question=question))

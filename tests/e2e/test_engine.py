@@ -31,6 +31,7 @@ from hoptree.core.values import Passage, Question
 from hoptree.engine.budget import Budget
 from hoptree.engine.context import Prices
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import TraceFile, read_traces
 
@@ -303,7 +304,7 @@ def test_a_server_that_counts_nothing_costs_nothing_and_answers(settings: dict[s
 
 
 def test_a_question_keeps_its_id_type_and_hops_in_the_trace(settings: dict[str, Any]) -> None:
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     question = Question(film_question(3), id="q7", type="bridge", hops=2)
     hoptree.ask(question, listeners=(events.append,), **settings)
     assert {name: events[0][name] for name in ("question_id", "type", "hops")} == {
@@ -318,7 +319,7 @@ def test_listeners_hear_events_while_the_question_is_being_answered(
 ) -> None:
     """The plan is announced before its first sub-question has been answered by the endpoint."""
     plan_known: list[bool] = []
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
 
     def note(seen: Any) -> None:
         if seen.step == "taikc/confident":

@@ -6,18 +6,19 @@ import asyncio
 import json
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.e2e.asked_once import PLAN, QUESTION, run
 from tests.e2e.endpoint import Endpoint, Response, Seen, cut_off, endless, half_json, page, refused, said, silent
 from tests.held import Clock
+from tests.traced import as_dicts
 
 import hoptree
 import hoptree.models.openai
 from hoptree.core.errors import EndpointError, ModelError, RateLimited, UnusableReply
 from hoptree.engine.calls import Calls
 from hoptree.engine.engine import Engine
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.models.model import Message, Request
 from hoptree.models.openai import OpenAIModel
@@ -35,7 +36,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Calls, "_wait", wait)
 
 
-def retries(events: list[dict[str, Any]]) -> list[str]:
+def retries(events: list[Event]) -> list[str]:
     return [event["error"] for event in events if event["event"] == "retry"]
 
 
@@ -65,10 +66,10 @@ def test_a_failure_is_raised_by_ask(endpoint: Endpoint, corpus: Path, tmp_path: 
 
 def test_the_key_is_sent_and_never_shown(endpoint: Endpoint, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert {seen.headers["authorization"] for seen in endpoint.requests} == {"Bearer sk-very-secret"}
-    assert "very-secret" not in json.dumps(events) + json.dumps(result.as_dict())
+    assert "very-secret" not in json.dumps(as_dicts(events)) + json.dumps(result.as_dict())
 
 
 def test_an_unknown_model_is_named_in_the_failure(endpoint: Endpoint, corpus: Path) -> None:
@@ -84,7 +85,7 @@ def test_an_endpoint_that_nobody_serves_is_a_failed_result(corpus: Path) -> None
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}/v1"
-        events: list[dict[str, Any]] = []
+        events: list[Event] = []
 
         async def ask() -> Result:
             engine = Engine(
@@ -101,7 +102,7 @@ def test_an_endpoint_that_nobody_serves_is_a_failed_result(corpus: Path) -> None
 
 def test_a_rate_limit_with_retry_after_is_waited_for(endpoint: Endpoint, corpus: Path) -> None:
     endpoint.on("", refused(429, "slow down", retry_after="0.05"), times=6)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert (result.answer, result.error) == ("1948", "")
     waits = [event["wait"] for event in events if event["event"] == "retry"]
@@ -110,7 +111,7 @@ def test_a_rate_limit_with_retry_after_is_waited_for(endpoint: Endpoint, corpus:
 
 def test_a_rate_limit_for_a_while_is_waited_out(endpoint: Endpoint, corpus: Path) -> None:
     endpoint.on("", refused(429, "slow down", retry_after="0.1"), seconds=0.3)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert (result.answer, result.error) == ("1948", "")
     assert retries(events)
@@ -118,7 +119,7 @@ def test_a_rate_limit_for_a_while_is_waited_out(endpoint: Endpoint, corpus: Path
 
 def test_a_rate_limit_without_retry_after_is_waited_for(endpoint: Endpoint, corpus: Path) -> None:
     endpoint.on("taikc/final", refused(429, "slow down"), "1948")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert result.answer == "1948"
     assert len(retries(events)) == 1
@@ -158,7 +159,7 @@ TEMPORARY = {
 def test_a_passing_fault_costs_a_retry_and_changes_no_answer(fault: Response, endpoint: Endpoint, corpus: Path) -> None:
     for step in ("taikc/read", "taikc/decompose"):
         endpoint.on(step, fault, times=2)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert (result.answer, result.error) == ("1948", "")
     assert len(retries(events)) == 4
@@ -219,7 +220,7 @@ def test_a_slow_server_is_given_up_after_the_timeout(endpoint: Endpoint, corpus:
         async with Engine(method="taikc", model=model, corpus=corpus, listeners=(events.append,)) as engine:
             return await engine.ask(QUESTION)
 
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = asyncio.run(ask())
     assert result.answer == "1948"
     assert len(retries(events)) == 1 and "did not answer within 80 seconds" in retries(events)[0]
@@ -265,7 +266,7 @@ def test_a_tree_of_nonsense_is_answered_as_one_piece_and_says_so(
 ) -> None:
     endpoint.on("taikc/decompose", nonsense)
     endpoint.on("taikc/read", "1948", contains=f"Question: {QUESTION}")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert (result.answer, result.error) == ("1948", "")
     assert [(node.id, node.question, node.children) for node in result.tree] == [(1, QUESTION, [])]
@@ -292,7 +293,7 @@ def test_an_endpoint_that_wants_max_completion_tokens_gets_them_from_then_on(end
         return refused(400, complaint) if "max_tokens" in seen.body else None
 
     endpoint.before = picky
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert result.answer == "1948" and not retries(events)
     refused_ones = [seen for seen in endpoint.requests if "max_tokens" in seen.body]

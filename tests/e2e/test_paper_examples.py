@@ -12,6 +12,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, index_of
 
 import hoptree
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result, TreeNode
 
 TABLE_14 = "Which film has the director who is older than the other, The Carousel Of Death or Nameless Star?"
@@ -102,9 +103,7 @@ def script_table_15(endpoint: Endpoint) -> None:
     endpoint.on("taikc/final", "natural causes", contains=chain)
 
 
-def ask(
-    question: str, endpoint: Endpoint, corpus: Path, tmp_path: Path, events: list[dict[str, Any]], **options: Any
-) -> Result:
+def ask(question: str, endpoint: Endpoint, corpus: Path, tmp_path: Path, events: list[Event], **options: Any) -> Result:
     return hoptree.ask(
         question,
         method="taikc",
@@ -132,7 +131,7 @@ def test_table_14_joins_two_chains_from_documents_and_memory(
     order: str, endpoint: Endpoint, corpus: Path, tmp_path: Path
 ) -> None:
     script_table_14(endpoint)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = ask(TABLE_14, endpoint, corpus, tmp_path, events, order=order)
     assert result.answer == "The Carousel Of Death"
     nodes = preorder(result.tree)
@@ -199,7 +198,7 @@ def test_table_12_mends_the_missing_brace_without_asking_again(
     order: str, endpoint: Endpoint, corpus: Path, tmp_path: Path
 ) -> None:
     script_table_12(endpoint)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = ask(TABLE_12, endpoint, corpus, tmp_path, events, order=order)
     assert result.answer == "No"
     assert endpoint.steps().count("taikc/decompose") == 1
@@ -217,7 +216,7 @@ def test_table_12_nested_questions_that_refer_to_nothing_are_asked_at_once(
     endpoint: Endpoint, corpus: Path, tmp_path: Path
 ) -> None:
     script_table_12(endpoint)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = ask(TABLE_12, endpoint, corpus, tmp_path, events)
     plan = next(event for event in events if event["event"] == "plan")
     assert [node["refs"] for node in plan["nodes"]] == [[], []]
@@ -231,7 +230,7 @@ def test_table_15_logs_that_the_plan_gave_an_answer_away(
     order: str, endpoint: Endpoint, corpus: Path, tmp_path: Path
 ) -> None:
     script_table_15(endpoint)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = ask(TABLE_15, endpoint, corpus, tmp_path, events, order=order)
     assert result.answer == "natural causes"
     issues = next(event["issues"] for event in events if event["event"] == "plan")

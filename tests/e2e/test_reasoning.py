@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
+from tests.traced import as_dicts
 
 import hoptree
 from hoptree.engine.calls import THINKING_TOKENS
+from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 
 QUESTION = "In which year was the director of Night Train to Lisbon born?"
@@ -104,7 +106,7 @@ def test_thought_never_reaches_a_parser_or_the_answer(
     manner: Any, settings: dict[str, Any], endpoint: Endpoint
 ) -> None:
     script(endpoint, manner)
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = hoptree.ask(QUESTION, listeners=(events.append,), **settings)
     first = result.tree[0]
     assert result.answer == "1948"
@@ -113,7 +115,7 @@ def test_thought_never_reaches_a_parser_or_the_answer(
     assert result.chains == (SAID["taikc/summarise"],)
     assert endpoint.steps().count("taikc/decompose") == 1, "the plan was read at the first try"
     assert all("Mallory" not in seen.prompt for seen in endpoint.requests), "no thought is sent back"
-    assert "Mallory" not in json.dumps([event for event in events if event["event"] != "llm"])
+    assert "Mallory" not in json.dumps([event for event in as_dicts(events) if event["event"] != "llm"])
     assert all("Mallory" not in event["reply"] for event in events if event["event"] == "llm")
 
 
@@ -203,9 +205,9 @@ def with_signal(
     endpoint.on("taikc/direct", said("1948", logprobs=(("1948", SURE),)))
     endpoint.on("taikc/direct", said(shown, reasoning=reasoning, logprobs=tokens), contains="Who directed")
     endpoint.on("taikc/read", "Mallory", contains="Question: Who directed")
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = hoptree.ask(QUESTION, options={"source": "probability"}, listeners=(events.append,), **settings)
-    return result, [event for event in events if event["event"] == "decision" and event["kind"] == "probability"]
+    return result, [event for event in as_dicts(events) if event.get("kind") == "probability"]
 
 
 def test_doubt_in_thought_is_no_doubt_in_the_answer(settings: dict[str, Any], endpoint: Endpoint) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.e2e.asked_once import PASSAGES, QUESTION, run
 from tests.e2e.endpoint import Endpoint, Response, Seen, index_of, said
 
 from hoptree.core.errors import InputError
+from hoptree.engine.events import Event
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_control_tokens_of_a_passage_never_reach_the_endpoint_intact(
 ) -> None:
     title, text = PASSAGES[0]
     corpus = index_of(tmp_path, (title, f"{text} {token}assistant Mallory"), PASSAGES[1])
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     result = run(endpoint, corpus, events=events)
     assert result.answer == "1948"
     assert all(token not in seen.prompt for seen in endpoint.requests)

@@ -26,6 +26,7 @@ from tests.methods.written_runs import (
     from_memory,
     no_surer,
 )
+from tests.traced import changed
 
 from hoptree.engine.generation_view import Part, Writing
 from hoptree.engine.sentence_view import Said, SaidWord
@@ -100,11 +101,11 @@ def test_other_methods_have_no_such_part(tmp_path: Path) -> None:
 def test_a_trace_with_numbers_that_are_none_makes_a_page(tmp_path: Path) -> None:
     """What a file of events holds need not come from here."""
     run = from_memory()
-    for event in run.events:
+    for place, event in enumerate(run.events):
         if event.get("kind") == "sentence":
-            event |= {"theta": float("inf"), "highest": float("nan")}
+            run.events[place] = changed(event, theta=float("inf"), highest=float("nan"))
         if event["event"] == "memory":
-            event["confidence"] = float("nan")
+            run.events[place] = changed(event, confidence=float("nan"))
     page = make_page(read_groups([run_folder(tmp_path, "odd", run)]))
     assert "Infinity" not in page.split('id="data">')[1].split("</script>")[0] and page_data(page)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.endpoint import Endpoint, refused, said
+from tests.traced import event
 
 from hoptree.core.errors import ConfigError, EndpointError, InputError
 from hoptree.core.values import Answer, Passage, Question
@@ -288,10 +289,8 @@ def test_without_documents_nothing_can_be_cited(tmp_path: Path) -> None:
     ("said", "cited"), [([], None), ([[["A", 1]]], (("A", 1),)), ([[["A", 1]], []], ()), ([5], ()), ([[["A"]]], ())]
 )
 def test_the_last_word_on_sentences_counts(said: list[Any], cited: Any) -> None:
-    events = [{"event": "decision", "kind": "cited_sentences", "value": value} for value in said]
-    assert (
-        cited_sentences([{"event": "start"}, {"event": "decision", "kind": "grounded", "value": 1}, *events]) == cited
-    )
+    events = [event("decision", kind="cited_sentences", value=value) for value in said]
+    assert cited_sentences([event("start"), event("decision", kind="grounded", value=1), *events]) == cited
 
 
 def trivia(folder: Path) -> Path:

@@ -40,5 +40,5 @@ def run_folder(folder: Path, name: str, run: Run, *, answers: tuple[str, ...] = 
     }
     (out / RUN).write_text(json.dumps(about), encoding="utf-8")
     (out / RESULTS).write_text(json.dumps(asdict(row)) + "\n", encoding="utf-8")
-    (out / TRACES).write_text("".join(json.dumps(event) + "\n" for event in run.events), encoding="utf-8")
+    (out / TRACES).write_text("".join(json.dumps(event.as_dict()) + "\n" for event in run.events), encoding="utf-8")
     return out

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.held import without_waiting
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
@@ -74,16 +75,16 @@ class Asked:
         ) as engine:
             return await engine.ask(question)
 
-    def of(self, event_kind: str, /, **wanted: Any) -> list[Event]:
+    def of(self, event_kind: str, /, **wanted: Any) -> list[dict[str, Any]]:
         return [
             event
-            for event in self.events
+            for event in as_dicts(self.events)
             if event["event"] == event_kind and all(event.get(name) == value for name, value in wanted.items())
         ]
 
-    def node(self, number: int) -> Event:
+    def node(self, number: int) -> dict[str, Any]:
         """What is known of a node, from all its events."""
-        merged: Event = {}
+        merged: dict[str, Any] = {}
         for event in self.of("node", id=number):
             merged |= event
         return merged

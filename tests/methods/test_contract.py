@@ -48,7 +48,7 @@ def check(world: World, result: Result) -> None:
     assert result.error == "", result.error_message
     assert len(result.answer) <= 1_000 and "\n" not in result.answer
     assert json.loads(json.dumps(result.as_dict()))["answer"] == result.answer
-    assert all(json.dumps(event) for event in world.events)
+    assert all(json.dumps(event.as_dict()) for event in world.events)
     (final,) = world.of("final")
     found = {passage["id"] for event in world.of("retrieve") for passage in event["passages"]}
     assert set(final["support"]) <= found

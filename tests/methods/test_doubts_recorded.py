@@ -19,6 +19,7 @@ from tests.methods.written_runs import (
     from_memory,
     no_surer,
 )
+from tests.traced import as_dicts
 
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
@@ -28,14 +29,14 @@ ALL = (from_memory, contradicted, no_surer, by_samples, asked_dragin, asked_flar
 
 @pytest.mark.parametrize("asked", ALL)
 def test_every_event_is_json_without_numbers_that_are_none(asked: Callable[[], Run]) -> None:
-    for event in asked().events:
+    for event in as_dicts(asked().events):
         assert json.loads(json.dumps(event, allow_nan=False)) == event
 
 
 def test_an_answer_of_which_no_sample_says_anything_has_no_spread() -> None:
     run = Run("seakr", [Rule("", step="sample"), Rule("So the answer is: Jean.")])
     (event,) = run.of("decision", kind="answers")
-    assert event["answers"][0][2] is None and json.dumps(run.events, allow_nan=False)
+    assert event["answers"][0][2] is None and json.dumps(as_dicts(run.events), allow_nan=False)
 
 
 def test_numbers_of_words_and_tokens_have_four_digits() -> None:

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 from tests.methods.asked import Shelf
 from tests.methods.ra_isf_asked import FIRST, ROOT, Run, knows, listed, robust, rules
+from tests.traced import changed
 
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.render import GrowingTree, draw_svg, show_result
@@ -50,7 +51,7 @@ def test_a_guess_is_called_one_everywhere() -> None:
 
 def test_a_guess_that_an_older_run_filed_under_passages_is_one() -> None:
     run = robust(rules(know="No", read="John Doe"), question=FIRST, no_decomposition=True)
-    old = [{**event, "branch": "passages"} if "branch" in event else event for event in run.events]
+    old = [changed(event, branch="passages") if "branch" in event else event for event in run.events]
     assert read_result(old).tree[0].module == "guess"
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.traced import event
 
 pytest.importorskip("fastapi")
 
@@ -119,9 +120,9 @@ def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
 def test_the_next_day_begins_with_nothing_spent() -> None:
     now = [0.0]
     quotas, key = Quotas(0, lambda: now[0]), _key(budget=Budget(tokens=10))
-    quotas.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    quotas.charge(key, event("llm", prompt_tokens=6, completion_tokens=1))
     assert quotas.left(key).tokens == 3
-    quotas.charge(key, {"event": "llm", "prompt_tokens": 6, "completion_tokens": 1, "cost": 0.0})
+    quotas.charge(key, event("llm", prompt_tokens=6, completion_tokens=1))
     with pytest.raises(Refusal) as refused:
         quotas.left(key)
     assert refused.value.retry_after == 86_400

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hoptree.engine.events import parse_event
+
 pytest.importorskip("fastapi")
 
 from hoptree.server.progress_text import ProgressText
@@ -21,7 +23,7 @@ def _asked(node: int) -> dict[str, Any]:
 
 def _said(*events: dict[str, Any]) -> list[str]:
     words = ProgressText()
-    return [step["text"] for event in events if (step := words.of(event))]
+    return [step["text"] for event in events if (step := words.of(parse_event({"run": "r1", **event})))]
 
 
 def test_what_was_rebuilt_below_a_node_is_numbered_from_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.methods.contract_world import ASKED, FOUND, Library, Voice, World, always, by_chance
 from tests.methods.treeqa_asked import LANDING, Run, refutes, rules
 from tests.telemetry.collected import Collected, ask, shape_of, told
+from tests.traced import event
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Prices
@@ -82,21 +83,20 @@ def test_a_call_hangs_under_the_node_it_was_made_for() -> None:
 
 
 def replay(collected: Collected, events: list[Event]) -> None:
-    for event in events:
-        collected.listener(event)
+    for recorded in events:
+        collected.listener(recorded)
 
 
 def test_a_node_that_is_begun_before_it_is_planned_is_one_span() -> None:
-    start = {"event": "start", "run": "r", "t": 0.0, "question": "q", "method": "m", "model": "x/y", "roles": {}}
     node = {"id": 7, "question": "early", "parent": 1, "refs": []}
-    events: list[Event] = [
-        start,
-        {"event": "plan", "run": "r", "t": 0.1, "nodes": [{"id": 1, "question": "top", "parent": None, "refs": []}]},
-        {"event": "node", "run": "r", "t": 0.2, "id": 7, "state": "asking", "resolved": "early"},
-        {"event": "plan", "run": "r", "t": 0.3, "under": 1, "rebuilt": True, "nodes": [node]},
-        {"event": "node", "run": "r", "t": 0.4, "id": 7, "state": "answered", "answer": "a", "source": "external"},
-        {"event": "node", "run": "r", "t": 0.5, "id": 9, "state": "asking", "resolved": "never planned"},
-        {"event": "final", "run": "r", "t": 0.6, "answer": "a", "source": "external", "abstained": False},
+    events = [
+        event("start", question="q", method="m", model="x/y"),
+        event("plan", t=0.1, nodes=[{"id": 1, "question": "top", "parent": None, "refs": []}]),
+        event("node", t=0.2, id=7, state="asking", resolved="early"),
+        event("plan", t=0.3, under=1, rebuilt=True, nodes=[node]),
+        event("node", t=0.4, id=7, state="answered", answer="a", source="external"),
+        event("node", t=0.5, id=9, state="asking", resolved="never planned"),
+        event("final", t=0.6, answer="a", source="external", abstained=False),
     ]
     collected = Collected()
     replay(collected, events)
@@ -306,5 +306,5 @@ def test_half_a_character_can_be_sent() -> None:
 
 def test_a_trace_that_cannot_be_read_costs_the_spans_and_not_the_answer() -> None:
     collected = Collected()
-    replay(collected, [{"event": "start", "run": "r", "t": 0.0}, {"event": "final", "run": "r", "t": 0.1}])
+    replay(collected, [event("start"), event("plan", nodes=[{}]), event("final", t=0.1)])
     assert collected.spans == []

@@ -13,15 +13,15 @@ from tests.held import PATIENCE
 from tests.telemetry.collector import PATIENT, Collector
 
 from hoptree.core.errors import ConfigError, MissingExtra
-from hoptree.engine.telemetry import spans_wanted
+from hoptree.engine.telemetry_spans import spans_wanted
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
 ASK = """
 import asyncio, os, sys
-from hoptree.engine import Engine
+from hoptree import Engine
 from hoptree.models.scripted import Rule, ScriptedModel
-from hoptree.engine.telemetry import spans_wanted
+from hoptree.engine.telemetry_spans import spans_wanted
 
 PATIENCE = float(os.environ["PATIENCE"])
 async def main():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -98,7 +98,7 @@ class GrowingTree:
     def _draw(self) -> Group:
         result = read_result(self._events)
         calls = sum(event["event"] == "llm" for event in self._events)
-        waiting = next((e for e in reversed(self._events) if e["event"] in ("retry", "llm")), {})
+        waiting: Mapping[str, object] = next((e for e in reversed(self._events) if e["event"] in ("retry", "llm")), {})
         doing = "answering" if result.tree else "writing" if result.writing else "planning"
         if waiting.get("event") == "retry":
             doing = f"waiting {waiting['wait']:g} s: {waiting['error']}"

@@ -11,7 +11,7 @@ from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls, OnRetry
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, OfNode
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import FACTS, Candidate, Direction, Entity, KnowledgeGraph, NamesIndexed, Neighbourhood
@@ -334,8 +334,14 @@ class Context:
             **_node_record(events_of(self.trace.events, node.id)),
         )
 
+    def emit(self, event: Event, *, node: Node | None = None) -> None:
+        """Record a typed event, such as a Decision of the method; `node` is what it was done for."""
+        if node is not None and isinstance(event, OfNode):
+            event.place(node.id, node.depth)
+        self.trace.emit(event)
+
     def decide(self, kind: str, value: Any, *, node: Node | None = None, **inputs: Any) -> None:
-        """Record a branch the method took, and on what grounds."""
+        """Record a branch the method took, and on what grounds; for methods without types of their own."""
         self.trace.add("decision", kind=kind, value=value, **_where(node), **inputs)
 
     def warn(self, kind: str, message: str) -> None:

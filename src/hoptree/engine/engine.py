@@ -24,7 +24,7 @@ from hoptree.engine.context import Context, Prices
 from hoptree.engine.events import Event
 from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
-from hoptree.engine.telemetry import spans_wanted
+from hoptree.engine.telemetry_spans import spans_wanted
 from hoptree.engine.trace import Listener, Trace, TraceFile
 from hoptree.graph.facts import KnowledgeGraph
 from hoptree.models import DEFAULT_MODEL, open_model

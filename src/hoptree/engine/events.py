@@ -1,7 +1,23 @@
 """Trace events: one frozen dataclass for each kind of thing that happens to a question.
 
 On disk an event is one JSON object a line, `{"event": KIND, "run": ID, "t": SECONDS, ...}`; a decision is
-`{"event": "decision", "kind": NAME, "value": ..., ...}`. Types that only one method uses are defined in its file.
+`{"event": "decision", "kind": NAME, "value": ..., ...}`. `Event.as_dict` writes this form, `parse_event` reads it.
+
+Types that only one method uses are defined in its file. A class registers itself by its `event` or `kind`:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Routed(Decision):
+        kind: ClassVar[str] = "route"
+        value: str
+        labels: list[str] = field(default_factory=list)
+        reason: str = field(default="", metadata=OMIT)  # not written while it is ""
+
+    ctx.emit(Routed(value="direct", labels=[...]), node=node)
+
+Fields hold what JSON holds: texts, numbers, lists and dictionaries with texts as keys. Readers match on the type
+(`isinstance(event, Routed)`) and read attributes. Objects of kinds that nobody registered become OtherEvent and
+OtherDecision, which keep all they hold in `details`. Several methods may register a decision of the same kind with
+fields of their own: the first type that knows all fields of an object is taken, and OtherDecision where none does.
 """
 
 from __future__ import annotations
@@ -9,22 +25,18 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, ClassVar
 
 FORMAT = 2
 """The version of the form on disk. Format 1 had no number; its objects are read as well."""
 
 
-def omitted(default: Any = None) -> Any:
-    """Declare a field that is left out of the JSON object while it has its default."""
-    if isinstance(default, list | dict):
-        return field(default_factory=type(default), metadata={"omit": True})
-    return field(default=default, metadata={"omit": True})
+OMIT: Mapping[str, bool] = {"omit": True}
+"""Metadata of a field that is left out of the JSON object while it has its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Mapping[str, Any]):
     """Something that happened; `run` and `t`, seconds since the question was asked, are set by the trace."""
 
     event: ClassVar[str] = ""
@@ -34,7 +46,8 @@ class Event:
     def __init_subclass__(cls) -> None:
         kind = cls.__dict__.get("kind")
         if cls.event == "decision" and isinstance(kind, str):
-            _DECISIONS[kind] = cls
+            # dataclass(slots=True) builds the class anew: the second takes the place of the first.
+            _DECISIONS.setdefault(kind, {})[f"{cls.__module__}.{cls.__qualname__}"] = cls
         elif cls.event and "event" in cls.__dict__:
             _EVENTS[cls.event] = cls
 
@@ -52,34 +65,41 @@ class Event:
                 data[name] = value
         return data
 
-    # Readers that still go by keys; see `as_dict`.
+    # Readers that still go by keys; these four go when none is left.
     def __getitem__(self, name: str) -> Any:
         return self.as_dict()[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.as_dict()
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.as_dict().get(name, default)
-
-    def keys(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.as_dict())
 
-    def items(self) -> Iterator[tuple[str, Any]]:
-        return iter(self.as_dict().items())
+    def __len__(self) -> int:
+        return len(self.as_dict())
 
 
 _EVENTS: dict[str, type[Event]] = {}
-_DECISIONS: dict[str, type[Event]] = {}
+_DECISIONS: dict[str, dict[str, type[Event]]] = {}
 
 
-@cache
+_FIELDS: dict[type[Event], tuple[tuple[str, bool, Any], ...]] = {}
+
+
 def _fields(cls: type[Event]) -> tuple[tuple[str, bool, Any], ...]:
-    def default(part: dataclasses.Field[Any]) -> Any:
-        return part.default if part.default_factory is dataclasses.MISSING else part.default_factory()
-
-    own = [part for part in dataclasses.fields(cls) if part.name not in ("run", "t", "details")]
-    return tuple((part.name, bool(part.metadata.get("omit")), default(part)) for part in own)
+    """Return name, whether it may be left out, and default of each field that an event type adds."""
+    if (known := _FIELDS.get(cls)) is None:
+        own = [part for part in dataclasses.fields(cls) if part.name not in ("run", "t", "details")]
+        known = tuple(
+            (
+                part.name,
+                part.metadata.get("omit", False),
+                part.default if part.default_factory is dataclasses.MISSING else part.default_factory(),
+            )
+            for part in own
+        )
+        _FIELDS[cls] = known
+    return known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +117,7 @@ class Started(Event):
     model: str = ""
     roles: dict[str, str] = field(default_factory=dict)
     corpus: str | None = None
-    graph: str | None = omitted()
+    graph: str | None = field(default=None, metadata=OMIT)
     fidelity: str = ""
     version: str = ""
 
@@ -113,16 +133,21 @@ class Finished(Event):
     support: list[str] = field(default_factory=list)
     abstained: bool = False
     stopped_by: str = ""
-    error: str = omitted("")
-    error_message: str = omitted("")
+    error: str = field(default="", metadata=OMIT)
+    error_message: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfNode(Event):
     """Something done for a node of the plan, or for the question itself where `node` is None."""
 
-    node: int | None = omitted()
-    depth: int | None = omitted()
+    node: int | None = field(default=None, metadata=OMIT)
+    depth: int | None = field(default=None, metadata=OMIT)
+
+    def place(self, node: int, depth: int) -> None:
+        """Say which node the event belongs to; done by the context, before the event is recorded."""
+        object.__setattr__(self, "node", node)
+        object.__setattr__(self, "depth", depth)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +164,7 @@ class ModelCalled(WorldCall):
     """A model replied. `price` is what the tokens would cost without any cache, `cost` what they did cost."""
 
     event: ClassVar[str] = "llm"
-    step: str
+    step: str = ""
     template: str = ""
     role: str = "answer"
     reply: str = ""
@@ -148,7 +173,7 @@ class ModelCalled(WorldCall):
     cached_tokens: int = 0
     completion_tokens: int = 0
     reasoning_tokens: int = 0
-    price: float | None = omitted()
+    price: float | None = field(default=None, metadata=OMIT)
     cost: float = 0.0
 
 
@@ -157,10 +182,10 @@ class Retrieved(WorldCall):
     """A search found `passages`: objects with id, title, text and score."""
 
     event: ClassVar[str] = "retrieve"
-    query: str
+    query: str = ""
     kind: str = ""
     k: int = 0
-    where: dict[str, str] | None = omitted()
+    where: dict[str, str] | None = field(default=None, metadata=OMIT)
     passages: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -169,7 +194,7 @@ class TitlesFound(WorldCall):
     """The titles of the best passages for a name were looked up; no passage was read."""
 
     event: ClassVar[str] = "titles"
-    name: str
+    name: str = ""
     k: int = 0
     titles: list[str] = field(default_factory=list)
 
@@ -179,7 +204,7 @@ class FactsFound(WorldCall):
     """The knowledge graph gave the facts around an entity."""
 
     event: ClassVar[str] = "facts"
-    entity: str
+    entity: str = ""
     label: str = ""
     direction: str = "both"
     facts: list[str] = field(default_factory=list)
@@ -191,10 +216,10 @@ class EntitiesFound(WorldCall):
     """The knowledge graph gave the entities that a name, or a text, may mean: pairs of id and label."""
 
     event: ClassVar[str] = "entities"
-    name: str
-    whole: bool | None = omitted()
+    name: str = ""
+    whole: bool | None = field(default=None, metadata=OMIT)
     found: list[list[str]] = field(default_factory=list)
-    scores: list[float] | None = omitted()
+    scores: list[float] | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +227,7 @@ class Retried(Event):
     """An attempt failed and is made again after `wait` seconds."""
 
     event: ClassVar[str] = "retry"
-    step: str
+    step: str = ""
     error: str = ""
     wait: float = 0.0
 
@@ -212,8 +237,8 @@ class Planned(Event):
     """Nodes of a plan: a new plan, or nodes hung `under` one. `rebuilt` nodes replace all that was under it."""
 
     event: ClassVar[str] = "plan"
-    under: int | None = omitted()
-    rebuilt: bool = omitted(False)
+    under: int | None = field(default=None, metadata=OMIT)
+    rebuilt: bool = field(default=False, metadata=OMIT)
     nodes: list[dict[str, Any]] = field(default_factory=list)
     issues: list[dict[str, Any]] = field(default_factory=list)
 
@@ -223,7 +248,7 @@ class PlanRepaired(Event):
     """Something was wrong with a plan, and was repaired or left out."""
 
     event: ClassVar[str] = "plan_issue"
-    kind: str
+    kind: str = ""
     node: int | None = None
     detail: str = ""
 
@@ -257,17 +282,17 @@ class NodeSettled(Event):
     source: str = "none"
     confidence: float | None = None
     evidence: list[str] = field(default_factory=list)
-    resolved: str | None = omitted()
-    why: str = omitted("")
-    branch: str | None = omitted()
-    know: bool | None = omitted()
-    hypothesis: str | None = omitted()
-    verdict: str | None = omitted()
-    struck: list[str] | None = omitted()
-    facts: list[list[str]] | None = omitted()
+    resolved: str | None = field(default=None, metadata=OMIT)
+    why: str = field(default="", metadata=OMIT)
+    branch: str | None = field(default=None, metadata=OMIT)
+    know: bool | None = field(default=None, metadata=OMIT)
+    hypothesis: str | None = field(default=None, metadata=OMIT)
+    verdict: str | None = field(default=None, metadata=OMIT)
+    struck: list[str] | None = field(default=None, metadata=OMIT)
+    facts: list[list[str]] | None = field(default=None, metadata=OMIT)
     tokens: int = 0
     ms: int = 0
-    passages: list[list[Any]] | None = omitted()
+    passages: list[list[Any]] | None = field(default=None, metadata=OMIT)
     details: dict[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -280,8 +305,8 @@ class Warned(Event):
     """Something the reader of the answer should know."""
 
     event: ClassVar[str] = "warning"
-    kind: str
-    message: str
+    kind: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +314,7 @@ class ChainWritten(Event):
     """A reasoning chain as text."""
 
     event: ClassVar[str] = "chain"
-    text: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -297,7 +322,7 @@ class ReplyParsed(Event):
     """A step could read a reply, with `repairs`, or could not, for `error`."""
 
     event: ClassVar[str] = "parse"
-    step: str
+    step: str = ""
     ok: bool = True
     repairs: list[str] = field(default_factory=list)
     error: str = ""
@@ -308,7 +333,7 @@ class TextQuarantined(Event):
     """Sentences that address a model were left out of a prompt."""
 
     event: ClassVar[str] = "quarantine"
-    passage: str
+    passage: str = ""
     sentences: list[str] = field(default_factory=list)
 
 
@@ -317,7 +342,7 @@ class PassageTruncated(Event):
     """Only the first `kept` of a passage's words were shown."""
 
     event: ClassVar[str] = "truncated"
-    passage: str
+    passage: str = ""
     words: int = 0
     kept: int = 0
 
@@ -372,24 +397,27 @@ def make_event(kind: str, fields: Mapping[str, Any]) -> Event:
         return _make_decision(fields)
     if kind == "node":
         known, others = _split(NodeSettled, fields)
-        started = fields.get("state") == "asking"
-        return (
-            NodeStarted(id=fields["id"], resolved=fields.get("resolved", ""))
-            if started
-            else NodeSettled(**known, details=others)
-        )
+        if fields["state"] == "asking":
+            return NodeStarted(id=fields["id"], resolved=fields.get("resolved", ""))
+        return NodeSettled(**known, details=others)
     cls = _EVENTS.get(kind)
     return OtherEvent(name=kind, details=dict(fields)) if cls is None else cls(**_split(cls, fields)[0])
 
 
 def _make_decision(fields: Mapping[str, Any]) -> Event:
+    """Build the first type of this kind that knows all the fields, and has all it needs."""
     given = dict(fields)
     kind = str(given.pop("kind"))
-    cls = _DECISIONS.get(kind)
-    known, others = _split(cls or Decision, given)
-    if cls is None or others:
-        return OtherDecision(name=kind, **_split(Decision, given)[0], details=_split(Decision, given)[1])
-    return cls(**known)
+    for cls in _DECISIONS.get(kind, {}).values():
+        known, others = _split(cls, given)
+        if not others and _required(cls) <= known.keys():
+            return cls(**known)
+    known, others = _split(Decision, given)
+    return OtherDecision(name=kind, **known, details=others)
+
+
+def _required(cls: type[Event]) -> set[str]:
+    return {name for name, _, default in _fields(cls) if default is dataclasses.MISSING}
 
 
 def _split(cls: type[Event], fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

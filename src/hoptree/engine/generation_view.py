@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,7 +175,7 @@ class _Reader:
         self._titles: dict[str, str] = {}
         self._searches = 0
         self._held: dict[tuple[str, ...], ReadFact] = {}
-        self._last: dict[str, Event] = {}
+        self._last: dict[str, Mapping[str, Any]] = {}
 
     def take(self, event: Event) -> None:
         if event["event"] == "retrieve":

@@ -179,7 +179,8 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
     by_kind: defaultdict[str, list[Event]] = defaultdict(list)
     for event in events:
         by_kind[event["event"]].append(event)
-    start, final = next(iter(by_kind["start"]), {}), next(reversed(by_kind["final"]), {})
+    start: Mapping[str, Any] = next(iter(by_kind["start"]), {})
+    final: Mapping[str, Any] = next(reversed(by_kind["final"]), {})
     tree, decided = _read_tree(events)
     found = _read_found(by_kind["retrieve"])
     evidence = _read_evidence(by_kind["final"], tree, found)
@@ -208,7 +209,7 @@ def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Resu
     )
 
 
-def _read_fidelity(start: Event, decisions: Sequence[Event]) -> str:
+def _read_fidelity(start: Mapping[str, Any], decisions: Sequence[Event]) -> str:
     """The stamp that the run began with; what was noticed on the way to be other than the paper's is not exact."""
     noticed = any(one["kind"] == "fidelity" and one["value"] == "approx" for one in decisions)
     stamp: str = start.get("fidelity", "")
@@ -248,7 +249,7 @@ def _read_tree(events: Sequence[Event]) -> tuple[tuple[TreeNode, ...], dict[int,
     return tuple(tops), decided
 
 
-def _stop(tree: Sequence[TreeNode], decided: Decisions, final: Event, limit: str) -> None:
+def _stop(tree: Sequence[TreeNode], decided: Decisions, final: Mapping[str, Any], limit: str) -> None:
     """Give the nodes that a budget ended what they had come to; one with a hypothesis has that to show."""
     for node in _all(tree):
         if node.state != "asking" or node.hypothesis:

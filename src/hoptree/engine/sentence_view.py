@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hoptree.engine.events import Event
 from hoptree.text.tokens import find_words, token_spans, word_spans
 
 LEVELS = (0.25, 0.75, 1.5, 2.5)
@@ -104,7 +103,7 @@ class Said:
         return f"{told} {sign} θ {self.theta:.2f}"
 
 
-def read_said(event: Event) -> Said:
+def read_said(event: Mapping[str, Any]) -> Said:
     """The sentence of an event: by the entropy of words, the probability of tokens, or the words samples lack."""
     text = str(event.get("text", ""))
     triggered = event.get("value") is True

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from hoptree.core.errors import ConfigError, MissingExtra
+from hoptree.core.errors import MissingExtra
 from hoptree.core.http_client import without_password
 from hoptree.engine.events import Event
 from hoptree.engine.telemetry_spans import Work, attributes_of, name_of, note_of, read_work
@@ -179,30 +179,13 @@ class SpanListener:
         span.end(at(work.end))
 
 
-def _set_status(span: trace.Span, event: Event, *, content: bool) -> None:
+def _set_status(span: trace.Span, event: Mapping[str, Any], *, content: bool) -> None:
     if event.get("error"):
         said = str(event.get("error_message", "")) if content else ""
         span.set_status(Status(StatusCode.ERROR, said.encode("utf-8", "replace").decode() or event["error"]))
     elif "abstained" not in event:
         span.set_attribute("error.type", "cancelled")
         span.set_status(Status(StatusCode.ERROR, "The question was broken off."))
-
-
-SWITCH = "HOPTREE_OTEL"
-"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
-
-_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
-
-
-def spans_wanted() -> SpanListener | None:
-    """A listener that sends spans, if the environment asks for them."""
-    said = os.environ.get(SWITCH, "").strip().casefold()
-    if said in _OFF:
-        return None
-    if said not in _ON:
-        raise ConfigError(f"{SWITCH}={said} is not possible.", f"Set {SWITCH}=1 to send spans, or leave it out.")
-
-    return open_spans()
 
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

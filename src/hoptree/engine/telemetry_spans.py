@@ -7,11 +7,15 @@ Names that begin with gen_ai are those of OpenTelemetry's conventions for genera
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from hoptree.engine.events import Event
+from hoptree.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hoptree.engine.telemetry import SpanListener
 
 _CALLS = ("llm", "retrieve", "titles", "facts", "entities")
 
@@ -25,11 +29,11 @@ class Work:
     """
 
     kind: Literal["question", "node", "call"]
-    event: Event
+    event: Mapping[str, Any]
     start: float
     end: float
     below: list[Work] = field(default_factory=list)
-    notes: list[Event] = field(default_factory=list)
+    notes: list[Mapping[str, Any]] = field(default_factory=list)
     stands: bool = True
 
     def all(self) -> Iterator[Work]:
@@ -39,7 +43,7 @@ class Work:
             yield from work.all()
 
 
-def read_work(events: Sequence[Event]) -> Work:
+def read_work(events: Sequence[Mapping[str, Any]]) -> Work:
     """The work of one question, nested as its tree is."""
     reading = _Reading(events)
     for event in events[1:]:
@@ -53,20 +57,22 @@ class _Reading:
     `_early` are nodes that were begun before they were known to come into the tree, if they ever do.
     """
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Mapping[str, Any]]) -> None:
         start = events[0]
         self.question = Work("question", dict(start), start["t"], events[-1]["t"])
         self._nodes: dict[int, Work] = {}
         self._early: dict[int, Work] = {}
         self._begun: set[int] = set()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Mapping[str, Any]) -> None:
         kind = event["event"]
         if kind == "plan":
             self._plan(event)
         elif kind == "node":
             node = self._found(event["id"], event["t"])
-            node.event |= {name: value for name, value in event.items() if name not in ("event", "run", "t", "parent")}
+            node.event = dict(node.event) | {
+                name: value for name, value in event.items() if name not in ("event", "run", "t", "parent")
+            }
             self._stretch(node, event["t"], event["t"])
         elif kind in _CALLS:
             at = self._of(event)
@@ -74,11 +80,13 @@ class _Reading:
             if at.kind == "node":
                 self._stretch(at, event["issued"], event["t"])
         elif kind == "final":
-            self.question.event |= {name: value for name, value in event.items() if name not in ("event", "run", "t")}
+            self.question.event = dict(self.question.event) | {
+                name: value for name, value in event.items() if name not in ("event", "run", "t")
+            }
         else:
             self._of(event).notes.append(event)
 
-    def _plan(self, event: Event) -> None:
+    def _plan(self, event: Mapping[str, Any]) -> None:
         under = event.get("under")
         if under is None:
             for gone in self.question.below:
@@ -106,7 +114,7 @@ class _Reading:
         node.start = start if first else min(node.start, start)
         node.end = end if first else max(node.end, end)
 
-    def _of(self, event: Event) -> Work:
+    def _of(self, event: Mapping[str, Any]) -> Work:
         number = event.get("node")
         return self.question if number is None else self._found(number, event["t"])
 
@@ -116,6 +124,10 @@ class _Reading:
             self._nodes[number] = self._early[number] = node
             self.question.below.append(node)
         return self._nodes[number]
+
+
+def _without(event: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in event.items() if name not in names}
 
 
 def _fell(node: Work) -> None:
@@ -136,7 +148,7 @@ _NODE = ("source", "state", "verdict", "confidence")
 _SAID = ("why", "hypothesis")
 
 
-def name_of(work: Work, question: Event) -> str:
+def name_of(work: Work, question: Mapping[str, Any]) -> str:
     """A span's name: few different ones, and nothing of what was asked."""
     event = work.event
     if work.kind == "question":
@@ -161,7 +173,7 @@ def attributes_of(work: Work, question: Work, *, content: bool) -> Attributes:
     return {name: _plain(value) for name, value in found.items() if value is not None and value != ""}
 
 
-def note_of(event: Event, *, content: bool) -> tuple[str, Attributes]:
+def note_of(event: Mapping[str, Any], *, content: bool) -> tuple[str, Attributes]:
     """Something noted on the way, as an event of a span."""
     told = {name: value for name, value in event.items() if name not in ("event", "run", "t", "node", "depth")}
     kept = {
@@ -230,7 +242,7 @@ def _said(content: bool, asked: str | None, answer: str | None, *, name: str | N
     return {"input.value": asked, "output.value": answer, "graph.node.name": name} if content else {}
 
 
-def _llm(event: Event, question: Event, content: bool) -> dict[str, Any]:
+def _llm(event: Mapping[str, Any], question: Mapping[str, Any], content: bool) -> dict[str, Any]:
     provider, model = _model(event, question)
     prompt, completion = event["prompt_tokens"], event["completion_tokens"]
     said = {
@@ -278,7 +290,7 @@ def _llm(event: Event, question: Event, content: bool) -> dict[str, Any]:
     }
 
 
-def _retrieval(event: Event, question: Event, content: bool) -> dict[str, Any]:
+def _retrieval(event: Mapping[str, Any], question: Mapping[str, Any], content: bool) -> dict[str, Any]:
     asked = event.get("query") or event.get("name") or event.get("label")
     documents = _documents(event)
     found: dict[str, Any] = {
@@ -303,7 +315,7 @@ def _retrieval(event: Event, question: Event, content: bool) -> dict[str, Any]:
     return found
 
 
-def _documents(event: Event) -> Sequence[dict[str, Any]]:
+def _documents(event: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
     """What a search found; facts, names and titles are short documents too."""
     if event["event"] == "retrieve":
         passages: list[dict[str, Any]] = event["passages"]
@@ -314,7 +326,7 @@ def _documents(event: Event) -> Sequence[dict[str, Any]]:
     return [{"id": str(place), "text": text} for place, text in enumerate(told, 1)]
 
 
-def _model(event: Event, question: Event) -> tuple[str, str]:
+def _model(event: Mapping[str, Any], question: Mapping[str, Any]) -> tuple[str, str]:
     return _named(question.get("roles", {}).get(event["role"], question["model"]))
 
 
@@ -331,3 +343,21 @@ def _plain(value: Any) -> Attribute:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     return [str(_plain(one)) for one in value] if isinstance(value, list) else value
+
+
+SWITCH = "HOPTREE_OTEL"
+"""The environment variable that has spans sent to where OTEL_EXPORTER_OTLP_ENDPOINT says."""
+
+_ON, _OFF = ("1", "true", "on", "yes"), ("", "0", "false", "off", "no")
+
+
+def spans_wanted() -> SpanListener | None:
+    """A listener that sends spans, if the environment asks for them."""
+    said = os.environ.get(SWITCH, "").strip().casefold()
+    if said in _OFF:
+        return None
+    if said not in _ON:
+        raise ConfigError(f"{SWITCH}={said} is not possible.", f"Set {SWITCH}=1 to send spans, or leave it out.")
+    from hoptree.engine.telemetry import open_spans
+
+    return open_spans()

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from hoptree.core.errors import CacheError, EndpointError, HoptreeError, InputError, MissingExtra
 from hoptree.engine.cache import Cache, Form, default_cache_path, from_text, to_text
 from hoptree.engine.engine import Engine
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, parse_event
 from hoptree.engine.trace import Listener
 from hoptree.evaluation.ask_question import Asked, EngineAsker, at_once, failed_row, searches
 from hoptree.evaluation.datasets.examples import Example
@@ -134,7 +134,7 @@ class Worker:
         self._engine: Engine | None = None
 
     def _hear(self, event: Event) -> None:
-        self._events.setdefault(event["run"], []).append(event)
+        self._events.setdefault(event.run, []).append(event)
 
     async def ready(self, number: int, experiment: Experiment, concurrency: int, folder: str, shared: Any) -> str:
         """What the engine rests on here, once it is open; or why it cannot be opened."""
@@ -158,7 +158,7 @@ class Worker:
         return json.dumps(
             {
                 "row": asdict(asked.row),
-                "events": self._events.pop(asked.row.trace),
+                "events": [event.as_dict() for event in self._events.pop(asked.row.trace)],
                 "hopeless": told(asked.hopeless) if asked.hopeless else None,
             }
         )
@@ -224,7 +224,7 @@ class RayAsker:
             finally:
                 seat.under_way -= 1
             for event in reply["events"]:
-                self._hear(event)
+                self._hear(parse_event(event))
             return Asked(Row.read(reply["row"]), _error(reply["hopeless"]) if reply["hopeless"] else None)
         lost = WorkerLost(f"{_ATTEMPTS} workers were lost over this question.", "Look at the cluster's logs.")
         return Asked(failed_row(example, lost, searchable=searches(self._engine)))
@@ -297,7 +297,7 @@ async def on_ray(
     *,
     cache: str | Path | None,
     concurrency: int | None,
-    hear: Callable[[dict[str, Any]], None],
+    hear: Callable[[Event], None],
 ) -> AsyncIterator[RayAsker]:
     """Workers on the cluster at an address ("local": one that is started here), for as long as the block lasts."""
     ray, started = _connect(address)

@@ -286,7 +286,7 @@ class Warned:
         return f"{self.questions:,} of {finished:,} with a warning ({kind}): {self.message}"
 
 
-def warned_of(events: Iterable[Event]) -> dict[str, Warned]:
+def warned_of(events: Iterable[Mapping[str, Any]]) -> dict[str, Warned]:
     """The kinds of warnings among the events of some questions, each question once a kind, by what it says first."""
     said: dict[str, dict[str, str]] = defaultdict(dict)
     for event in events:

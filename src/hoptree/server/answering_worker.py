@@ -127,7 +127,7 @@ class EventSender:
             self._tell(over=False)
 
     def _tell(self, **said: Any) -> None:
-        told = {"id": self._number, "events": self._events, **said}
+        told = {"id": self._number, "events": [event.as_dict() for event in self._events], **said}
         self._events = []
         # What JSON cannot hold goes as text: a question whose end is not told would never end.
         line = json.dumps(told, separators=(",", ":"), check_circular=False, default=str)

@@ -9,7 +9,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.redaction import hidden, told_failure
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, Finished, Retried, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
 from hoptree.server.error_responses import refusal_of
@@ -73,13 +73,14 @@ def _told_node(node: TreeNode) -> dict[str, Any]:
     return {**node.as_dict(), "state": node.state, "children": [_told_node(child) for child in node.children]}
 
 
-def event_view(event: Event, model: str, ids: Collection[str]) -> Event:
+def event_view(event: Event, model: str, ids: Collection[str]) -> dict[str, Any]:
     """A trace event without what only an administrator should see; `ids` of passages the client has seen."""
-    if event["event"] == "start":
-        sources = {name: hidden(str(event[name])) for name in ("corpus", "graph") if event.get(name)}
-        return {**event, "model": model, "options": options_view(event["method"], event["options"]), **sources}
-    if event["event"] == "retry":
-        return {**event, "error": told_failure("EndpointError", "")}
-    if event["event"] == "final" and event.get("error"):
-        return {**event, "error_message": told_failure(event["error"], event["error_message"])}
-    return {**event, "message": hidden(str(event["message"]), known=ids)} if "message" in event else event
+    told = event.as_dict()
+    if isinstance(event, Started):
+        sources = {name: hidden(str(told[name])) for name in ("corpus", "graph") if told.get(name)}
+        return {**told, "model": model, "options": options_view(event.method, event.options), **sources}
+    if isinstance(event, Retried):
+        return {**told, "error": told_failure("EndpointError", "")}
+    if isinstance(event, Finished) and event.error:
+        return {**told, "error_message": told_failure(event.error, event.error_message)}
+    return {**told, "message": hidden(str(told["message"]), known=ids)} if "message" in told else told

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from hoptree.core.errors import HoptreeError
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, parse_event
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.trace import Listener
 from hoptree.server.error_responses import Refusal
@@ -82,8 +82,9 @@ class _Asked:
 
     def hear(self, said: Mapping[str, Any]) -> None:
         """Take in what is told; also of one that nobody waits for any more, as it has cost what it has."""
-        self.events += said["events"]
-        for event in said["events"]:
+        events = [parse_event(event) for event in said["events"]]
+        self.events += events
+        for event in events:
             for listen in self.listeners:
                 listen(event)
         if said["over"]:

@@ -227,7 +227,7 @@ def _query(event: Event) -> str:
 
 
 def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[str, Any]:
-    record = records.get(node.id, {})
+    record: Mapping[str, Any] = records.get(node.id, {})
     return {
         "id": node.id,
         "question": cut(node.question),
@@ -243,7 +243,7 @@ def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[st
     }
 
 
-def _reasons(node: TreeNode, record: Event) -> dict[str, Any]:
+def _reasons(node: TreeNode, record: Mapping[str, Any]) -> dict[str, Any]:
     """Which module answered, and why: what the model said of its own knowledge, and of the passages."""
     found: dict[str, Any] = {"why": cut(node.why, 800), "module": cut(node.module, 40)}
     if isinstance(record.get("know"), bool):
@@ -255,7 +255,7 @@ def _reasons(node: TreeNode, record: Event) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value != ""}
 
 
-def _checked(node: TreeNode, record: Event) -> dict[str, Any]:
+def _checked(node: TreeNode, record: Mapping[str, Any]) -> dict[str, Any]:
     """What evidence said of a hypothesis: the verdict, what was struck out, what was tried, and what is cited."""
     found: dict[str, Any] = {
         "verdict": cut(node.verdict, 40),

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 import pytest
+from tests.engine.calling import asking, say
 from tests.held import PATIENCE
-from tests.runtime.calling import asking, say
 
 from hoptree.core.errors import EndpointError, ModelError, RateLimited
 from hoptree.engine.calls import AdaptiveLimit, Call, Calls

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.traced import event
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
@@ -14,10 +15,6 @@ from hoptree.engine.events import Event
 from hoptree.engine.result import losses, read_result
 
 NODES = [{"id": 0, "question": "q?", "parent": None}, {"id": 1, "question": "a?", "parent": 0}]
-
-
-def event(event_kind: str, /, **fields: Any) -> Event:
-    return {"event": event_kind, "run": "r1", "t": 0.1, **fields}
 
 
 def plan(*issues: tuple[str, str], **more: Any) -> Event:
@@ -75,7 +72,7 @@ def test_a_trace_is_shown_with_what_was_lost(tmp_path: Path) -> None:
     final = event("final", answer="x", abstained=False, stopped_by="")
     events = [start, plan(("cap_nodes", "24 nodes beyond 16 dropped")), rebuilt("rebuild_unreadable"), final]
     trace = tmp_path / "t.jsonl"
-    trace.write_text("".join(f"{json.dumps(one)}\n" for one in events), encoding="utf-8")
+    trace.write_text("".join(f"{json.dumps(one.as_dict())}\n" for one in events), encoding="utf-8")
     shown = CliRunner().invoke(app, ["show", str(trace)])
     assert shown.exit_code == 0, shown.output
     said = " ".join(shown.stdout.split())

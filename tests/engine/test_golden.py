@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.traced import event
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.events import Event
 from hoptree.engine.golden_tree import golden_tree
 from hoptree.engine.result import read_result
-
-
-def event(event_kind: str, /, **fields: Any) -> Event:
-    return {"event": event_kind, "run": "r1", "t": 0.1, **fields}
 
 
 def planned(number: int, parent: int | None, hypothesis: str = "") -> dict[str, Any]:
@@ -119,7 +115,7 @@ def test_trees_of_other_methods_have_golden_trees_too() -> None:
     assert children == [{"sub_question": "a?", "hypothesis_answer": "A"}]
 
 
-@pytest.mark.parametrize("facts", [5, [5], None])
+@pytest.mark.parametrize("facts", [5, [5], [[1], 5]])
 def test_facts_that_are_none_are_a_trace_that_cannot_be_understood(facts: Any) -> None:
     with pytest.raises(TraceError):
         read_result([*RUN[:4], event("node", id=1, **ANSWERED, answer="x", facts=facts)])

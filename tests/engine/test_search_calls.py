@@ -6,16 +6,16 @@ import asyncio
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.runtime.calling import Finder, full, ignore, soon
+from tests.engine.calling import Finder, full, ignore, soon
 
 from hoptree.core.errors import EndpointError, ModelError, RateLimited
 from hoptree.core.values import Passage
 from hoptree.engine.cache import Cache
 from hoptree.engine.calls import Call, Calls, OnRetry, search_key
 from hoptree.engine.context import Context
+from hoptree.engine.events import Event
 from hoptree.engine.result import read_result
 from hoptree.engine.trace import Trace
 from hoptree.models.scripted import ScriptedModel
@@ -141,7 +141,7 @@ def context(finder: Finder, calls: Calls) -> Context:
 def test_a_context_records_where_a_search_came_from_and_what_went_wrong(tmp_path: Path, no_backoff: None) -> None:
     finder = Finder(EndpointError("Broken.", "Mend it.", retryable=True))
 
-    async def run() -> list[dict[str, Any]]:
+    async def run() -> list[Event]:
         cache = Cache(tmp_path / "replies.sqlite")
         ctx = context(finder, Calls(cache))
         await ctx.search("Who?", k=2)
@@ -161,7 +161,7 @@ def test_a_context_records_where_a_search_came_from_and_what_went_wrong(tmp_path
 def test_a_cache_that_is_lost_in_a_search_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cache, "_write", full)
 
-    async def run() -> list[dict[str, Any]]:
+    async def run() -> list[Event]:
         cache = Cache(tmp_path / "replies.sqlite")
         ctx = context(Finder(), Calls(cache))
         await ctx.search("Who?", k=2)

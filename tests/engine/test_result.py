@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.traced import changed, event
 
 from hoptree.core.errors import TraceError
 from hoptree.core.values import Passage, Usage
@@ -16,26 +17,22 @@ from hoptree.engine.result import read_result
 from hoptree.engine.trace import Trace, TraceFile, read_events, read_traces
 
 
-def event(event_kind: str, /, t: float = 0.0, **fields: Any) -> Event:
-    return {"event": event_kind, "run": "r1", "t": t, **fields}
-
-
 def llm(issued: float, t: float, seconds: float | None = None, **fields: Any) -> Event:
     """A call issued and answered at given times; it worked all the while unless `seconds` says otherwise."""
     counts = dict.fromkeys(("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"), 0)
     worked = t - issued if seconds is None else seconds
-    return event("llm", t, **{**counts, "cost": 0.0, "cached": False, **fields}, issued=issued, seconds=worked)
+    return event("llm", t=t, **{**counts, "cost": 0.0, "cached": False, **fields}, issued=issued, seconds=worked)
 
 
 def retrieve(issued: float, t: float, *passages: tuple[str, float]) -> Event:
     found = [{"id": name, "title": name.upper(), "text": f"text of {name}", "score": score} for name, score in passages]
-    return event("retrieve", t, passages=found, issued=issued, seconds=t - issued)
+    return event("retrieve", t=t, passages=found, issued=issued, seconds=t - issued)
 
 
 START = event("start", question="Who?", method="taikc", model="m", fidelity="exact", options={"k": 5})
 PLAN = event(
     "plan",
-    0.1,
+    t=0.1,
     nodes=[
         {"id": 1, "question": "a?", "parent": None, "refs": []},
         {"id": 2, "question": "b #query1?", "parent": 1, "refs": [1]},
@@ -46,16 +43,16 @@ PLAN = event(
 RUN = [
     START,
     PLAN,
-    event("node", 0.1, id=1, state="asking", resolved="a?"),
+    event("node", t=0.1, id=1, state="asking", resolved="a?"),
     retrieve(0.1, 0.2, ("p1", 1.0), ("p2", 0.5)),
-    event("node", 0.3, id=1, state="answered", answer="A", source="external", evidence=["p2"]),
-    event("node", 0.3, id=2, state="asking", resolved="b A?"),
+    event("node", t=0.3, id=1, state="answered", answer="A", source="external", evidence=["p2"]),
+    event("node", t=0.3, id=2, state="asking", resolved="b A?"),
     retrieve(0.3, 0.4, ("p2", 0.9), ("p3", 0.4)),
-    event("node", 0.5, id=2, state="answered", answer="B", source="external", evidence=["p3", "p2"]),
-    event("warning", 0.5, kind="quarantine", message="careful"),
-    event("warning", 0.5, kind="quarantine", message="careful"),
-    event("chain", 0.6, text="A is B."),
-    event("final", 0.7, answer="B", abstained=False, stopped_by=""),
+    event("node", t=0.5, id=2, state="answered", answer="B", source="external", evidence=["p3", "p2"]),
+    event("warning", t=0.5, kind="quarantine", message="careful"),
+    event("warning", t=0.5, kind="quarantine", message="careful"),
+    event("chain", t=0.6, text="A is B."),
+    event("final", t=0.7, answer="B", abstained=False, stopped_by=""),
 ]
 
 
@@ -87,7 +84,7 @@ def test_without_a_tree_the_evidence_is_all_that_was_found() -> None:
 
 
 def test_the_last_plan_counts() -> None:
-    again = event("plan", 0.8, nodes=[{"id": 1, "question": "only?", "parent": None, "refs": []}], issues=[])
+    again = event("plan", t=0.8, nodes=[{"id": 1, "question": "only?", "parent": None, "refs": []}], issues=[])
     assert [node.question for node in read_result([*RUN, again]).tree] == ["only?"]
 
 
@@ -97,14 +94,14 @@ def test_a_run_without_its_end_was_killed() -> None:
 
 
 def test_a_failed_run_says_how() -> None:
-    failed = event("final", 0.2, answer="", abstained=False, stopped_by="", error="EndpointError", error_message="no")
+    failed = event("final", t=0.2, answer="", abstained=False, stopped_by="", error="EndpointError", error_message="no")
     result = read_result([START, failed])
     assert (result.answer, result.stopped_by) == ("", "")
     assert result.as_dict()["error"] == {"class": "EndpointError", "message": "no"}
 
 
 def test_a_budget_that_ended_the_run_is_named() -> None:
-    assert read_result([START, event("final", 1, answer="x", stopped_by="calls")]).as_dict()["stopped_by"] == "calls"
+    assert read_result([START, event("final", t=1, answer="x", stopped_by="calls")]).as_dict()["stopped_by"] == "calls"
 
 
 def test_no_events_are_an_empty_result() -> None:
@@ -125,7 +122,7 @@ def test_usage_adds_up_the_calls() -> None:
         llm(0, 1, prompt_tokens=10, cached_tokens=4, completion_tokens=3, reasoning_tokens=2, cost=0.1),
         llm(1, 2, prompt_tokens=5, completion_tokens=1, cached=True),
         retrieve(2, 2.5),
-        event("final", 3.25, answer="x"),
+        event("final", t=3.25, answer="x"),
     ]
     assert read_result(events).usage == Usage(
         llm_calls=2,
@@ -184,7 +181,7 @@ def test_a_trace_read_back_gives_the_same_result(tmp_path: Path) -> None:
 
 
 def test_runs_that_were_traced_at_once_are_told_apart(tmp_path: Path) -> None:
-    second = [{**one, "run": "r2"} for one in RUN]
+    second = [changed(one, run="r2") for one in RUN]
     mixed = [one for pair in zip(RUN, second, strict=True) for one in pair]
     assert list(read_traces(write(tmp_path / "trace.jsonl", mixed))) == [RUN, second]
 
@@ -193,7 +190,7 @@ def test_events_are_read_one_at_a_time(tmp_path: Path) -> None:
     """A trace of many questions is larger than memory: one event of it is not."""
     path = tmp_path / "trace.jsonl"
     text = "word " * 2_000
-    path.write_text("".join(json.dumps(event("llm", reply=text, run=f"r{n}")) + "\n" for n in range(1_000)))
+    path.write_text("".join(json.dumps(event("llm", reply=text, run=f"r{n}").as_dict()) + "\n" for n in range(1_000)))
     tracemalloc.start()
     count = sum(1 for _ in read_events(path))
     _, most = tracemalloc.get_traced_memory()
@@ -255,7 +252,7 @@ def test_what_is_no_trace_is_a_trace_error(tmp_path: Path, lines: list[str]) -> 
 
 def test_a_last_line_that_is_no_event_is_not_taken_for_one(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
-    path.write_text(json.dumps(START) + '\n{"run": "r1"}\n', encoding="utf-8")
+    path.write_text(json.dumps(START.as_dict()) + '\n{"run": "r1"}\n', encoding="utf-8")
     assert list(read_traces(path)) == [[START]]
 
 
@@ -284,7 +281,7 @@ def test_what_a_killed_run_leaves_is_at_most_a_second_old(tmp_path: Path, monkey
     listener = TraceFile(path)
     left = []
     for now, kind in ((0.0, "start"), (0.5, "llm"), (1.2, "decision"), (1.9, "parse"), (2.5, "retrieve")):  # noqa: B007
-        listener(event(kind))
+        listener(event(kind, kind="any"))
         left.append(len(path.read_text(encoding="utf-8").splitlines()))
     assert left == [1, 1, 3, 3, 5], "and writing each out would cost more than the event"
     listener.close()

@@ -20,9 +20,11 @@ from tests.methods.written_runs import (
     from_memory,
     no_surer,
 )
+from tests.traced import as_dicts, changed
 
 from hoptree.core.errors import TraceError
 from hoptree.engine.budget import Budget
+from hoptree.engine.events import parse_event
 from hoptree.engine.generation_view import Writing, read_writing
 from hoptree.engine.result import read_result
 from hoptree.models.scripted import Rule
@@ -30,7 +32,7 @@ from hoptree.models.scripted import Rule
 
 def read(run: Run) -> Writing:
     """From the file, as it were."""
-    found = read_writing([json.loads(json.dumps(event)) for event in run.events])
+    found = read_writing([parse_event(json.loads(json.dumps(event))) for event in as_dicts(run.events)])
     assert found is not None and found == run.result.writing
     return found
 
@@ -181,8 +183,8 @@ def test_traces_from_before_hold_less() -> None:
     """The first traces of these methods lack what was added since."""
     new = ("in_doubt", "safe", "again", "beta", "tokens", "confidence")
     for run in (asked_seakr(), from_memory(), asked_flare()):
-        old = [{key: value for key, value in event.items() if key not in new} for event in run.events]
-        writing = read_writing([event for event in old if event.get("kind") != "extracted"])
+        old = [{key: value for key, value in event.items() if key not in new} for event in as_dicts(run.events)]
+        writing = read_writing([parse_event(event) for event in old if event.get("kind") != "extracted"])
         assert writing is not None and writing.parts[0].said.triggered and writing.parts[0].queries
 
 
@@ -202,6 +204,6 @@ def test_traces_from_before_hold_less() -> None:
 def test_what_cannot_be_understood_is_an_error_of_the_trace(damage: dict[str, Any]) -> None:
     events = from_memory().events
     at = next(place for place, event in enumerate(events) if event.get("kind") == "sentence")
-    spoilt = {**events[at], **damage}
+    spoilt = changed(events[at], **damage)
     with pytest.raises(TraceError):
         read_result([*events[: at + 1], spoilt])

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.runtime.calling import REQUEST, Finder, asking, one_after_another, say, soon
+from tests.engine.calling import REQUEST, Finder, asking, one_after_another, say, soon
 
 from hoptree.core.errors import ConfigError, EndpointError, ModelError, RateLimited
 from hoptree.engine.cache import Cache

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.engine.calling import REQUEST, asking, full, one_after_another, say
 from tests.held import PATIENCE
-from tests.runtime.calling import REQUEST, asking, full, one_after_another, say
 
 from hoptree.core.errors import CacheError, EndpointError
 from hoptree.core.values import Attended, Token

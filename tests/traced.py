@@ -1,0 +1,23 @@
+"""Events of traces for tests: built from their JSON form, and turned back into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hoptree.engine.events import Event, parse_event
+
+
+def event(event_kind: str, /, **fields: Any) -> Event:
+    """Build an event as a trace file holds it: `event("final", answer="1999", t=2.5)`."""
+    return parse_event({"event": event_kind, "run": "r1", "t": 0.0, **fields})
+
+
+def changed(event: Event, **fields: Any) -> Event:
+    """Return the event with other values, as a trace file with these would give it."""
+    return parse_event({**event.as_dict(), **fields})
+
+
+def as_dicts(events: Iterable[Event]) -> list[dict[str, Any]]:
+    """Return the JSON objects of events."""
+    return [event.as_dict() for event in events]
