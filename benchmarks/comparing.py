@@ -22,8 +22,8 @@ from typing import Any
 
 from hoptree.methods.hop.word_plans import chain_of
 from hoptree.text.comparison import conclude
-from hoptree.text.comparison_plans import parts_of
-from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison_plans import plan_comparison
+from hoptree.text.comparison_questions import Comparison, detect_comparison
 
 GOAL = 0.02
 COMPARING = ("comparison", "bridge_comparison")
@@ -119,10 +119,10 @@ def score(data: DataSet, rows: Iterator[Row]) -> Score:
     result = Score(data.name, data.labelled)
     for row in rows:
         question = row["question"]
-        parts = sum(map(len, parts_of(question) or (chain_of(question),)))
+        parts = sum(map(len, plan_comparison(question) or (chain_of(question),)))
         result.planned += parts > 0
         result.fitting += parts > 0 and parts == row.get("hops")
-        found = detect(question)
+        found = detect_comparison(question)
         compares = row.get("type") in COMPARING
         result.questions += 1
         result.positives += compares

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.text.comparison import conclude, read_names, read_yes_no
-from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.dates import Date, read_date, read_dates
 from hoptree.text.numbers import Quantity, read_number, read_quantity
 
@@ -190,14 +190,14 @@ CONCLUSIONS = [
 
 @pytest.mark.parametrize(("question", "facts", "answer"), CONCLUSIONS)
 def test_the_facts_decide_or_nobody_does(question: str, facts: Sequence[str], answer: str | None) -> None:
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     assert comparison is not None
     conclusion = conclude(comparison, facts)
     assert (conclusion and conclusion.answer) == answer
 
 
 def test_the_reason_can_be_shown() -> None:
-    comparison = detect("Which film was released earlier, Alpha or Beta?")
+    comparison = detect_comparison("Which film was released earlier, Alpha or Beta?")
     assert comparison is not None
     conclusion = conclude(comparison, {"beta": "January 2, 1970", "Alpha": "2007"})
     assert conclusion is not None
@@ -216,7 +216,7 @@ ENGLISH = st.lists(st.sampled_from(WORDS.split()), max_size=25).map(" ".join)
 
 @given(st.one_of(st.text(max_size=300), ENGLISH))
 def test_no_text_breaks_the_readers(text: str) -> None:
-    found = detect(text)
+    found = detect_comparison(text)
     if found:
         assert len(found.operands) >= 2 and all(operand in text for operand in found.operands)
         conclude(found, [text] * len(found.operands))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.text.comparison import conclude
-from hoptree.text.comparison_plans import facts_for
-from hoptree.text.comparison_questions import detect
+from hoptree.text.comparison_plans import select_facts
+from hoptree.text.comparison_questions import detect_comparison
 
 A, B = "Alpha Dawn", "Beta Night"
 DIED = f"Which film has the director who died first, {A} or {B}?"
@@ -23,7 +23,7 @@ BOTH = f"Are {A} and {B} both French?"
 
 def concluded(question: str, *pairs: tuple[str, str]) -> str:
     """The answer by the facts that the sub-questions give; X and Y stand for the two names."""
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     assert comparison is not None and comparison.operands == (A, B)
     found = [
         (name, asked.replace(letter, name), answer)
@@ -31,7 +31,7 @@ def concluded(question: str, *pairs: tuple[str, str]) -> str:
         for letter, name in (("X", A), ("Y", B))
         if letter in asked
     ]
-    conclusion = conclude(comparison, facts_for(comparison, question, found))
+    conclusion = conclude(comparison, select_facts(comparison, question, found))
     return conclusion.answer if conclusion else ""
 
 
@@ -103,17 +103,17 @@ def test_the_last_question_that_has_a_fact_of_the_kind_counts(more: tuple[str, s
 
 def test_a_word_in_a_name_is_no_event() -> None:
     question = "Which film came out first, Dead and buried in June or The day he died?"
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     assert comparison is not None
     found = [
         (name, f"When was {name} released?", year)
         for name, year in zip(comparison.operands, ("1950", "1940"), strict=True)
     ]
-    assert set(facts_for(comparison, question, found)) == set(comparison.operands)
+    assert set(select_facts(comparison, question, found)) == set(comparison.operands)
 
 
 @given(st.text(max_size=60), st.text(max_size=30))
 def test_anything_may_be_asked_and_answered(asked: str, answer: str) -> None:
-    comparison = detect(OUT)
+    comparison = detect_comparison(OUT)
     assert comparison is not None
-    assert set(facts_for(comparison, OUT, [(A, asked, answer)]).values()) <= {answer}
+    assert set(select_facts(comparison, OUT, [(A, asked, answer)]).values()) <= {answer}

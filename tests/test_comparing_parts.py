@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.comparison_plans import parts_of
+from hoptree.text.comparison_plans import plan_comparison
 
 DIRECTOR = "Who is the director of the film {}?"
 ASKED = [
@@ -108,16 +108,16 @@ UNTOLD = [
 @pytest.mark.parametrize(("question", "chain", "things"), ASKED, ids=lambda value: str(value)[:40])
 def test_the_words_of_a_comparison_tell_what_to_ask(question: str, chain: list[str], things: list[str]) -> None:
     first, *later = chain
-    assert parts_of(question) == tuple((first.format(thing), *later) for thing in things)
+    assert plan_comparison(question) == tuple((first.format(thing), *later) for thing in things)
 
 
 @pytest.mark.parametrize("question", UNTOLD)
 def test_what_the_words_do_not_tell_is_left_to_a_planner(question: str) -> None:
-    assert parts_of(question) is None
+    assert plan_comparison(question) is None
 
 
 def test_a_thing_is_told_by_its_role_where_only_one_is() -> None:
-    assert parts_of("Who was born earlier, Ridley Scott or the director of Jaws?") == (
+    assert plan_comparison("Who was born earlier, Ridley Scott or the director of Jaws?") == (
         ("When was Ridley Scott born?",),
         ("Who is the director of Jaws?", "When was {} born?"),
     )
@@ -126,5 +126,5 @@ def test_a_thing_is_told_by_its_role_where_only_one_is() -> None:
 @given(st.text(max_size=120))
 def test_any_text_has_parts_or_none(text: str) -> None:
     for question in (text, f"Which film has the director who died first, {text} or {text[::-1]}?"):
-        chains = parts_of(question)
+        chains = plan_comparison(question)
         assert chains is None or all(asked.strip() and "{}" not in chain[0] for chain in chains for asked in chain)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from benchmarks.comparing import SETS, rows_of, score
 
-from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison_questions import Comparison, detect_comparison
 
 CHOICES = [
     ("Who was born first, Ada Lovelace or Grace Hopper?", ("Ada Lovelace", "Grace Hopper"), "earliest", "date"),
@@ -67,7 +67,7 @@ CHOICES = [
 def test_a_choice_names_its_operands_and_what_is_wanted(
     question: str, operands: tuple[str, ...] | None, wanted: str, of: str
 ) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is not None
     assert (found.kind, found.wanted, found.of) == ("choice", wanted, of)
     assert all(operand in question for operand in found.operands)
@@ -86,7 +86,7 @@ WHICH = [
 def test_a_choice_without_a_comparing_word_asks_of_which_something_holds(
     question: str, operands: tuple[str, str]
 ) -> None:
-    assert detect(question) == Comparison("which", operands, "holds")
+    assert detect_comparison(question) == Comparison("which", operands, "holds")
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_a_choice_without_a_comparing_word_asks_of_which_something_holds(
     ],
 )
 def test_a_name_keeps_a_last_word_that_is_also_a_country(question: str, operands: tuple[str, str] | None) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is not None
     assert found.operands == (operands or ("Cupid The Cowpuncher", "Hashimura Togo"))
 
 
 def test_the_event_is_read_from_the_question_and_not_from_a_name() -> None:
     released, died = (
-        detect("Which film came out first, The Death Kiss or Born Free?"),
-        detect("Who died first, Ann or Bob?"),
+        detect_comparison("Which film came out first, The Death Kiss or Born Free?"),
+        detect_comparison("Who died first, Ann or Bob?"),
     )
     assert released is not None and released.event == ""
     assert died is not None and died.event == "death"
@@ -140,7 +140,7 @@ YES_NO = [
 
 @pytest.mark.parametrize(("question", "kind", "wanted", "of", "about"), YES_NO)
 def test_yes_no_questions_that_compare(question: str, kind: str, wanted: str, of: str, about: str) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is not None
     assert (found.kind, found.wanted, found.of, found.about) == (kind, wanted, of, about)
     assert len(found.operands) == 2 and all(operand in question for operand in found.operands)
@@ -182,7 +182,7 @@ OPERANDS = [
 
 @pytest.mark.parametrize(("question", "operands"), OPERANDS)
 def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple[str, str] | None) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is not None
     assert found.operands == (operands or ("Villa Paletti", "Betrayal at House on the Hill"))
 
@@ -227,7 +227,7 @@ def test_operands_are_cut_out_as_they_are_written(question: str, operands: tuple
     ],
 )
 def test_what_compares_nothing_or_is_unclear_is_left_alone(question: str) -> None:
-    assert detect(question) is None
+    assert detect_comparison(question) is None
 
 
 def test_the_benchmark_counts_misses_and_false_alarms(tmp_path: Path) -> None:

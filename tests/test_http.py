@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.core.http_client import Http, error_text, kind_of_body, without_password
+from hoptree.core.http_client import HttpClient, describe_body, error_text, without_password
 
 
 @dataclass
@@ -69,11 +69,15 @@ class Server:
 
 
 def talk(
-    work: Callable[[Http], Awaitable[Any]], server: Server, *, headers: dict[str, str] | None = None, **options: Any
+    work: Callable[[HttpClient], Awaitable[Any]],
+    server: Server,
+    *,
+    headers: dict[str, str] | None = None,
+    **options: Any,
 ) -> Any:
     async def run() -> Any:
         async with server.running():
-            http = Http(server.url, headers=headers, **options)
+            http = HttpClient(server.url, headers=headers, **options)
             try:
                 return await work(http)
             finally:
@@ -94,18 +98,18 @@ def server() -> Server:
     return server
 
 
-def failing(work: Callable[[Http], Awaitable[Any]], server: Server, **options: Any) -> HoptreeError:
+def failing(work: Callable[[HttpClient], Awaitable[Any]], server: Server, **options: Any) -> HoptreeError:
     with pytest.raises(HoptreeError) as failed:
         talk(work, server, **options)
     return failed.value
 
 
-async def get(http: Http) -> Any:
+async def get(http: HttpClient) -> Any:
     return await http.json("GET", "/x")
 
 
 def test_json_goes_out_and_comes_back_over_one_connection(server: Server) -> None:
-    async def work(http: Http) -> list[Any]:
+    async def work(http: HttpClient) -> list[Any]:
         return [await http.json("POST", "/x?y=1", {"é": "ü"}), await http.json("GET", "/z")]
 
     assert talk(work, server, headers={"X-Key": "k"}) == [{"a": [1]}, {"a": [1]}]
@@ -116,7 +120,7 @@ def test_json_goes_out_and_comes_back_over_one_connection(server: Server) -> Non
 
 
 def test_bytes_are_sent_as_they_are_with_headers_of_their_own(server: Server) -> None:
-    async def work(http: Http) -> tuple[int, Any, bytes]:
+    async def work(http: HttpClient) -> tuple[int, Any, bytes]:
         return await http.send("POST", "/_bulk", content=b"a\nb\n", headers={"Content-Type": "application/x-ndjson"})
 
     status, headers, body = talk(work, server)
@@ -125,7 +129,7 @@ def test_bytes_are_sent_as_they_are_with_headers_of_their_own(server: Server) ->
 
 
 def test_it_can_be_used_in_another_loop_once_closed(server: Server) -> None:
-    http = Http("http://127.0.0.1:1")
+    http = HttpClient("http://127.0.0.1:1")
 
     async def once() -> Any:
         async with server.running():
@@ -197,7 +201,7 @@ def test_what_is_no_json_is_unusable(body: bytes, said: str, server: Server) -> 
     server.say(200, body)
     failure = failing(get, server)
     assert isinstance(failure, UnusableReply) and failure.retryable
-    assert said in str(failure) and kind_of_body(body) == said
+    assert said in str(failure) and describe_body(body) == said
 
 
 def test_a_slow_server_is_given_up(server: Server) -> None:
@@ -223,7 +227,7 @@ def test_a_connection_that_breaks_off_is_worth_another_try(response: bytes, serv
 def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
-        http = Http(f"http://ada:secret@127.0.0.1:{reserved.getsockname()[1]}/v1", given_as="--embeddings")
+        http = HttpClient(f"http://ada:secret@127.0.0.1:{reserved.getsockname()[1]}/v1", url_source="--embeddings")
         with pytest.raises(EndpointError, match=r"cannot be reached.*correct --embeddings") as failed:
             asyncio.run(get(http))
     assert failed.value.retryable and failed.value.exit_code == 2 and "secret" not in str(failed.value)
@@ -232,12 +236,12 @@ def test_a_server_that_nobody_runs_is_said_with_where_its_url_came_from() -> Non
 @pytest.mark.parametrize("url", ["", "localhost:8000", "http://", "http://x:99999", "ftp://x/v1", "http://[::1", "x y"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no base URL"):
-        Http(url)
+        HttpClient(url)
 
 
 def test_a_password_is_never_shown() -> None:
     assert without_password("https://ada:p@ss@host:1/v1/a@b") == "https://host:1/v1/a@b"
-    http = Http("http://ada:secret@host:1/v1/")
+    http = HttpClient("http://ada:secret@host:1/v1/")
     assert (http.url, http.shown) == ("http://ada:secret@host:1/v1", "http://host:1/v1")
     assert "secret" not in str(http.failure(500, {}, b""))
 
@@ -260,6 +264,6 @@ def test_what_an_error_says(body: bytes, said: str) -> None:
     assert error_text(body) == said
 
 
-def test_httpx_is_not_loaded_before_it_is_needed() -> None:
-    check = "import sys, hoptree, hoptree.http; sys.exit('httpx' in sys.modules)"
+def test_no_client_library_is_loaded_to_send_a_request() -> None:
+    check = "import sys, hoptree.core.http_client; sys.exit(bool({'httpx', 'certifi'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

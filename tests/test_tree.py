@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.small_plans import ROOT, assert_can_be_carried_out, kinds, questions
 
 from hoptree.text.loose_json import read_json
-from hoptree.text.question_tree import Issue, Node, Pairs, Plan, hang, make_plan, resolve, single_node
+from hoptree.text.question_tree import Issue, Node, Pairs, Plan, make_plan, nest_plan, resolve, single_node
 
 
 def chain(length: int) -> dict[str, Any]:
@@ -368,7 +368,7 @@ def test_a_plan_hangs_under_a_node_of_another() -> None:
     plan = make_plan(
         {"query1": {"question": "Who directed X?", "children": {"query2": "Where was #query1 born?"}}}, "?"
     )
-    hung = hang(plan, Node(4, "Where was the director of X born?", 2, 2, (2,)))
+    hung = nest_plan(plan, Node(4, "Where was the director of X born?", 2, 2, (2,)))
     assert hung.nodes == (
         Node(401, "Who directed X?", 4, 3),
         Node(402, "Where was #query401 born?", 401, 4, (401,)),

@@ -44,11 +44,11 @@ def adapter_on(base: Path, out: Path, digest: str = "") -> Path:
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("peft")
-    from hoptree.models.hf_weights import source_of, weights_digest
+    from hoptree.models.hf_weights import resolve_source, weights_digest
 
     folder = tmp_path_factory.mktemp("eval")
     base = saved(folder / "tiny", "plain", context=8192)
-    adapter_on(base, folder / "kbae", weights_digest(source_of(str(base))))
+    adapter_on(base, folder / "kbae", weights_digest(resolve_source(str(base))))
     adapter_on(base, folder / "strange", "0" * 64)
     adapter_on(base, folder / "bare")
     rows = [{"id": f"{n}", "question": f"where is town {n}?", "answers": ["hill"]} for n in range(4)]

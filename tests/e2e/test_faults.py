@@ -189,7 +189,7 @@ def test_a_web_page_is_called_one(endpoint: Endpoint, corpus: Path) -> None:
 def test_an_endless_reply_is_cut_off_by_the_client(
     endpoint: Endpoint, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hoptree.models.openai, "MAX_BODY", 50_000)
+    monkeypatch.setattr(hoptree.models.openai, "MAX_BODY_BYTES", 50_000)
     endpoint.on("taikc/read", endless())
     result = run(endpoint, corpus)
     assert result.error == "UnusableReply" and "without end" in result.error_message
@@ -200,7 +200,7 @@ def test_an_endless_reply_is_cut_off_by_the_client(
 def test_one_endless_reply_among_good_ones_changes_no_answer(
     endpoint: Endpoint, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hoptree.models.openai, "MAX_BODY", 50_000)
+    monkeypatch.setattr(hoptree.models.openai, "MAX_BODY_BYTES", 50_000)
     endpoint.on("taikc/read", endless(), times=1)
     assert run(endpoint, corpus).answer == "1948"
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.graph.sparql_server import Answer, Seen, serving, sparql_server
 
 from hoptree.core.errors import ConfigError, EndpointError, GraphError, QueryTooLong, RateLimited, UnusableReply
-from hoptree.core.http_cache import Remembered
+from hoptree.core.http_cache import ReplyCache
 from hoptree.graph.opening import open_graph
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.sparql_client import Asking
+from hoptree.graph.sparql_client import SparqlClient
 from hoptree.graph.sparql_endpoint import SparqlEndpoint
 from hoptree.graph.sparql_queries import Dialect, entities_query, facts_query, iri, literal, names_query
 
@@ -68,8 +68,10 @@ def asked(
     a_second: float = 1000.0,
 ) -> T:
     async def whole() -> T:
-        remembered = Remembered(cache) if cache else None
-        asking = Asking(seen.url, contact="me@example.org", remembered=remembered, patience=patience, a_second=a_second)
+        remembered = ReplyCache(cache) if cache else None
+        asking = SparqlClient(
+            seen.url, contact="me@example.org", remembered=remembered, patience=patience, a_second=a_second
+        )
         graph = SparqlEndpoint(asking, dialect=dialect)
         try:
             return await work(graph)

@@ -19,7 +19,7 @@ from hoptree.graph import sparql_endpoint as sparql
 from hoptree.graph import sparql_queries as labels
 from hoptree.graph.facts import Stats, Table
 from hoptree.graph.opening import open_graph
-from hoptree.graph.sparql_client import Asking
+from hoptree.graph.sparql_client import SparqlClient
 from hoptree.graph.sparql_endpoint import SparqlEndpoint
 from hoptree.graph.sparql_queries import Dialect
 
@@ -30,7 +30,7 @@ PREFIXES = f"@prefix e: <{E}> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-sch
 
 def asked(seen: Seen, work: Callable[[SparqlEndpoint], Coroutine[Any, Any, T]], dialect: Dialect = "rdf") -> T:
     async def whole() -> T:
-        graph = SparqlEndpoint(Asking(seen.url, a_second=1000.0, patience=0.0), dialect=dialect)
+        graph = SparqlEndpoint(SparqlClient(seen.url, a_second=1000.0, patience=0.0), dialect=dialect)
         try:
             return await work(graph)
         finally:
@@ -110,7 +110,7 @@ def test_who_can_do_something_about_an_endpoint_that_is_not_reached(
         raise Unreachable("Name or service not known")
 
     monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
-    monkeypatch.setattr("hoptree.core.http_client.General.send", nowhere)
+    monkeypatch.setattr("hoptree.core.http_client.ConnectionPool.send", nowhere)
     with pytest.raises(EndpointError, match="cannot be reached") as raised:
         asyncio.run(open_graph(where, cached=False).facts("Q1"))
     assert remedy in raised.value.remedy and raised.value.exit_code == code
@@ -193,7 +193,7 @@ def test_labels_stay_known_to_who_asked_for_them(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "SECONDS", 0.3)
+    monkeypatch.setattr(sparql, "DEFAULT_TIMEOUT_S", 0.3)
     given_up = threading.Event()
 
     def silent(query: str) -> Answer:
@@ -207,7 +207,7 @@ def test_an_endpoint_that_never_answers_has_no_statistics(monkeypatch: pytest.Mo
 
 
 def test_an_endpoint_that_only_counts_too_slowly_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparql, "SECONDS", PATIENCE)
+    monkeypatch.setattr(sparql, "DEFAULT_TIMEOUT_S", PATIENCE)
     clocks: list[Clock] = []
 
     async def ask(graph: SparqlEndpoint) -> Stats:

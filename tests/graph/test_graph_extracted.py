@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hoptree.extraction.folder import Entry, fact_rows
-from hoptree.graph.triple_rows import Rows
+from hoptree.graph.triple_rows import RowReader
 from hoptree.methods.steps.fact_extraction import StatedFact
 from hoptree.text.parse_triples import read_triples
 
@@ -24,7 +24,7 @@ PART = st.text(min_size=1, max_size=40)
 def test_every_fact_that_is_read_can_be_loaded(subject: str, relation: str, said: str, passage: str) -> None:
     for triple in read_triples(json.dumps([subject, relation, said])).triples:
         for row in fact_rows(Entry(1, passage, passage, (StatedFact(*triple),))):
-            triples = list(Rows().triples(json.loads(json.dumps(row))))
+            triples = list(RowReader().triples(json.loads(json.dumps(row))))
             assert triples
             for node, predicate, value, sources in triples:
                 assert str(node).startswith(("<urn:hoptree:entity:", "<urn:hoptree:property:"))

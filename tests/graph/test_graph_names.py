@@ -11,15 +11,15 @@ from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import (
     entity_id,
     entity_iri,
-    named,
+    name_id,
+    predicate_role,
     property_entity,
     property_id,
     property_iri,
-    readable,
-    role,
+    readable_name,
     step_iri,
 )
-from hoptree.text.names import best_name, fold, language_rank, wanted_language
+from hoptree.text.names import best_name, fold, is_wanted_language, language_rank
 
 NAMES = st.text(min_size=1, max_size=30).filter(lambda name: bool(name.split()))
 
@@ -31,13 +31,13 @@ def test_ids_come_back_from_their_iris(identifier: str) -> None:
 
 @given(NAMES)
 def test_names_come_back_from_their_iris(name: str) -> None:
-    identifier = named(name)
-    assert identifier == named(identifier.removeprefix("name:"))
+    identifier = name_id(name)
+    assert identifier == name_id(identifier.removeprefix("name:"))
     assert entity_id(ox.NamedNode(entity_iri(identifier)).value) == identifier
     assert property_id(ox.NamedNode(property_iri(identifier)).value) == identifier
     for step in ("claim", "value", "qualifier"):
         iri = ox.NamedNode(step_iri(step, identifier)).value
-        assert (property_id(iri), role(iri)) == (identifier, step)
+        assert (property_id(iri), predicate_role(iri)) == (identifier, step)
 
 
 @pytest.mark.parametrize("identifier", ["", "name:", "Elia Kazan", "Q0", "q42", "Q42>", "http://x/ y", "a:<b>", "x:\\"])
@@ -71,16 +71,16 @@ def test_what_a_triple_is_for() -> None:
         "urn:hoptree:key": "own",
         "http://example.org/knows": "fact",
     }
-    assert {iri: role(iri) for iri in roles} == roles
+    assert {iri: predicate_role(iri) for iri in roles} == roles
     assert property_id(f"{wikidata}qualifier/P31") == "P31"
     assert property_entity("P31") == "http://www.wikidata.org/entity/P31"
 
 
 def test_a_name_can_be_made_of_an_id() -> None:
-    assert readable("http://dbpedia.org/ontology/birthPlace") == "birth place"
-    assert readable("http://dbpedia.org/resource/Elia_Kazan") == "Elia Kazan"
-    assert readable("name:place_of_birth") == "place of birth"
-    assert readable("Q42") == "Q42"
+    assert readable_name("http://dbpedia.org/ontology/birthPlace") == "birth place"
+    assert readable_name("http://dbpedia.org/resource/Elia_Kazan") == "Elia Kazan"
+    assert readable_name("name:place_of_birth") == "place of birth"
+    assert readable_name("Q42") == "Q42"
 
 
 def test_names_are_compared_without_capitals_accents_and_dashes() -> None:
@@ -105,5 +105,5 @@ def test_languages_are_preferred_in_order() -> None:
     assert best_name(names[2:], ("en", "fr")) == "Germany!"
     assert best_name([], ("en",)) == ""
     assert language_rank("EN-us", ("en",)) == 1
-    assert wanted_language("en-gb", ("en",)) and not wanted_language("eng", ("en",))
-    assert wanted_language("sw", ())
+    assert is_wanted_language("en-gb", ("en",)) and not is_wanted_language("eng", ("en",))
+    assert is_wanted_language("sw", ())

@@ -17,7 +17,7 @@ from tests.small_indexes import hoptree
 from hoptree.core.errors import EndpointError, GraphError
 from hoptree.graph.opening import open_graph
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.sparql_guard import bounded, columns_in_order
+from hoptree.graph.sparql_guard import columns_in_order, limit_rows
 from hoptree.graph.store.loading import load_graph
 
 TURTLE = "".join(f"<http://e.org/{number}> <http://e.org/p> {number} .\n" for number in range(20))
@@ -41,7 +41,7 @@ ALL = "{ ?s ?p ?o }"
     ],
 )
 def test_a_query_carries_a_bound(query: str, sent: str | None) -> None:
-    bound = bounded(query, 4)
+    bound = limit_rows(query, 4)
     assert bound == (sent or f"{query}\nLIMIT 4")
     store = ox.Store()
     store.load(TURTLE.encode(), ox.RdfFormat.TURTLE)
@@ -78,7 +78,7 @@ def test_only_select_and_ask_leave(query: str, tmp_path: Path) -> None:
 def test_no_text_breaks_the_bound(text: str) -> None:
     for query in (text, f"SELECT * {text}"):
         with suppress(GraphError):
-            assert bounded(query, 4).startswith(query[:7])
+            assert limit_rows(query, 4).startswith(query[:7])
 
 
 def test_an_endpoint_is_asked_for_few_rows(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from hoptree.graph.triple_files import (
     read_turtle,
     statements,
 )
-from hoptree.graph.triple_lines import Broken
+from hoptree.graph.triple_lines import BrokenPlaces
 from hoptree.graph.vocabulary import LABEL
 
 E = "http://e.org/"
@@ -39,7 +39,7 @@ def facts(triples: list[Triple]) -> list[tuple[str, str, str]]:
 
 
 def test_broken_lines_are_skipped_counted_and_named() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     text = GOOD + f"<{E}a> <{E}p> nothing .\n\n# a comment\n" + GOOD + f'<{E}b c> <{E}p> "y" .\n' + GOOD
     found = list(read_ntriples(lines(text), "f.nt", broken))
     assert len(found) == 3 and broken.count == 2
@@ -48,7 +48,7 @@ def test_broken_lines_are_skipped_counted_and_named() -> None:
 
 
 def test_lines_that_are_no_utf8_or_have_no_end_are_broken_lines() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     text = b'<a:b> <a:p> "\xff" .\n' + GOOD.encode() + b'<a:b> <a:p> "x'
     assert len(list(read_ntriples(lines(text), "f.nt", broken))) == 1
     assert broken.count == 2
@@ -56,22 +56,22 @@ def test_lines_that_are_no_utf8_or_have_no_end_are_broken_lines() -> None:
 
 def test_too_many_broken_lines_are_an_error() -> None:
     with pytest.raises(GraphError, match="More than 2 places") as raised:
-        list(read_ntriples(lines("bad\n" * 5), "f.nt", Broken(2)))
+        list(read_ntriples(lines("bad\n" * 5), "f.nt", BrokenPlaces(2)))
     assert "--skip-broken 20" in raised.value.remedy
     with pytest.raises(GraphError, match=r"Line 1 of f\.nt"):
-        list(read_ntriples(lines("bad\n"), "f.nt", Broken(0)))
+        list(read_ntriples(lines("bad\n"), "f.nt", BrokenPlaces(0)))
 
 
 def test_blank_nodes_of_two_files_are_two() -> None:
     text = lines(f'_:b <{E}p> "x" .\n')
-    one, two = (next(iter(read_ntriples(text, name, Broken()))) for name in ("a.nt", "b.nt"))
+    one, two = (next(iter(read_ntriples(text, name, BrokenPlaces()))) for name in ("a.nt", "b.nt"))
     assert one[0] != two[0]
 
 
 def test_a_quad_is_read_without_its_graph() -> None:
     text = lines(f'<{E}a> <{E}p> "x" <{E}g> .\n')
-    assert facts(list(read_ntriples(text, "f.nq", Broken(), quads=True))) == [(f"{E}a", f"{E}p", "x")]
-    broken = Broken()
+    assert facts(list(read_ntriples(text, "f.nq", BrokenPlaces(), quads=True))) == [(f"{E}a", f"{E}p", "x")]
+    broken = BrokenPlaces()
     assert list(read_ntriples(text, "f.nt", broken)) == [] and broken.count == 1
 
 
@@ -87,7 +87,7 @@ e:d a [ e:p 5 ] ; e:r ( 1 2 ) .
 
 
 def test_turtle_is_read_as_the_library_reads_it_but_for_broken_statements() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     found = list(read_turtle(lines(TURTLE), "f.ttl", broken))
     sound = TURTLE.replace("e:bad e:p .\n", "")
     assert len(found) == len(list(ox.parse(sound.encode(), format=ox.RdfFormat.TURTLE)))
@@ -97,7 +97,7 @@ def test_turtle_is_read_as_the_library_reads_it_but_for_broken_statements() -> N
 
 
 def test_a_turtle_text_that_never_ends_costs_a_piece_and_not_the_file() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     text = f'<{E}a> <{E}p> """never\n' + "filler line without an end\n" * 50_000 + GOOD * 2
     found = list(read_turtle(lines(text), "f.ttl", broken))
     assert facts(found) == [(f"{E}a", f"{E}p", "x")] and broken.count >= 1
@@ -105,14 +105,14 @@ def test_a_turtle_text_that_never_ends_costs_a_piece_and_not_the_file() -> None:
 
 
 def test_a_prefix_that_is_not_there_is_named() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     assert list(read_turtle(lines(f"no:a no:b no:c .\n@prefix : <not closed .\n{GOOD}"), "f.ttl", broken)) != []
     assert broken.count == 2
 
 
 def test_prefixes_may_be_called_like_directives() -> None:
     text = f"@prefix base: <{E}> .\n@prefix prefix: <{E}p/> .\nbase:a prefix:b base:c .\nBASE <{E}x/>\n<d> <e> <f> .\n"
-    broken = Broken(0)
+    broken = BrokenPlaces(0)
     assert facts(list(read_turtle(lines(text), "f.ttl", broken))) == [
         (f"{E}a", f"{E}p/b", f"{E}c"),
         (f"{E}x/d", f"{E}x/e", f"{E}x/f"),
@@ -122,11 +122,11 @@ def test_prefixes_may_be_called_like_directives() -> None:
 @given(st.lists(st.sampled_from(['"', "'", '"""', ".", ". ", "<", ">", "#", "\\", "\n", "a ", "<x:y>", "@prefix "])))
 def test_the_cutter_loses_nothing_and_never_fails(pieces: list[str]) -> None:
     text = "".join(pieces)
-    cut = b"".join(part for _, part in statements(lines(text), "f", Broken(10**6)))
+    cut = b"".join(part for _, part in statements(lines(text), "f", BrokenPlaces(10**6)))
     without_space = text.encode().replace(b"#", b"").split()
     if "#" not in text:
         assert cut.split() == without_space or b"".join(cut.split()) == b"".join(without_space)
-    list(read_turtle(lines(text), "f", Broken(10**6)))
+    list(read_turtle(lines(text), "f", BrokenPlaces(10**6)))
 
 
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)
@@ -141,7 +141,7 @@ def test_literals_round_trip_through_ntriples_and_turtle(values: list[tuple[str,
     for form, reader in ((ox.RdfFormat.N_TRIPLES, read_ntriples), (ox.RdfFormat.TURTLE, read_turtle)):
         written = ox.serialize(quads, format=form)
         assert written is not None
-        broken = Broken(0)
+        broken = BrokenPlaces(0)
         content = list(enumerate(written.split(b"\n"), 1))
         found = list(reader([(number, line + b"\n") for number, line in content], "f", broken))
         assert {o for _, _, o, _ in found} == {quad.object for quad in quads}
@@ -153,7 +153,7 @@ NAMES = TEXTS.filter(lambda text: bool(text.replace("\0", " ").split()))
 @given(NAMES, NAMES, NAMES, st.lists(NAMES, max_size=2))
 def test_rows_of_names_round_trip(s: str, p: str, o: str, src: list[str]) -> None:
     row = json.dumps({"s": s, "p": p, "o": o, "src": src}).encode()
-    broken = Broken(0)
+    broken = BrokenPlaces(0)
     found = [triple for triple in read_jsonl([(1, row)], "f", broken) if triple[1].value != LABEL]
     assert len(found) == 1
     assert all(isinstance(place, str) for place in found[0][3])
@@ -162,7 +162,7 @@ def test_rows_of_names_round_trip(s: str, p: str, o: str, src: list[str]) -> Non
 @given(st.binary(max_size=80))
 def test_no_bytes_break_a_table(content: bytes) -> None:
     for reader in (read_jsonl, read_tsv):
-        list(reader(lines(content), "f", Broken(10**6)))
+        list(reader(lines(content), "f", BrokenPlaces(10**6)))
 
 
 @given(
@@ -180,7 +180,7 @@ def test_no_bytes_break_a_table(content: bytes) -> None:
     )
 )
 def test_no_json_breaks_a_table(row: object) -> None:
-    broken = Broken(10)
+    broken = BrokenPlaces(10)
     list(read_jsonl([(1, json.dumps(row).encode())], "f", broken))
     assert broken.count <= 1
 
@@ -195,7 +195,7 @@ def test_rows_with_ids_literals_and_values_of_wikidata() -> None:
         {"s": "Apollo 11", "p": "crew size", "o": 3},
         {"s": "Apollo 11", "p": "link", "o": "<http://nasa.gov/a>"},
     ]
-    broken = Broken(0)
+    broken = BrokenPlaces(0)
     found = [
         triple
         for triple in read_jsonl([(n, json.dumps(row).encode()) for n, row in enumerate(rows)], "f", broken)
@@ -213,7 +213,7 @@ def test_rows_with_ids_literals_and_values_of_wikidata() -> None:
 
 
 def test_rows_that_lack_something_say_what() -> None:
-    broken = Broken()
+    broken = BrokenPlaces()
     rows = [
         '{"s": "a", "p": "b"}',
         "[1]",
@@ -238,19 +238,19 @@ def test_rows_that_lack_something_say_what() -> None:
     ],
 )
 def test_odd_numbers_are_read_or_named(value: object) -> None:
-    broken = Broken(1)
+    broken = BrokenPlaces(1)
     list(read_jsonl([(1, json.dumps({"s": "a", "p": "b", "o": value}).encode())], "f", broken))
     assert broken.count <= 1
 
 
 def test_tables_with_and_without_names_of_columns() -> None:
-    plain = list(read_tsv(lines("Q1\tP2\tQ3\n\nA b\tknows\tC d\tnotes\nonly two\tfields\n"), "f", Broken()))
+    plain = list(read_tsv(lines("Q1\tP2\tQ3\n\nA b\tknows\tC d\tnotes\nonly two\tfields\n"), "f", BrokenPlaces()))
     assert [(s, p) for s, p, _ in facts(plain)] == [
         ("http://www.wikidata.org/entity/Q1", "http://www.wikidata.org/prop/direct/P2"),
         ("urn:hoptree:entity:A%20b", "urn:hoptree:property:knows"),
     ]
     assert plain[-1][3] == ("notes",)
-    headed = list(read_tsv(lines("Tail\thead\trelation\nC\tA\tknows\n"), "f", Broken(0)))
+    headed = list(read_tsv(lines("Tail\thead\trelation\nC\tA\tknows\n"), "f", BrokenPlaces(0)))
     assert facts(headed)[0][0] == "urn:hoptree:entity:A"
 
 
@@ -259,7 +259,7 @@ def test_packed_files_are_told_by_their_first_bytes(tmp_path: Path, pack: object
     path = tmp_path / "f.nt"
     path.write_bytes(pack(GOOD.encode() * 50))  # type: ignore[operator]
     seen: list[int] = []
-    assert len(list(read_triples(path, "nt", Broken(0), seen.append))) == 50
+    assert len(list(read_triples(path, "nt", BrokenPlaces(0), seen.append))) == 50
     assert seen[-1] == path.stat().st_size
 
 
@@ -269,7 +269,7 @@ def test_a_packed_file_that_breaks_off_keeps_what_came_before(tmp_path: Path, pa
     content = "".join(f'<{E}{n}> <{E}p> "{n * 7919 % 10007}" .\n' for n in range(40_000)).encode()
     packed: bytes = pack(content)  # type: ignore[operator]
     path.write_bytes(packed[: len(packed) * 9 // 10])
-    broken = Broken()
+    broken = BrokenPlaces()
     found = list(read_triples(path, "nt", broken))
     assert broken.count >= 1 and "damaged" in broken.sentences[-1]
     assert pack is bz2.compress or len(found) > 1_000

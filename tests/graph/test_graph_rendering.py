@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.rendering import WKT, XSD, coordinates, number, quantity, text_of, time
+from hoptree.graph.rendering import (
+    WKT,
+    XSD,
+    render_coordinates,
+    render_literal,
+    render_number,
+    render_quantity,
+    render_time,
+)
 from hoptree.graph.vocabulary import QUANTITY, TIME
 
 
@@ -34,12 +42,12 @@ from hoptree.graph.vocabulary import QUANTITY, TIME
     ],
 )
 def test_times_are_as_exact_as_they_are_known(value: str, precision: int | None, said: str) -> None:
-    assert time(value, precision) == said
+    assert render_time(value, precision) == said
 
 
 def test_rdf_counts_a_year_zero_and_json_does_not() -> None:
-    assert time("-0043-03-15T00:00:00Z", 11, astronomical=True) == "15 March 44 BC"
-    assert time("0000-01-01", 9, astronomical=True) == "1 BC"
+    assert render_time("-0043-03-15T00:00:00Z", 11, astronomical=True) == "15 March 44 BC"
+    assert render_time("0000-01-01", 9, astronomical=True) == "1 BC"
 
 
 @pytest.mark.parametrize(
@@ -61,32 +69,32 @@ def test_rdf_counts_a_year_zero_and_json_does_not() -> None:
     ],
 )
 def test_literals_by_datatype(value: str, datatype: str, unit: str, said: str) -> None:
-    assert text_of(value, datatype, unit) == said
+    assert render_literal(value, datatype, unit) == said
 
 
 def test_numbers() -> None:
-    assert [number(said) for said in ("+5", "-0.50", "1969", "+10000", "1e3", "-0", "NaN", "abc")] == [
+    assert [render_number(said) for said in ("+5", "-0.50", "1969", "+10000", "1e3", "-0", "NaN", "abc")] == [
         *("5", "-0.5", "1969", "10,000", "1000", "0", "NaN", "abc")
     ]
-    assert number("1e999999999") == "1e999999999"
-    assert quantity("+3", "") == "3"
+    assert render_number("1e999999999") == "1e999999999"
+    assert render_quantity("+3", "") == "3"
 
 
 def test_a_point_on_the_moon_is_left_as_it_is() -> None:
     moon = "<http://www.wikidata.org/entity/Q405> Point(23.47 0.67)"
-    assert coordinates(moon) == moon
-    assert coordinates("Point(-70.5 -33.25)") == "33.25° S, 70.5° W"
-    assert coordinates("Point(1.2.3 4)") == "Point(1.2.3 4)"
+    assert render_coordinates(moon) == moon
+    assert render_coordinates("Point(-70.5 -33.25)") == "33.25° S, 70.5° W"
+    assert render_coordinates("Point(1.2.3 4)") == "Point(1.2.3 4)"
 
 
 @given(st.text(max_size=40), st.integers(-3, 20) | st.none())
 def test_no_text_breaks_a_renderer(value: str, precision: int | None) -> None:
-    assert isinstance(time(value, precision), str)
+    assert isinstance(render_time(value, precision), str)
     for datatype in (TIME, QUANTITY, WKT, f"{XSD}dateTime", f"{XSD}decimal", f"{XSD}boolean", ""):
-        assert isinstance(text_of(value, datatype), str)
+        assert isinstance(render_literal(value, datatype), str)
 
 
 @given(st.integers(1, 9999), st.integers(1, 12), st.integers(1, 28))
 def test_a_day_keeps_its_numbers(year: int, month: int, day: int) -> None:
-    words = time(f"+{year:04}-{month:02}-{day:02}T00:00:00Z", 11).split()
+    words = render_time(f"+{year:04}-{month:02}-{day:02}T00:00:00Z", 11).split()
     assert (int(words[0]), int(words[2])) == (day, year)

@@ -16,7 +16,7 @@ from tests.small_indexes import put_in_place
 
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.graph.facts import Candidates
-from hoptree.graph.linking.entities import IndexedCandidates, LookedUp, open_candidates
+from hoptree.graph.linking.entities import IndexedCandidates, LookupCandidates, open_candidates
 from hoptree.graph.linking.names_index import NameIndex, open_name_index
 from hoptree.graph.store.embedded import EmbeddedGraph
 from hoptree.graph.store.loading import load_graph
@@ -192,6 +192,6 @@ def test_a_graph_that_may_not_be_written_to_has_its_index_elsewhere(
 
 def test_a_graph_elsewhere_is_asked_for_exact_names(tmp_path: Path) -> None:
     graph = loaded(tmp_path / "kg", *FACTS)
-    looked = LookedUp(graph)
+    looked = LookupCandidates(graph)
     assert of_mention(looked, "Charlie Wilson") == ["Q333430"] and of_mention(looked, "charly wilson") == []
     assert of_text(looked, "Did John Campbell's friend meet Roger Marquis?", 3) == ["Q17", "Q7358590", "Q900"]

@@ -12,7 +12,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, HoptreeError, InputError, MissingModel, UnusableReply
 from hoptree.graph.facts import Candidate, Entity
-from hoptree.graph.linking.mention_models import LABELS, Mention, ReadCandidates, open_reader
+from hoptree.graph.linking.mention_models import LABELS, Mention, MentionModelCandidates, open_mention_model
 from hoptree.text.names import fold
 
 ENTITIES = (
@@ -49,7 +49,7 @@ class Told:
 
 
 def linked(*mentions: Mention, limit: int = 10) -> list[tuple[str, float]]:
-    found = asyncio.run(ReadCandidates(Told(*mentions), Names()).of_text("some question", limit=limit))
+    found = asyncio.run(MentionModelCandidates(Told(*mentions), Names()).of_text("some question", limit=limit))
     return [(one.entity.id, one.score) for one in found]
 
 
@@ -83,13 +83,13 @@ class Titles:
 
 def test_titles_are_told_apart_without_ids() -> None:
     reader = Told(Mention("Film Alpha", score=0.9), Mention("Film Beta", score=0.8))
-    found = asyncio.run(ReadCandidates(reader, Titles()).of_text("Do Film Alpha and Film Beta share a maker?"))
+    found = asyncio.run(MentionModelCandidates(reader, Titles()).of_text("Do Film Alpha and Film Beta share a maker?"))
     assert [one.entity.label for one in found] == ["Film Alpha", "Film Beta"]
 
 
 def test_a_text_is_read_once() -> None:
     reader = Told(Mention("Elia Kazan"))
-    candidates = ReadCandidates(reader, Names())
+    candidates = MentionModelCandidates(reader, Names())
     for _ in range(2):
         asyncio.run(candidates.of_text("who was elia kazan"))
     assert asyncio.run(candidates.of_text("  ")) == () and reader.texts == ["who was elia kazan"]
@@ -148,7 +148,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("packages")
 def test_gliner_marks_names_the_surest_first() -> None:
-    reader = open_reader("gliner:urchade/gliner_small-v2.1")
+    reader = open_mention_model("gliner:urchade/gliner_small-v2.1")
     assert FakeGLiNER.loaded[-1] == "urchade/gliner_small-v2.1" and reader.name == "gliner:urchade/gliner_small-v2.1"
     assert reader.read("did natalie wood star in splendor in the grass") == (
         Mention("splendor in the grass", score=0.97),
@@ -157,13 +157,13 @@ def test_gliner_marks_names_the_surest_first() -> None:
     with pytest.raises(UnusableReply, match="out of memory"):
         reader.read("crash")
     with pytest.raises(MissingModel, match="GLiNER cannot load missing") as raised:
-        open_reader("gliner:missing")
+        open_mention_model("gliner:missing")
     assert raised.value.exit_code == 2
 
 
 @pytest.mark.usefixtures("packages")
 def test_relik_names_titles(capsys: pytest.CaptureFixture[str]) -> None:
-    reader = open_reader("relik:some/folder")
+    reader = open_mention_model("relik:some/folder")
     assert reader.read("Elia and Nat") == (Mention("Elia", "Elia Kazan"), Mention("Nat"))
     assert capsys.readouterr().out == ""
 
@@ -172,13 +172,13 @@ def test_relik_names_titles(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_package_that_is_not_there_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match=f"needs the package {name}.*pip install"):
-        open_reader(f"{name}:model")
+        open_mention_model(f"{name}:model")
 
 
 @pytest.mark.parametrize("spec", ["spacy:x", "gliner", "gliner:", "relik: ", ":x", ""])
 def test_other_linkers_are_refused(spec: str) -> None:
     with pytest.raises(ConfigError, match="is no linker"):
-        open_reader(spec)
+        open_mention_model(spec)
 
 
 def test_errors_of_a_reader_reach_the_one_who_asks() -> None:
@@ -187,4 +187,4 @@ def test_errors_of_a_reader_reach_the_one_who_asks() -> None:
             raise UnusableReply("it broke")
 
     with pytest.raises(HoptreeError, match="it broke"):
-        asyncio.run(ReadCandidates(Broken(), Names()).of_text("x"))
+        asyncio.run(MentionModelCandidates(Broken(), Names()).of_text("x"))

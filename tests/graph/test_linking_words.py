@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.graph.linking.entities import Asked
+from hoptree.graph.linking.entities import QuestionScorer
 from hoptree.graph.linking.words import bare_words, likeness, name_words, question_words
 
 
@@ -60,7 +60,7 @@ def test_likeness_is_symmetric_and_within_bounds(one: str, other: str) -> None:
 
 
 def score(question: str, name: str, *, plain: frozenset[str] = frozenset(), whole: bool = False) -> float:
-    return Asked(question_words(question), lambda word: 5.0, plain, whole=whole).score(name.split())
+    return QuestionScorer(question_words(question), lambda word: 5.0, plain, whole=whole).score(name.split())
 
 
 def test_a_name_is_weighed_by_what_it_explains_and_what_it_lacks() -> None:

@@ -31,7 +31,7 @@ from tests.mcp.served import (
     text_of,
 )
 
-from hoptree.core import http_server as crowding
+from hoptree.core import http_server
 from hoptree.engine.engine import Engine
 from hoptree.mcp import serving
 from hoptree.mcp.serving import KEY, MAX_BODY, Address, serve_http
@@ -267,7 +267,7 @@ def test_more_connections_than_allowed_are_refused(monkeypatch: pytest.MonkeyPat
 
 def test_one_address_cannot_take_the_place_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_CONNECTIONS", 8)
-    monkeypatch.setattr(crowding, "is_loopback", lambda host: host == "127.0.0.1")
+    monkeypatch.setattr(http_server, "is_loopback", lambda host: host == "127.0.0.1")
 
     async def crowd(port: int) -> tuple[int, int]:
         held = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(12)]

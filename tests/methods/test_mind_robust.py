@@ -15,7 +15,7 @@ from tests.methods.stretch_asked import DUKES, GRANDFATHER, Run, Search, sure
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.text.retrieval_triggers import CEILING
+from hoptree.text.retrieval_triggers import MAX_THRESHOLD
 
 MANY = f'{{"entities": ["{CHARLES}", "Thouars", "France"], "relations": ["paternal grandfather"]}}'
 MORE = MANY.replace('["paternal', '["paternal", "paternal')
@@ -345,4 +345,4 @@ def test_a_sentence_that_is_unsure_everywhere_is_looked_up(robust: bool) -> None
     script = [draft, *figure(), Rule(": Louis.", step="conclude")]
     run = Run("mind", script, shelf=Search(*DUKES), robust=robust, retrievals=2)
     first, *_ = run.of("decision", kind="sentence")
-    assert first["value"] is robust and (first["theta"] == CEILING) is robust
+    assert first["value"] is robust and (first["theta"] == MAX_THRESHOLD) is robust

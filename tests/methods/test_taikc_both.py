@@ -9,7 +9,7 @@ from tests.methods.taikc_asked import Run, rules
 from hoptree.core.values import Passage
 from hoptree.engine.budget import Budget
 from hoptree.models.scripted import Rule
-from hoptree.text.comparison_questions import detect
+from hoptree.text.comparison_questions import detect_comparison
 
 QUESTION = "Are both Elko Regional Airport and Ford Airport (Grand Rapids) located in Michigan?"
 ELKO = Passage("p1", "Elko Regional Airport", "It lies a mile west of Elko in Nevada.", 3.0)
@@ -88,7 +88,7 @@ def test_the_paper_s_form_asks_the_tree() -> None:
     ],
 )
 def test_what_is_claimed_of_both_is_read_off_the_question(question: str, claim: str) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is not None
     assert (found.kind, found.claim) == ("both", claim)
 
@@ -103,7 +103,7 @@ def test_what_is_claimed_of_both_is_read_off_the_question(question: str, claim: 
     ],
 )
 def test_what_is_not_plainly_said_of_both_is_left_to_the_tree(question: str) -> None:
-    found = detect(question)
+    found = detect_comparison(question)
     assert found is None or found.kind != "both"
 
 

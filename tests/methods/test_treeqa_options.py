@@ -265,12 +265,12 @@ def test_names_can_be_marked_by_a_linker(monkeypatch: pytest.MonkeyPatch) -> Non
             read.append(text)
             return (Mention("Apollo 15"),)
 
-    monkeypatch.setattr(reading, "open_reader", lambda spec: Marks())
-    reading.shared_reader.cache_clear()
+    monkeypatch.setattr(reading, "open_mention_model", lambda spec: Marks())
+    reading.shared_mention_model.cache_clear()
     try:
         runs = [Run(rules(), linker="gliner:names", evidence="graph") for _ in range(2)]
     finally:
-        reading.shared_reader.cache_clear()
+        reading.shared_mention_model.cache_clear()
     assert all("Apollo 15" in run.graph.asked for run in runs) and "Apollo 15" not in Run(rules()).graph.asked
     assert len(read) == len(set(read)) > 0, "it is loaded once, and remembers what it has read"
 
@@ -282,8 +282,8 @@ def test_a_linker_that_is_none_is_refused(correct: bool) -> None:
 
 
 def test_a_linker_is_not_loaded_for_a_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "open_reader", lambda spec: pytest.fail("it is not needed"))
-    reading.shared_reader.cache_clear()
+    monkeypatch.setattr(reading, "open_mention_model", lambda spec: pytest.fail("it is not needed"))
+    reading.shared_mention_model.cache_clear()
     assert Run(rules(), linker="gliner:names", correct=False).result.answer == "Lyndon Baines Johnson"
 
 

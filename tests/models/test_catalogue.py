@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import http.server
 import os
+import threading
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -186,21 +188,21 @@ def test_a_damaged_note_is_read_over(tmp_path: Path) -> None:
 
 def test_find_by_name_alias_and_path() -> None:
     for entry in CATALOGUE:
-        assert catalogue.find(entry.name) is catalogue.find(entry.alias) is entry
-    assert catalogue.find("~/weights/my.gguf") == Path.home() / "weights" / "my.gguf"
+        assert catalogue.find_entry(entry.name) is catalogue.find_entry(entry.alias) is entry
+    assert catalogue.find_entry("~/weights/my.gguf") == Path.home() / "weights" / "my.gguf"
     with pytest.raises(ConfigError, match=r"Did you mean smollm2-135m-instruct\?"):
-        catalogue.find("smollm2-135m-instuct")
+        catalogue.find_entry("smollm2-135m-instuct")
     with pytest.raises(ConfigError, match="Choose one of"):
-        catalogue.find("zzz")
+        catalogue.find_entry("zzz")
 
 
 def test_located_says_how_to_fetch(tmp_path: Path) -> None:
     with pytest.raises(MissingModel, match=r"Fetch it: hoptree models pull qwen2\.5-coder-1\.5b-instruct"):
-        catalogue.located("qwen", tmp_path)
+        catalogue.locate_weights("qwen", tmp_path)
     with pytest.raises(MissingModel, match="not on this machine"):
-        catalogue.located(str(tmp_path / "none.gguf"))
+        catalogue.locate_weights(str(tmp_path / "none.gguf"))
     (tmp_path / "my.gguf").touch()
-    assert catalogue.located(str(tmp_path / "my.gguf")) == tmp_path / "my.gguf"
+    assert catalogue.locate_weights(str(tmp_path / "my.gguf")) == tmp_path / "my.gguf"
 
 
 def test_models_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -209,3 +211,45 @@ def test_models_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert catalogue.models_folder() == tmp_path / "hoptree" / "models"
     monkeypatch.setenv("HOPTREE_MODELS", str(tmp_path / "mine"))
     assert catalogue.models_folder() == tmp_path / "mine"
+
+
+class _Hub(http.server.BaseHTTPRequestHandler):
+    """Serves WHOLE, from where a Range header says; with `cut`, only a part of what it promises."""
+
+    cut = 0
+
+    def do_GET(self) -> None:
+        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+        if self.path == "/missing" or start >= len(WHOLE):
+            self.send_error(404 if self.path == "/missing" else 416)
+            return
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(WHOLE) - start))
+        self.end_headers()
+        self.wfile.write(WHOLE[start : self.cut or None])
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+def test_a_file_is_fetched_over_http_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(_Hub, "cut", 2_000)
+    part = tmp_path / "part"
+    part.touch()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Hub) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{hub.server_address[1]}"
+        with pytest.raises(Unreachable, match=r"127\.0\.0\.1 did not give it .the connection broke off"):
+            catalogue.download_url(f"{url}/toy", part, lambda done: None)
+        assert part.read_bytes() == WHOLE[:2_000]
+        _Hub.cut = 0
+        seen: list[int] = []
+        catalogue.download_url(f"{url}/toy", part, seen.append)
+        catalogue.download_url(f"{url}/toy", part, seen.append)  # nothing is left to fetch
+        assert part.read_bytes() == WHOLE and seen == [len(WHOLE)]
+        with pytest.raises(Unreachable, match="HTTP 404"):
+            catalogue.download_url(f"{url}/missing", part, seen.append)
+        hub.shutdown()
+    with pytest.raises(Unreachable, match="did not give it"):
+        catalogue.download_url(f"{url}/toy", part, seen.append)

@@ -15,7 +15,7 @@ from tests.models.hf_models import by_transformers, saved
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, MissingExtra, MissingModel
 from hoptree.models import open_model
-from hoptree.models.catalogue import Entry, find, is_complete
+from hoptree.models.catalogue import Entry, find_entry, is_complete
 from hoptree.models.model import Request
 
 torch: Any = pytest.importorskip("torch")
@@ -180,7 +180,7 @@ def test_what_cannot_be_loaded_or_asked(opened: Callable[..., Any], tmp_path: Pa
         assert hf.HFModel(str(broken), device="cpu").identity
 
 
-SMOLLM = find("smollm")
+SMOLLM = find_entry("smollm")
 QUESTIONS = (
     "Name three colours.",
     "What is the capital of France?",

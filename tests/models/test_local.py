@@ -16,11 +16,11 @@ from tests.held import PATIENCE
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.models import local, open_model
 from hoptree.models import local as hardware
-from hoptree.models.catalogue import find, is_complete, located
+from hoptree.models.catalogue import find_entry, is_complete, locate_weights
 from hoptree.models.local import LocalModel
 from hoptree.models.model import Message, Reply, Request
 
-ENTRY = find("smollm")
+ENTRY = find_entry("smollm")
 assert not isinstance(ENTRY, Path)
 
 pytestmark = [
@@ -236,7 +236,7 @@ def test_an_adapter_changes_replies_and_identity(model: LocalModel, tmp_path: Pa
     settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 4, "use_dora": False}
     (folder / "adapter_config.json").write_text(json.dumps(settings), encoding="utf-8")
     made = tmp_path / "a.gguf"
-    convert(folder, located("smollm"), made)
+    convert(folder, locate_weights("smollm"), made)
     adapted = open_model(f"local/smollm?n_ctx=512&adapter={made}")
     assert isinstance(adapted, LocalModel)
     plain, other = ask(model, asking(max_tokens=4)), ask(adapted, asking(max_tokens=4))
@@ -249,7 +249,10 @@ def test_adapters_that_are_none(tmp_path: Path) -> None:
         LocalModel("smollm", adapter=str(tmp_path / "none.gguf"))
     page = tmp_path / "page.gguf"
     page.write_bytes(b"<html>")
-    for adapter, cause in ((page, "page.gguf is not a GGUF file"), (located("smollm"), "could not load .* with ")):
+    for adapter, cause in (
+        (page, "page.gguf is not a GGUF file"),
+        (locate_weights("smollm"), "could not load .* with "),
+    ):
         broken = LocalModel("smollm", n_ctx=512, adapter=str(adapter))
         with pytest.raises(EndpointError, match=cause):
             ask(broken, asking())

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.endpoint import Endpoint, Response, Seen, refused, said
 
 from hoptree.core.errors import ConfigError
-from hoptree.models.llama_cpp import body_of
+from hoptree.models.llama_cpp import request_body
 from hoptree.models.model import Message, Request
 from hoptree.models.openai import OpenAIModel
 
@@ -46,10 +46,10 @@ def test_a_request_that_only_looks_at_what_is_there_writes_nothing() -> None:
 
 
 def test_llama_gets_what_cuts_off_only_where_something_does() -> None:
-    greedy, plain = body_of(Request(ASKED, top_p=0.9), 0), body_of(Request(ASKED, temperature=0.7), 0)
+    greedy, plain = request_body(Request(ASKED, top_p=0.9), 0), request_body(Request(ASKED, temperature=0.7), 0)
     assert (greedy["top_p"], greedy["top_k"], plain["top_p"], plain["top_k"]) == (1.0, 1, 1.0, 0)
     assert "samplers" not in greedy and "samplers" not in plain
-    cut = body_of(Request(ASKED, temperature=0.7, top_p=0.9, top_k=50), 0)
+    cut = request_body(Request(ASKED, temperature=0.7, top_p=0.9, top_k=50), 0)
     assert (cut["temperature"], cut["top_p"], cut["top_k"], cut["min_p"]) == (0.7, 0.9, 50, 0.0)
     assert cut["samplers"].index("temperature") == 0
 

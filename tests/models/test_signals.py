@@ -19,7 +19,7 @@ from tests.models.hf_asking import ask, ask_all, asking, mixed
 from tests.models.hf_models import RULES
 
 from hoptree.core.errors import EndpointError
-from hoptree.models.catalogue import Entry, find, is_complete
+from hoptree.models.catalogue import Entry, find_entry, is_complete
 from hoptree.models.model import Choice, Reply, Request, Signal
 
 torch: Any = pytest.importorskip("torch")
@@ -306,7 +306,7 @@ def test_too_little_memory_for_a_prefix_is_no_end(opened: Callable[..., Any]) ->
         assert max(told["entropy"], told["attention"]) < 1e-4
 
 
-SMOLLM = find("smollm")
+SMOLLM = find_entry("smollm")
 
 
 @pytest.fixture(scope="module")

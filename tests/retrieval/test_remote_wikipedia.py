@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.retrieval.wiki_server import Answer, Wiki, serving
 
 from hoptree.core.errors import ConfigError, EndpointError, HoptreeError, RateLimited, UnusableReply
-from hoptree.core.http_cache import Remembered
+from hoptree.core.http_cache import ReplyCache
 from hoptree.core.http_client import Unreachable
 from hoptree.core.values import Passage
 from hoptree.retrieval.opening import open_retriever
@@ -60,7 +60,7 @@ def wiki(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wiki]:
 
 
 def opened(wiki: Wiki, *, cache: Path | None = None, patience: float = 0.0) -> Wikipedia:
-    remembered = Remembered(cache) if cache else None
+    remembered = ReplyCache(cache) if cache else None
     api = WikiApi(wiki.url, contact="me@example.org", remembered=remembered, a_second=1000, patience=patience)
     return Wikipedia(api)
 
@@ -300,7 +300,7 @@ def test_without_a_network_wikipedia_cannot_be_started(monkeypatch: pytest.Monke
         raise Unreachable("Name or service not known")
 
     monkeypatch.setattr("hoptree.core.http_cache.asyncio.sleep", at_once)
-    monkeypatch.setattr("hoptree.core.http_client.General.send", nowhere)
+    monkeypatch.setattr("hoptree.core.http_client.ConnectionPool.send", nowhere)
     with pytest.raises(EndpointError, match=r"en\.wikipedia\.org.* cannot be reached") as raised:
         open_retriever("wikipedia", cached=False)
     assert raised.value.exit_code == 1 and "Is there a network?" in raised.value.remedy

@@ -10,7 +10,7 @@ pytest.importorskip("fastapi")
 
 from tests.server.running import events_of, running, settings
 
-from hoptree.core.redaction import hidden, without_keys
+from hoptree.core.redaction import redact, redact_keys
 from hoptree.core.values import Passage
 from hoptree.retrieval.indexing.commands import index_passages
 
@@ -19,23 +19,23 @@ _IDS = ("key-results-q3.txt#1", "org_chart_2024.txt#1", "log-10.0.0.1.txt#1", "h
 
 @pytest.mark.parametrize("name", ["key-findings-2024.txt", "org_chart_2024.txt", "proj-x1234567.md", "hf-results.txt"])
 def test_words_that_begin_like_keys_are_none(name: str) -> None:
-    assert without_keys(f"{name} cannot be read.") == f"{name} cannot be read."
-    assert without_keys("Send Authorization: Bearer KEY.") == "Send Authorization: Bearer KEY."
+    assert redact_keys(f"{name} cannot be read.") == f"{name} cannot be read."
+    assert redact_keys("Send Authorization: Bearer KEY.") == "Send Authorization: Bearer KEY."
 
 
 @pytest.mark.parametrize(
     "key", ["sk-proj-AbC123dEf456GhI789", "hf_abcdefGHIJ0123456789", "Bearer a1b2c3d4e5", "gsk_0123456789abcdefXYZ"]
 )
 def test_keys_are_masked(key: str) -> None:
-    for masked in (without_keys, hidden):
+    for masked in (redact_keys, redact):
         told = masked(f"The endpoint said {key} to it.")
         assert told == "The endpoint said … to it."
 
 
 def test_only_what_stands_within_a_known_name_stays() -> None:
     told = "log-10.0.0.1.txt at /srv/own/log-10.0.0.1.txt from 10.0.0.9:80"
-    assert hidden(told, known=["log-10.0.0.1.txt"]) == "log-10.0.0.1.txt at … from …"
-    assert hidden(told, known=["0", ".", "/", "log"]) == hidden(told)
+    assert redact(told, known=["log-10.0.0.1.txt"]) == "log-10.0.0.1.txt at … from …"
+    assert redact(told, known=["0", ".", "/", "log"]) == redact(told)
 
 
 @pytest.mark.parametrize("name", _IDS)

@@ -19,9 +19,7 @@ from tests.held import PATIENCE, Clock
 from tests.server.hostile import all_of, deaf, drip, head, until
 from tests.server.running import QUESTION, Running, eventually, limits, running, script, settings
 
-from hoptree.core import http_server as crowding
-from hoptree.core import http_server as hanging_up
-from hoptree.core import http_server as patience
+from hoptree.core import http_server
 from hoptree.core.http_server import listen
 from hoptree.server.keys import Key
 
@@ -54,7 +52,7 @@ def test_a_body_without_an_end_is_cut_off_at_the_limit(server: Running) -> None:
 def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hanging_up, "_SECONDS", PATIENCE)
+    monkeypatch.setattr(http_server, "_LINGER_S", PATIENCE)
     with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
         for _ in range(3):
             with socket.create_connection(("127.0.0.1", server.port)) as raw:
@@ -68,7 +66,7 @@ def test_a_client_that_is_still_sending_gets_to_read_why_it_is_refused(
 
 
 def test_a_client_that_sends_on_and_on_is_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hanging_up, "_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "_LINGER_S", 0.3)
     with running(settings(tmp_path, keys=(Key("team", b"x" * 32),))) as server:
         with socket.create_connection(("127.0.0.1", server.port)) as raw:
             raw.sendall(head(server, "/v1/ask", "Content-Length: 900000\r\nContent-Type: application/json"))
@@ -86,7 +84,9 @@ def test_an_application_may_speak_to_a_client_that_was_hung_up_on(caplog: pytest
     async def ask() -> bytes:
         listening = listen("127.0.0.1", 0)
         served = uvicorn.Server(
-            uvicorn.Config(app, http=patience.patient(5.0, 0.1, each=4), lifespan="off", log_config=None)
+            uvicorn.Config(
+                app, http=http_server.protocol_with_timeouts(5.0, 0.1, per_address=4), lifespan="off", log_config=None
+            )
         )
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())
@@ -153,30 +153,29 @@ def test_clients_that_never_read_do_not_keep_others_out(tmp_path: Path) -> None:
         for _ in range(10):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         assert health() == 503
-        server.clock.move_on(patience._UNREAD_SECONDS)
+        server.clock.move_on(http_server._UNREAD_TIMEOUT_S)
         eventually(lambda: health() == 200)
         eventually(lambda: stuck() == 0 and not state.tasks)
 
 
 def test_a_network_of_ipv6_counts_as_one_address() -> None:
-    crowd = crowding.Crowd(2)
-    assert [crowd.enters(f"2001:db8:1:2::{number}") for number in range(4)] == [True, True, False, False]
-    assert crowd.enters("2001:db8:1:3::1"), "another network has connections of its own"
-    crowd.leaves("2001:db8:1:2::9")
-    crowd.leaves("2001:db8:1:2::9")
-    crowd.leaves("2001:db8:1:2::9")
-    assert crowd.enters("2001:db8:1:2::1")
-    assert [crowd.enters("::ffff:192.0.2.1") for _ in range(3)] == [True, True, False]
-    assert not crowd.enters("192.0.2.1"), "the same address, written in two ways"
-    assert all(crowd.enters(host) for host in ("::1", "127.0.0.1", "::ffff:127.0.0.1") for _ in range(5))
+    crowd = http_server.ConnectionLimit(2)
+    assert [crowd.admit(f"2001:db8:1:2::{number}") for number in range(4)] == [True, True, False, False]
+    assert crowd.admit("2001:db8:1:3::1"), "another network has connections of its own"
+    crowd.release("2001:db8:1:2::9")
+    crowd.release("2001:db8:1:2::9")
+    crowd.release("2001:db8:1:2::9")
+    assert crowd.admit("2001:db8:1:2::1")
+    assert [crowd.admit("::ffff:192.0.2.1") for _ in range(3)] == [True, True, False]
+    assert not crowd.admit("192.0.2.1"), "the same address, written in two ways"
+    assert all(crowd.admit(host) for host in ("::1", "127.0.0.1", "::ffff:127.0.0.1") for _ in range(5))
 
 
 def test_one_address_cannot_take_the_place_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    crowd = crowding.Crowd(3)
-    monkeypatch.setattr(crowding, "Crowd", lambda each: crowd)
-    monkeypatch.setattr(patience, "Crowd", lambda each: crowd)
+    crowd = http_server.ConnectionLimit(3)
+    monkeypatch.setattr(http_server, "ConnectionLimit", lambda per_address: crowd)
     with running(settings(tmp_path)) as server, contextlib.ExitStack() as held:
         for _ in range(5):  # a proxy on this machine has as many as it likes
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
@@ -184,7 +183,7 @@ def test_one_address_cannot_take_the_place_of_all(
         server.client.close()
         held.close()
         eventually(lambda: not server._server.server_state.connections)
-        monkeypatch.setattr(crowding, "is_loopback", lambda host: False)
+        monkeypatch.setattr(http_server, "is_loopback", lambda host: False)
         for _ in range(3):
             held.enter_context(socket.create_connection(("127.0.0.1", server.port)))
         for _ in range(4):
@@ -199,7 +198,7 @@ def test_one_address_cannot_take_the_place_of_all(
 def test_a_client_that_reads_slowly_gets_all_of_it() -> None:
     """It takes several times as long as one may read nothing at all, by a clock that only its reading moves on."""
     size = 24 * 2**20
-    byte_seconds = 3 * patience._UNREAD_SECONDS / size
+    byte_seconds = 3 * http_server._UNREAD_TIMEOUT_S / size
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"connection", b"close")]})
@@ -209,7 +208,9 @@ def test_a_client_that_reads_slowly_gets_all_of_it() -> None:
         clock = Clock(asyncio.get_running_loop())
         listening = listen("127.0.0.1", 0)
         served = uvicorn.Server(
-            uvicorn.Config(app, http=patience.patient(5.0, each=4), lifespan="off", log_config=None)
+            uvicorn.Config(
+                app, http=http_server.protocol_with_timeouts(5.0, per_address=4), lifespan="off", log_config=None
+            )
         )
         serving = asyncio.create_task(served.serve(sockets=[listening]))
         reader, writer = await asyncio.open_connection(*listening.getsockname())

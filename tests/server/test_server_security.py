@@ -18,7 +18,7 @@ from tests.server.hostile import all_of, corpora, head, link, locked, lying, zip
 from tests.server.running import QUESTION, Running, events_of, limits, running, script, settings
 
 from hoptree.core.errors import ConfigError, CorpusError
-from hoptree.core.redaction import hidden
+from hoptree.core.redaction import redact
 from hoptree.core.values import Passage
 from hoptree.models.scripted import Rule
 from hoptree.retrieval.indexing.commands import index_passages
@@ -273,7 +273,7 @@ def test_errors_tell_no_paths_addresses_or_tracebacks(tmp_path: Path) -> None:
         told = str(refusal_of(error))
         assert "secret" not in told
         assert "10.0.0.7" not in told
-    assert hidden("TCP/IP and 1/2 and either/or stay.") == "TCP/IP and 1/2 and either/or stay."
+    assert redact("TCP/IP and 1/2 and either/or stay.") == "TCP/IP and 1/2 and either/or stay."
     wanted = settings(tmp_path)
     with running(wanted) as server:
         (tmp_path / "index" / "hoptree-index.json").write_text("{")

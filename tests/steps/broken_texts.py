@@ -11,7 +11,14 @@ from hoptree.core.values import Token
 from hoptree.engine.prompts import Prompt, plain, read_prompt
 from hoptree.models.model import read_choice
 from hoptree.text.loose_json import read_json
-from hoptree.text.parse import clean_answer, concluded, read_knowing, read_questions, retrieval_trigger, why_unanswered
+from hoptree.text.parse import (
+    clean_answer,
+    extract_conclusion,
+    find_refusal,
+    read_questions,
+    read_self_knowledge,
+    retrieval_trigger,
+)
 from hoptree.text.parse_relevance import read_numbers, read_relevance
 from hoptree.text.question_tree import make_plan, references, resolve
 
@@ -56,11 +63,11 @@ def fill(text: str) -> None:
 READERS: dict[str, Callable[[str], object]] = {
     "read_json and make_plan": plan_of,
     "references and resolve": question_of,
-    "concluded": concluded,
+    "concluded": extract_conclusion,
     "clean_answer": clean_answer,
-    "why_unanswered": why_unanswered,
+    "why_unanswered": find_refusal,
     "retrieval_trigger": retrieval_trigger,
-    "read_knowing": lambda text: (read_knowing(text), read_knowing(f"Yes, {text}", "Is it?")),
+    "read_knowing": lambda text: (read_self_knowledge(text), read_self_knowledge(f"Yes, {text}", "Is it?")),
     "read_relevance": read_relevance,
     "read_numbers": lambda text: read_numbers(text, 5),
     "read_questions": read_questions,

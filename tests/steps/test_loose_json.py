@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.loose_json import read_json, regrouped
+from hoptree.text.loose_json import read_json, regroup_brackets
 from hoptree.text.question_tree import Pairs
 
 PLAN = {"query1": {"question": "Who?"}}
@@ -94,12 +94,12 @@ NESTED = st.recursive(
 @given(st.dictionaries(st.text(max_size=3), NESTED, max_size=3), st.sampled_from([None, 1]))
 def test_brackets_that_fit_stay_as_they_are(value: dict[str, Any], indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert regrouped(f"{text} and so on") == (text, len(text))
+    assert regroup_brackets(f"{text} and so on") == (text, len(text))
 
 
 @given(st.text(alphabet='{}[]",: a\\\n'))
 def test_nothing_that_is_regrouped_raises(text: str) -> None:
-    written, end = regrouped(text)
+    written, end = regroup_brackets(text)
     assert end <= len(text) and len(written) <= 2 * len(text) + 2
 
 

@@ -25,7 +25,7 @@ from hoptree.models.openai import OpenAIModel
 from hoptree.retrieval.bm25 import BM25
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.indexing.commands import index_passages
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 COUNT = 10_000
 FILES = COUNT // 20
@@ -114,8 +114,8 @@ def broken(text: str, rng: random.Random) -> str:
 
 
 EXTREMES = (
-    "[" * 2 * MAX_REPLY,
-    "{" * 2 * MAX_REPLY,
+    "[" * 2 * MAX_REPLY_CHARS,
+    "{" * 2 * MAX_REPLY_CHARS,
     '{"a":' * 5000 + "1" + "}" * 5000,
     "[" * 5000 + "]" * 5000,
     '{"children":[' * 400 + '"Who?"' + "]}" * 400,

@@ -7,7 +7,7 @@ import pytest
 from hoptree.core.values import Passage
 from hoptree.methods.hop.candidates import quoted
 from hoptree.methods.hop.word_plans import Operator, operator_of
-from hoptree.text.answer_types import fits_kind
+from hoptree.text.answer_types import fits_question_type
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_operator_of_a_question(question: str, operator: Operator) -> None:
     ],
 )
 def test_whether_an_answer_is_of_the_kind(question: str, answer: str, fits: bool | None) -> None:
-    assert fits_kind(question, answer) is fits
+    assert fits_question_type(question, answer) is fits
 
 
 PAGES = (

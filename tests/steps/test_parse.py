@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hoptree.text.parse import clean_answer, looks_unanswered, retrieval_trigger, says_unknown, why_unanswered
+from hoptree.text.parse import clean_answer, find_refusal, looks_unanswered, retrieval_trigger, says_unknown
 
 PLAN = {"query1": {"question": "Who?"}}
 
@@ -173,7 +173,7 @@ def test_an_answer_asks_for_nothing(reply: str) -> None:
     ],
 )
 def test_answers_that_only_look_like_none(reply: str) -> None:
-    assert why_unanswered(reply) == ""
+    assert find_refusal(reply) == ""
     assert not looks_unanswered(reply)
 
 
@@ -241,14 +241,14 @@ def test_answers_that_only_look_like_none(reply: str) -> None:
     ],
 )
 def test_replies_that_say_it_is_not_there(reply: str) -> None:
-    assert why_unanswered(reply)
+    assert find_refusal(reply)
     assert looks_unanswered(reply)
 
 
 def test_the_words_that_gave_it_away_are_told() -> None:
-    assert why_unanswered("The director is not mentioned here.") == "not … mentioned"
-    assert why_unanswered("") == "empty"
-    assert why_unanswered("so RAG REQUIRED now") == "RAG REQUIRED"
+    assert find_refusal("The director is not mentioned here.") == "not … mentioned"
+    assert find_refusal("") == "empty"
+    assert find_refusal("so RAG REQUIRED now") == "RAG REQUIRED"
 
 
 @pytest.mark.parametrize("reply", ["Unknown", "N/A", "Not sure.", "Sorry, no idea.", "Unsure", "Don't know"])

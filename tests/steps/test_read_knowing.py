@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.text.parse import Knowing, read_knowing
+from hoptree.text.parse import SelfKnowledge, read_self_knowledge
 
 TEXT = st.text(max_size=300)
 
@@ -52,7 +52,7 @@ TEXT = st.text(max_size=300)
     ],
 )
 def test_yes_without_more_is_known_and_no_answer(reply: str) -> None:
-    assert read_knowing(reply) == Knowing(True)
+    assert read_self_knowledge(reply) == SelfKnowledge(True)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_yes_without_more_is_known_and_no_answer(reply: str) -> None:
     ],
 )
 def test_everything_else_is_not_known(reply: str) -> None:
-    assert read_knowing(reply) == Knowing(False)
+    assert read_self_knowledge(reply) == SelfKnowledge(False)
 
 
 @pytest.mark.parametrize(
@@ -116,15 +116,15 @@ def test_everything_else_is_not_known(reply: str) -> None:
     ],
 )
 def test_an_answer_in_the_same_breath_is_kept(reply: str, answer: str) -> None:
-    assert read_knowing(reply) == Knowing(True, answer)
+    assert read_self_knowledge(reply) == SelfKnowledge(True, answer)
 
 
 def test_an_answer_of_several_lines_is_kept_whole() -> None:
-    assert read_knowing("Yes. It is resonance.\n\nWine glasses have 370 Hz.").answer.endswith("370 Hz")
+    assert read_self_knowledge("Yes. It is resonance.\n\nWine glasses have 370 Hz.").answer.endswith("370 Hz")
 
 
 def test_a_yes_that_is_taken_back_holds_no_answer() -> None:
-    assert read_knowing("Yes. The answer is not available to me.") == Knowing(True)
+    assert read_self_knowledge("Yes. The answer is not available to me.") == SelfKnowledge(True)
 
 
 POLISH = "Are Wojciech Has and Roman Polanski both Polish?"
@@ -149,18 +149,18 @@ POLISH = "Are Wojciech Has and Roman Polanski both Polish?"
     ],
 )
 def test_where_yes_or_no_is_asked_for_the_yes_is_kept(reply: str, answer: str) -> None:
-    assert read_knowing(reply, POLISH) == Knowing(True, answer)
+    assert read_self_knowledge(reply, POLISH) == SelfKnowledge(True, answer)
 
 
 def test_where_something_else_is_asked_for_the_yes_is_no_part_of_the_answer() -> None:
-    assert read_knowing("Yes, it is Paris.", "Which city is it?").answer == "it is Paris"
-    assert read_knowing("Yes, it is Paris.", "Isle of Man's capital is which?").answer == "it is Paris"
+    assert read_self_knowledge("Yes, it is Paris.", "Which city is it?").answer == "it is Paris"
+    assert read_self_knowledge("Yes, it is Paris.", "Isle of Man's capital is which?").answer == "it is Paris"
 
 
 @given(TEXT)
 def test_any_reply_about_knowing_can_be_read(text: str) -> None:
-    knowing = read_knowing(text)
+    knowing = read_self_knowledge(text)
     assert knowing.known or not knowing.answer
-    assert not read_knowing(f"No {text}").known
-    assert not read_knowing(f"unknow {text}").known
-    assert read_knowing(f"Yes. {text}").known
+    assert not read_self_knowledge(f"No {text}").known
+    assert not read_self_knowledge(f"unknow {text}").known
+    assert read_self_knowledge(f"Yes. {text}").known

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.patience import patience
 
-from hoptree.text.parse_triples import LONGEST_NAME, MAX_TRIPLES, Triple, read_triples
+from hoptree.text.parse_triples import MAX_NAME_CHARS, MAX_TRIPLES, Triple, read_triples
 
 TWO: list[Triple] = [("Elia Kazan", "spouse", "Molly Kazan"), ("Wanda", "director", "Barbara Loden")]
 LINES = "\n".join(" | ".join(one) for one in TWO)
@@ -81,7 +81,7 @@ def test_prose_holds_no_triples(reply: str) -> None:
         ("a | b | c | d", 1),
         ("a |  | c", 1),
         ("a | ?! | c", 1),
-        (f"{'x' * (LONGEST_NAME + 1)} | b | c", 1),
+        (f"{'x' * (MAX_NAME_CHARS + 1)} | b | c", 1),
         (f"a | {'x' * 101} | c", 1),
         ("(a, b)", 1),
         ('[["a", "b"], ["a", "b", null], ["a", true, "c"], ["a", "b", {"c": 1}]]', 4),
@@ -198,5 +198,5 @@ def _well_formed(reply: str, cut: bool) -> None:
         for part in triple:
             assert part == " ".join(part.split())
             assert any(letter.isalnum() for letter in part)
-            assert len(part) <= LONGEST_NAME
+            assert len(part) <= MAX_NAME_CHARS
             part.encode()

@@ -16,7 +16,7 @@ from hoptree.evaluation.datasets.reading import half_of
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing.commands import build_index
-from hoptree.text.parse import read_knowing
+from hoptree.text.parse import read_self_knowledge
 from hoptree.text.parse_relevance import read_relevance
 from hoptree.training.ask_many import is_right
 from hoptree.training.build import Kind, Wanted, build, read_kind
@@ -89,7 +89,7 @@ def test_knowing_is_labelled_by_the_models_own_answers(here: Path) -> None:
     assert [row["meta"]["answer"] for row in rows][:2] == ["February 1913", "No, they are not"]
     assert {row["meta"]["model"] for row in rows} == {told["model"]} == {f"scripted/{here / 'm.json'}"}
     assert told["labels"] == {"yes": 2, "no": 2} and told["sources"] == {"films": {"yes": 2, "no": 2}}
-    assert [read_knowing(target(row)).known for row in rows] == [True, True, False, False]
+    assert [read_self_knowledge(target(row)).known for row in rows] == [True, True, False, False]
 
 
 def test_equal_words_only(here: Path) -> None:

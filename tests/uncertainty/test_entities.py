@@ -9,16 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
-from hoptree.text.retrieval_triggers import confidence, entity_confidence, mentions
+from hoptree.text.retrieval_triggers import confidence, entity_confidence, find_mentions
 
 
 def test_names_are_found_by_their_words() -> None:
     text = "Émile Chautard's wife knew emile\nchautard; Chautardson did not. J. R. R. Tolkien did."
-    assert [text[start:end] for start, end in mentions("Emile Chautard", text)] == ["Émile Chautard", "emile\nchautard"]
-    assert [text[start:end] for start, end in mentions("J.R.R. Tolkien", text)] == []
-    assert [text[start:end] for start, end in mentions("J. R. R. Tolkien", text)] == ["J. R. R. Tolkien"]
-    assert mentions("Chautard's wife", text) == ((6, 21),)
-    assert mentions("", text) == mentions("...", text) == mentions("Rome", "") == ()
+    assert [text[start:end] for start, end in find_mentions("Emile Chautard", text)] == [
+        "Émile Chautard",
+        "emile\nchautard",
+    ]
+    assert [text[start:end] for start, end in find_mentions("J.R.R. Tolkien", text)] == []
+    assert [text[start:end] for start, end in find_mentions("J. R. R. Tolkien", text)] == ["J. R. R. Tolkien"]
+    assert find_mentions("Chautard's wife", text) == ((6, 21),)
+    assert find_mentions("", text) == find_mentions("...", text) == find_mentions("Rome", "") == ()
 
 
 def test_equation_4() -> None:
@@ -61,6 +64,6 @@ def test_a_name_is_not_sure_because_its_last_piece_is() -> None:
 
 @given(st.text(max_size=10), st.text(max_size=60))
 def test_mentions_stand_in_order(entity: str, text: str) -> None:
-    for start, end in mentions(entity, text):
+    for start, end in find_mentions(entity, text):
         assert 0 <= start < end <= len(text)
     assert entity_confidence(entity, text, [Token(text, math.nan, (), math.nan, math.nan)]) is None

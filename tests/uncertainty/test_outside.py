@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
-from hoptree.text.uncertainty import agreement, disagreement, entropy_of, entropy_of_top
+from hoptree.text.uncertainty import agreement, disagreement, entropy_of_top, token_entropy
 from hoptree.text.word_classes import LexiconTagger
 
 
@@ -38,9 +38,9 @@ def test_rounded_and_impossible_shares_are_no_error() -> None:
 
 
 def test_what_the_model_itself_told_comes_first() -> None:
-    assert entropy_of(Token("a", -0.1, (("a", -0.1),), entropy=0.75)) == 0.75
-    assert entropy_of(told(0.5, 0.5)) == pytest.approx(math.log(2))
-    assert entropy_of(Token("a", -0.1)) is None
+    assert token_entropy(Token("a", -0.1, (("a", -0.1),), entropy=0.75)) == 0.75
+    assert token_entropy(told(0.5, 0.5)) == pytest.approx(math.log(2))
+    assert token_entropy(Token("a", -0.1)) is None
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=30), st.integers(1, 30))

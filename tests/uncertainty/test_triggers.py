@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
-from hoptree.text.retrieval_triggers import Dynamic, Fixed, improbable_sentence, judge_sentences
+from hoptree.text.retrieval_triggers import DynamicThreshold, FixedThreshold, improbable_sentence, judge_sentences
 from hoptree.text.tokens import find_words
-from hoptree.text.uncertainty import mean_one, score_words
+from hoptree.text.uncertainty import scale_to_mean_one, score_words
 from hoptree.text.word_classes import LexiconTagger
 
 NAN = math.nan
@@ -54,11 +54,11 @@ def test_what_is_unknown_weighs_as_much_as_the_mean() -> None:
     assert [word.attention for word in scored] == pytest.approx([1.0, 4 / 3, 2 / 3, 1.0])
     assert [word.entropy for word in scored] == [1.0, 2.0, None, None]
     assert [word.score for word in scored] == pytest.approx([1.0, 8 / 3, 0.0, 0.0])
-    assert mean_one([]) == () and mean_one([0.0, 0.0, None]) == (1.0, 1.0, 1.0)
+    assert scale_to_mean_one([]) == () and scale_to_mean_one([0.0, 0.0, None]) == (1.0, 1.0, 1.0)
 
 
 def test_a_dynamic_threshold_over_the_sentence() -> None:
-    (judged,) = judge_sentences(text_of(PARIS), PARIS, LexiconTagger(), Dynamic(alpha=1.5, beta=0.2))
+    (judged,) = judge_sentences(text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(alpha=1.5, beta=0.2))
     assert judged.theta == pytest.approx(1.5 * (1.0 + 2.0) / 2 + 0.2 * 1)  # 2.45
     assert judged.highest == pytest.approx(4.0) and judged.triggers
     assert [word.word.text for word in judged.hit_words] == ["Paris"]
@@ -70,39 +70,43 @@ def test_the_words_that_lead_to_an_answer_do_not_lower_a_dynamic_threshold(
 ) -> None:
     """They are always sure: of an answer of one word they would halve the mean."""
     tokens = [token(text, 0.0, 0.2) for text in ("So", " the", " answer", " is", ":")] + [token(" Spain", 2.0, 0.2)]
-    (judged,) = judge_sentences(text_of(tokens), tokens, LexiconTagger(), Dynamic(1.5, 0.2, over))
+    (judged,) = judge_sentences(text_of(tokens), tokens, LexiconTagger(), DynamicThreshold(1.5, 0.2, over))
     assert judged.theta == pytest.approx(1.5 * 2.0 + 0.2) and not judged.triggers
 
 
 def test_a_dynamic_threshold_over_the_history() -> None:
     tokens = [*ROME, *PARIS]
     text = text_of(ROME) + " " + text_of(PARIS)
-    first, second = judge_sentences(text, tokens, LexiconTagger(), Dynamic(alpha=2, beta=0.2, over="history"))
+    first, second = judge_sentences(text, tokens, LexiconTagger(), DynamicThreshold(alpha=2, beta=0.2, over="history"))
     assert first.theta == pytest.approx(2 * (0.5 + 0.1) / 2 + 0.2) and not first.triggers
     assert second.theta == pytest.approx(2 * (0.5 + 0.1 + 1.0 + 2.0) / 4 + 0.2) and second.triggers
-    (alone,) = judge_sentences(text_of(PARIS), PARIS, LexiconTagger(), Dynamic(2, 0.2, "history"), before=first.words)
+    (alone,) = judge_sentences(
+        text_of(PARIS), PARIS, LexiconTagger(), DynamicThreshold(2, 0.2, "history"), before=first.words
+    )
     assert alone.theta == second.theta
 
 
 def test_the_first_sentence_that_triggers_is_the_last_that_is_judged() -> None:
     text = f"{text_of(ROME)} {text_of(PARIS)} {text_of(ROME)}"
-    judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), Fixed(1.0))
+    judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), FixedThreshold(1.0))
     assert [(text[one.start : one.end], one.triggers) for one in judged] == [
         ("So Rome lost.", False),
         ("The capital is Paris.", True),
     ]
     assert judged[1].hits == (3,)  # "capital" has exactly 1
-    judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), Fixed(4.0))
+    judged = judge_sentences(text, [*ROME, *PARIS, *ROME], LexiconTagger(), FixedThreshold(4.0))
     assert [one.triggers for one in judged] == [False, False, False]
 
 
 def test_only_content_words_hit() -> None:
     tokens = [token("It", 9.0, 0.1), token(" is", 9.0, 0.1), token(" not", 9.0, 0.1)]
-    for threshold in (Fixed(0.0), Dynamic(), Dynamic(0, -1)):
+    for threshold in (FixedThreshold(0.0), DynamicThreshold(), DynamicThreshold(0, -1)):
         (judged,) = judge_sentences("It is not", tokens, LexiconTagger(), threshold)
         assert not judged.triggers and judged.highest == 0
-    assert judge_sentences("", [], LexiconTagger(), Dynamic()) == ()
-    assert not judge_sentences("Rome lost", [Token("Rome lost", -1.0)], LexiconTagger(), Fixed(0.0))[0].triggers
+    assert judge_sentences("", [], LexiconTagger(), DynamicThreshold()) == ()
+    assert not judge_sentences("Rome lost", [Token("Rome lost", -1.0)], LexiconTagger(), FixedThreshold(0.0))[
+        0
+    ].triggers
 
 
 def test_an_improbable_token() -> None:
@@ -126,8 +130,8 @@ _TOKENS = st.lists(
 )
 
 
-@given(_TOKENS, st.sampled_from([Fixed(0.5), Dynamic(), Dynamic(over="history")]))
-def test_no_numbers_break_it(tokens: list[Token], threshold: Fixed | Dynamic) -> None:
+@given(_TOKENS, st.sampled_from([FixedThreshold(0.5), DynamicThreshold(), DynamicThreshold(over="history")]))
+def test_no_numbers_break_it(tokens: list[Token], threshold: FixedThreshold | DynamicThreshold) -> None:
     text = text_of(tokens)
     for judged in judge_sentences(text, tokens, LexiconTagger(), threshold):
         assert not math.isnan(judged.theta) and not math.isnan(judged.highest)
@@ -140,10 +144,10 @@ LOST = [token(text, 5.0, 0.2) for text in ("Omar", " Karim", " directed", " Sile
 
 
 def test_a_ceiling_lets_a_sentence_that_is_unsure_everywhere_trigger() -> None:
-    def judged(threshold: Dynamic) -> tuple[float, int]:
+    def judged(threshold: DynamicThreshold) -> tuple[float, int]:
         (sentence,) = judge_sentences(text_of(LOST), LOST, LexiconTagger(), threshold)
         return round(sentence.theta, 6), len(sentence.hits)
 
-    assert judged(Dynamic(1.5, 0.2)) == (7.7, 0), "the paper's is above whatever it is made of"
-    assert judged(Dynamic(1.5, 0.2, ceiling=1.5)) == (1.5, 5)
-    assert judged(Dynamic(0.1, 0.2, ceiling=1.5)) == (0.7, 5), "it is no floor"
+    assert judged(DynamicThreshold(1.5, 0.2)) == (7.7, 0), "the paper's is above whatever it is made of"
+    assert judged(DynamicThreshold(1.5, 0.2, ceiling=1.5)) == (1.5, 5)
+    assert judged(DynamicThreshold(0.1, 0.2, ceiling=1.5)) == (0.7, 5), "it is no floor"

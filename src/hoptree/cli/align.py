@@ -32,10 +32,10 @@ def gguf(
     llama-server -m qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --lora both.gguf --port 8080
     hoptree ask "Who …?" --corpus docs.idx -m openai/both --base-url http://localhost:8080/v1
     """
-    from hoptree.models.hf_weights import adapter_folder, source_of
+    from hoptree.models.hf_weights import adapter_folder, resolve_source
     from hoptree.training.lora.gguf import convert
 
-    file = source_of(base).file
+    file = resolve_source(base).file
     if file is None:
         raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
     told = convert(adapter_folder(str(adapter)), file, out)

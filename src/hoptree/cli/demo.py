@@ -41,10 +41,10 @@ def demo(
     """
     from hoptree.engine.engine import Engine
     from hoptree.models import DEFAULT_MODEL
-    from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete
+    from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete
 
     chosen = model or DEFAULT_MODEL
-    entry = find(DEFAULT)
+    entry = find_entry(DEFAULT_NAME)
     if chosen == DEFAULT_MODEL and isinstance(entry, Entry) and not is_complete(entry):
         from hoptree.cli.machine import pull_with_progress
 

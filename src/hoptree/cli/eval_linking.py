@@ -18,7 +18,7 @@ from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from hoptree.evaluation.linking import LinkingRun, LinkingSet, Parts
-    from hoptree.graph.linking.mention_models import NameReader
+    from hoptree.graph.linking.mention_models import MentionModel
     from hoptree.methods.steps.relations import RelationRanking
 
 
@@ -188,7 +188,7 @@ async def _open(
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
     from hoptree.graph.linking.entities import open_candidates
-    from hoptree.graph.linking.mention_models import ReadCandidates
+    from hoptree.graph.linking.mention_models import MentionModelCandidates
     from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
 
@@ -205,20 +205,20 @@ async def _open(
     rankings = await _rankings(opened, relations, options["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
     among: Any = options["among"]
-    linker = ReadCandidates(reader, candidates) if reader else None
+    linker = MentionModelCandidates(reader, candidates) if reader else None
     return Parts(graph, candidates, rankings, model, calls, among, linker)
 
 
-def _reader(spec: str) -> NameReader | None:
+def _reader(spec: str) -> MentionModel | None:
     """The model that marks names, if one is asked for; that it may be fetched from elsewhere is said before."""
     if not spec:
         return None
-    from hoptree.graph.linking.mention_models import open_reader
+    from hoptree.graph.linking.mention_models import open_mention_model
 
     kind, _, where = spec.partition(":")
     if where and not Path(where).exists():
         say(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
-    return open_reader(spec)
+    return open_mention_model(spec)
 
 
 async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:

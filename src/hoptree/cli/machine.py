@@ -61,9 +61,9 @@ def list_models(as_json: AsJson = False) -> None:
 @interruptible
 def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models list.")] = "qwen") -> None:
     """Fetch a model; an interrupted pull goes on where it stopped."""
-    from hoptree.models.catalogue import Entry, find
+    from hoptree.models.catalogue import Entry, find_entry
 
-    entry = find(name.removeprefix("local/"))
+    entry = find_entry(name.removeprefix("local/"))
     if not isinstance(entry, Entry):
         raise ConfigError(f"{name} is a file, not a model of the catalogue.", "hoptree models list shows the names.")
     typer.echo(pull_with_progress(entry))
@@ -100,13 +100,13 @@ def doctor(
     as_json: AsJson = False,
 ) -> None:
     """Say what is missing or slow on this machine, and how to mend it."""
-    from hoptree.models.catalogue import DEFAULT, located
+    from hoptree.models.catalogue import DEFAULT_NAME, locate_weights
     from hoptree.models.machine import examine, measure
 
     checks = [asdict(check) for check in examine()]
     if speed:
-        read, write = measure(located(DEFAULT))
-        finding = f"{DEFAULT} reads {read:.0f} and writes {write:.0f} tokens a second"
+        read, write = measure(locate_weights(DEFAULT_NAME))
+        finding = f"{DEFAULT_NAME} reads {read:.0f} and writes {write:.0f} tokens a second"
         checks.append({"name": "speed", "ok": None, "finding": finding, "remedy": ""})
     if as_json:
         print_json(checks)

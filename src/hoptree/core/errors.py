@@ -1,12 +1,12 @@
-"""The errors of Hoptree: a small tree, each with the sentence that says what to do about it."""
+"""The exceptions of Hoptree; each carries a remedy for its user."""
 
 from __future__ import annotations
 
 
 class HoptreeError(Exception):
-    """Anything Hoptree reports on purpose: one sentence for the cause, one for the remedy.
+    """Base class: one sentence for the cause, one for the remedy.
 
-    `exit_code` is 2 where the command must be changed to work, 1 where the same one may work later.
+    `exit_code` is 2 if the command must be changed to work, 1 if the same one may work later.
     """
 
     exit_code = 1
@@ -21,7 +21,7 @@ class HoptreeError(Exception):
 
 
 class InternalError(HoptreeError):
-    """A mistake of Hoptree's own; the error it came from is its `__cause__`."""
+    """A bug in Hoptree; the original error is its `__cause__`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(
@@ -32,13 +32,13 @@ class InternalError(HoptreeError):
 
 
 class InputError(HoptreeError):
-    """What the caller gave cannot be used as it is."""
+    """Input from the caller that cannot be used as it is."""
 
     exit_code = 2
 
 
 class ConfigError(InputError):
-    """An option, method or model name that does not exist, or a value of the wrong kind."""
+    """An unknown option, method or model, or a value of the wrong kind."""
 
 
 class CorpusError(InputError):
@@ -46,7 +46,7 @@ class CorpusError(InputError):
 
 
 class IndexUnavailable(CorpusError):
-    """An index that cannot be written now: another process has it, or the disk is full."""
+    """An index that cannot be written now: it is locked, or the disk is full."""
 
     exit_code = 1
 
@@ -89,9 +89,9 @@ class ModelError(HoptreeError):
 
 
 class EndpointError(ModelError):
-    """The endpoint did not answer, or answered with a failure.
+    """An endpoint that did not answer, or answered with a failure.
 
-    `retryable` says whether the same request may succeed later (broken connections, 5xx).
+    `retryable` says whether the same request may succeed later (broken connection, 5xx).
     """
 
     def __init__(
@@ -112,31 +112,31 @@ class EndpointError(ModelError):
 
 
 class RateLimited(EndpointError):
-    """The endpoint asked for fewer requests (HTTP 429)."""
+    """An endpoint that asks for fewer requests (HTTP 429)."""
 
 
 class RequestTooLong(EndpointError):
-    """The request has more tokens than the model takes; others may have fewer."""
+    """A request with more tokens than the model takes."""
 
     def __init__(self, cause: str, remedy: str = "", *, status: int | None = None) -> None:
         super().__init__(cause, remedy, status=status, exit_code=2)
 
 
 class UnusableReply(ModelError):
-    """The endpoint answered with something that is not a completion (HTML, half a JSON object)."""
+    """A reply that is not a completion (HTML, half a JSON object)."""
 
     retryable = True
 
 
 class GraphError(InputError):
-    """A knowledge graph, or a file to load into one, that is missing, damaged or of another kind."""
+    """A knowledge graph, or a file of triples, that is missing, damaged or of another kind."""
 
 
 class GraphUnavailable(GraphError):
-    """A graph that cannot be written now: another process has it."""
+    """A graph that cannot be written now: another process has locked it."""
 
     exit_code = 1
 
 
 class QueryTooLong(EndpointError):
-    """A query that was ended because it took longer than it may."""
+    """A query that was ended because it took too long."""

@@ -1,4 +1,4 @@
-"""How a public server is asked: by name, not too often, and with patience."""
+"""Access to public servers: user agent, rate limit with retries, and a cache of replies on disk."""
 
 from __future__ import annotations
 
@@ -16,81 +16,80 @@ from urllib.parse import urlsplit
 
 from hoptree.core.errors import CacheError, ModelError
 from hoptree.core.files import cache_dir
+from hoptree.core.retry import retry_delay_s
 
 T = TypeVar("T")
 
-_TIMES = 4
-_PUBLIC = ("wikidata.org", "wikipedia.org", "wikimedia.org")
+MAX_AGE_DAYS = 30.0
+"""Wikidata and Wikipedia change slowly: replies of the last month are good enough."""
+_MAX_ATTEMPTS = 4
+_PUBLIC_DOMAINS = ("wikidata.org", "wikipedia.org", "wikimedia.org")
 
 
 def user_agent(contact: str) -> str:
-    """Who asks, and how to reach them: Wikimedia turns away those who do not say."""
+    """Name this program and how to reach its user; Wikimedia turns others away."""
     try:
-        ours = version("hoptree")
+        release = version("hoptree")
     except PackageNotFoundError:  # run from its source folder
-        ours = "dev"
-    told = " ".join(contact.encode("ascii", "replace").decode().split())
-    return f"Hoptree/{ours} ({told or 'no contact given'}) Python/{sys.version_info[0]}.{sys.version_info[1]}"
+        release = "dev"
+    contact = " ".join(contact.encode("ascii", "replace").decode().split())
+    return f"Hoptree/{release} ({contact or 'no contact given'}) Python/{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def if_public(url: str) -> str:
-    """What to do where Wikimedia's servers cannot be reached, which nobody here can start; "" for all others."""
+def unreachable_remedy(url: str) -> str:
+    """Return what to do if a Wikimedia server cannot be reached; "" for servers the user can start."""
     host = urlsplit(url).hostname or ""
-    ours = not any(host == public or host.endswith(f".{public}") for public in _PUBLIC)
-    return "" if ours else "Is there a network? With one, try again later."
+    public = any(host == domain or host.endswith(f".{domain}") for domain in _PUBLIC_DOMAINS)
+    return "Is there a network? With one, try again later." if public else ""
 
 
-class Polite:
-    """So many requests a second to one server, so many at once, `patience` seconds of waiting for a busy one."""
+class Throttle:
+    """Limit the requests to one server per second and at a time, and retry those that may succeed later."""
 
-    def __init__(self, *, a_second: float = 5.0, at_once: int = 4, patience: float = 60.0) -> None:
-        self._at_once, self._pause, self._patience = at_once, 1 / a_second, patience
-        self._next = 0.0
+    def __init__(self, *, per_second: float = 5.0, concurrency: int = 4, patience_s: float = 60.0) -> None:
+        self._concurrency, self._interval_s, self._patience_s = concurrency, 1 / per_second, patience_s
+        self._next_start = 0.0
         self._slots: asyncio.Semaphore | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, once: Callable[[], Awaitable[T]]) -> T:
-        """What `once` brings, tried again where that may help."""
+    async def send(self, request: Callable[[], Awaitable[T]]) -> T:
+        """Return what `request` returns, retrying retryable errors for at most `patience_s` of waiting."""
         loop = asyncio.get_running_loop()
-        if self._slots is None or loop is not self._loop:  # those who waited in a loop that has ended wait no more
-            self._loop, self._slots = loop, asyncio.Semaphore(self._at_once)
-        slots, waited = self._slots, 0.0
-        for attempt in range(_TIMES):
+        if self._slots is None or loop is not self._loop:  # nobody waits any more in a loop that has ended
+            self._loop, self._slots = loop, asyncio.Semaphore(self._concurrency)
+        slots, waited, failures = self._slots, 0.0, 0
+        while True:
             try:
                 async with slots:
-                    await self._turn()
-                    return await once()
+                    await self._wait_turn()
+                    return await request()
             except ModelError as error:
-                pause = error.retry_after if error.retry_after is not None else 2.0**attempt
-                waited += max(pause, 0.0)  # in this order a number that is none stays one
-                if not error.retryable or attempt == _TIMES - 1 or not waited <= self._patience:
+                failures += 1
+                delay = retry_delay_s(error, failures, first_s=1.0)
+                waited += delay
+                if not error.retryable or failures == _MAX_ATTEMPTS or not waited <= self._patience_s:
                     raise
-                await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
+                await asyncio.sleep(delay)
 
-    async def _turn(self) -> None:
-        """Wait until the next request may be sent."""
+    async def _wait_turn(self) -> None:
         now = time.monotonic()
-        mine, self._next = max(now, self._next), max(now, self._next) + self._pause
-        if mine > now:
-            await asyncio.sleep(mine - now)
+        start = max(now, self._next_start)
+        self._next_start = start + self._interval_s
+        if start > now:
+            await asyncio.sleep(start - now)
 
 
-KEPT_DAYS = 30.0
-"""Wikidata and Wikipedia change; what they said a month ago most often still holds."""
+def path_beside_cache(name: str) -> Path:
+    """Return a file of this name beside $HOPTREE_CACHE, or in the user's cache folder."""
+    cache = os.environ.get("HOPTREE_CACHE")
+    return Path(cache).with_name(name) if cache else cache_dir() / name
 
 
-def beside_cache(name: str) -> Path:
-    """A file of this name beside $HOPTREE_CACHE, or in the user's cache folder."""
-    named = os.environ.get("HOPTREE_CACHE")
-    return Path(named).with_name(name) if named else cache_dir() / name
+class ReplyCache:
+    """Replies by server and query, in an SQLite file."""
 
-
-class Remembered:
-    """Replies by the server and the query they are of."""
-
-    def __init__(self, path: Path, *, days: float = KEPT_DAYS) -> None:
-        self._path, self._seconds = path, days * 86_400
+    def __init__(self, path: Path, *, days: float = MAX_AGE_DAYS) -> None:
+        self._path, self._max_age_s = path, days * 86_400
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
@@ -103,11 +102,9 @@ class Remembered:
             raise self._unusable(error) from error
 
     def get(self, url: str, query: str) -> bytes | None:
+        select = "SELECT body FROM replies WHERE key = ? AND created > ?"
         try:
-            row = self._db.execute(
-                "SELECT body FROM replies WHERE key = ? AND created > ?",
-                (_key(url, query), time.time() - self._seconds),
-            ).fetchone()
+            row = self._db.execute(select, (_key(url, query), time.time() - self._max_age_s)).fetchone()
         except sqlite3.Error as error:
             raise self._unusable(error) from error
         return None if row is None else bytes(row[0])

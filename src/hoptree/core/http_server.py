@@ -1,4 +1,4 @@
-"""How many connections one address may have at once, so that one machine cannot take the place of all."""
+"""Parts that the HTTP servers share: sockets, connection limits and timeouts, signals, log lines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,21 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.redaction import without_keys
+from hoptree.core.redaction import redact_keys
 
-_WAITING = 1_024
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
+_LOG = logging.getLogger("hoptree.http")
+_REFUSED_LOG = logging.getLogger("hoptree.refused")
+_MAX_LOG_CHARS = 600
+_BACKLOG = 1_024
 """Connections that wait to be accepted."""
+_LINGER_S = 2.0
+_LINGER_BYTES = 4 * 2**20
+"""How long, and how much, a client may go on sending before its connection is closed for good."""
+_UNREAD_TIMEOUT_S = 30.0
+_MIN_READ_BYTES = 64 * 2**10
+"""Bytes that a client must take within that time, or all that is left."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def is_loopback(host: str) -> bool:
@@ -35,13 +46,13 @@ def is_loopback(host: str) -> bool:
 
 
 def listen(host: str, port: int, *, remedy: str = "Choose another --port or --host.") -> socket.socket:
-    """A socket that listens on an address; 0 is a free port."""
+    """Open a socket that listens on an address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host.strip("[]"), port))
-        listening.listen(_WAITING)
+        listening.listen(_BACKLOG)
     except (OSError, UnicodeError) as error:
         listening.close()
         why = getattr(error, "strerror", None) or error
@@ -50,48 +61,45 @@ def listen(host: str, port: int, *, remedy: str = "Choose another --port or --ho
 
 
 def bearer_key(header: str) -> str:
-    """The key in the value of an Authorization header; empty where there is none."""
+    """Return the key in the value of an Authorization header, or ""."""
     scheme, _, secret = header.partition(" ")
     return secret.strip() if scheme.lower() == "bearer" else ""
 
 
-_LOG = logging.getLogger("hoptree.http")
+class ConnectionLimit:
+    """Count the connections of each address, so that one machine cannot take all.
 
-
-class Crowd:
-    """The connections of each address, `each` at most.
-
-    Those of this machine have no bound: to a server behind a proxy here, all clients come from it. Of IPv6, whoever has
-    one address has all of its first 64 bits, so these count as one.
+    Loopback has no bound: to a server behind a proxy on this machine, all clients come from it. An IPv6 client has
+    all addresses with its first 64 bits, so these count as one.
     """
 
-    def __init__(self, each: int) -> None:
-        self._each = each
+    def __init__(self, per_address: int) -> None:
+        self._per_address = per_address
         self._counts: Counter[str] = Counter()
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
-    def enters(self, host: str) -> bool:
-        """Count a connection; whether it may stay."""
-        whose = _whose(host)
-        self._counts[whose] += 1
-        if self._counts[whose] <= self._each or is_loopback(whose):
+    def admit(self, host: str) -> bool:
+        """Count a connection; return whether it may stay."""
+        client = _client_address(host)
+        self._counts[client] += 1
+        if self._counts[client] <= self._per_address or is_loopback(client):
             return True
-        if whose not in self._told:
-            self._told.add(whose)
-            _LOG.warning("%s has %d connections, and gets no more", whose, self._each)
+        if client not in self._warned:
+            self._warned.add(client)
+            _LOG.warning("%s has %d connections, and gets no more", client, self._per_address)
         return False
 
-    def leaves(self, host: str) -> None:
-        whose = _whose(host)
-        self._counts[whose] -= 1
-        if self._counts[whose] < self._each:
-            self._told.discard(whose)
-        if not self._counts[whose]:
-            del self._counts[whose]
+    def release(self, host: str) -> None:
+        client = _client_address(host)
+        self._counts[client] -= 1
+        if self._counts[client] < self._per_address:
+            self._warned.discard(client)
+        if not self._counts[client]:
+            del self._counts[client]
 
 
-def _whose(host: str) -> str:
-    """What an address counts as: itself, the IPv4 address that it stands for, or the network of an IPv6 one."""
+def _client_address(host: str) -> str:
+    """The address itself, the IPv4 address it stands for, or the /64 network of an IPv6 address."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -103,47 +111,42 @@ def _whose(host: str) -> str:
     return str(ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
-_SECONDS = 2.0
-_BYTES = 4 * 2**20
-"""What a client may take, and send, until the connection is closed for good."""
+class LingeringTransport:
+    """A transport whose `close` first reads on while a client is still sending a body.
 
-
-class Parting:
-    """A transport whose `close` lets a client that is sending a body end, or stop: what comes then is thrown away.
-
-    A socket that is closed with something unread in it is reset, and the reply that the client was to read is lost.
+    A socket that is closed with unread data in it is reset, and the client loses the reply.
     """
 
     def __init__(self, transport: asyncio.Transport, conversation: h11.Connection) -> None:
         self._transport = transport
         self._conversation = conversation
-        self._read = 0
+        self._discarded = 0
         self._timer: asyncio.TimerHandle | None = None
-        self.parting = False
+        self.lingering = False
         self.write: Callable[[bytes], None] = transport.write
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
-        return self.parting or self._transport.is_closing()
+        return self.lingering or self._transport.is_closing()
 
     def close(self) -> None:
-        """Hang up; told so again, at once."""
+        """Close after the client has ended or lingered long enough; a second call closes at once."""
         sending = self._conversation.their_state is h11.SEND_BODY
-        if self.parting or self._transport.is_closing() or not sending:
+        if self.lingering or self._transport.is_closing() or not sending:
             self._end()
             return
-        self.parting = True
-        self.write = _dropped  # what an application says that does not know yet
+        self.lingering = True
+        self.write = lambda data: None  # an application may not know yet
         self._transport.write_eof()
         self._transport.resume_reading()
-        self._timer = asyncio.get_running_loop().call_later(_SECONDS, self._end)
+        self._timer = asyncio.get_running_loop().call_later(_LINGER_S, self._end)
 
-    def thrown_away(self, data: bytes) -> None:
+    def discard(self, data: bytes) -> None:
         """Count what came after the reply."""
-        self._read += len(data)
-        if self._read > _BYTES:
+        self._discarded += len(data)
+        if self._discarded > _LINGER_BYTES:
             self._end()
 
     def _end(self) -> None:
@@ -152,109 +155,95 @@ class Parting:
         self._transport.close()
 
 
-def _dropped(data: bytes) -> None:
-    """Nobody hears it any more."""
+def protocol_with_timeouts(
+    header_seconds: float, body_seconds: float | None = None, *, per_address: int
+) -> type[H11Protocol]:
+    """Make an HTTP protocol with timeouts for heads, bodies and unread replies, and a connection limit.
 
-
-_UNREAD_SECONDS = 30.0
-_LEAST_READ = 64 * 2**10
-"""Bytes that a client must take within that time, or all that is left."""
-
-
-def patient(header_seconds: float, body_seconds: float | None = None, *, each: int) -> type[H11Protocol]:
-    """HTTP that waits only so long for the head of a request, for its body, and for replies to be read.
-
-    Without `body_seconds` the application sees to bodies. Closing is not enough for a client that does not read:
-    a transport that is closed waits for what was written to leave, for ever. An address has `each` connections at most.
+    Without `body_seconds` the application sees to bodies. Closing is not enough for a client that does not read: a
+    closed transport waits for ever for what was written to leave.
     """
-
-    class Patient(_Patient):
-        pass
-
-    Patient.header_seconds, Patient.body_seconds, Patient.crowd = header_seconds, body_seconds, Crowd(each)
-    return Patient
+    limits = {"header_s": header_seconds, "body_s": body_seconds, "connection_limit": ConnectionLimit(per_address)}
+    return type("TimedProtocol", (_TimedProtocol,), limits)
 
 
-class _Patient(H11Protocol):
-    header_seconds: float
-    body_seconds: float | None
-    crowd: Crowd
+class _TimedProtocol(H11Protocol):
+    header_s: float
+    body_s: float | None
+    connection_limit: ConnectionLimit
     _host: str
     _timers: dict[str, asyncio.TimerHandle]
-    _parting: Parting
+    _lingering: LingeringTransport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._timers = {}
-        self._parting = Parting(transport, self.conn)
-        super().connection_made(cast(asyncio.Transport, self._parting))
+        self._lingering = LingeringTransport(transport, self.conn)
+        super().connection_made(cast(asyncio.Transport, self._lingering))
         self._host = (self.client or ("",))[0]
-        if not self.crowd.enters(self._host):
+        if not self.connection_limit.admit(self._host):
             transport.abort()
             return
         # So that writing counts as paused whenever anything is left unsent.
         transport.set_write_buffer_limits(high=0)
-        self._wait("head", self.header_seconds, self._no_head)
+        self._start_timer("head", self.header_s, self._head_timed_out)
 
     def data_received(self, data: bytes) -> None:
-        if self._parting.parting:
-            self._parting.thrown_away(data)
+        if self._lingering.lingering:
+            self._lingering.discard(data)
             return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._heard("head")
+            self._stop_timer("head")
         elif not self.transport.is_closing():
-            self._wait("head", self.header_seconds, self._no_head)
-        if self.cycle is not None and self.cycle.more_body and self.body_seconds is not None:
-            self._wait("body", self.body_seconds, self.transport.close)
+            self._start_timer("head", self.header_s, self._head_timed_out)
+        if self.cycle is not None and self.cycle.more_body and self.body_s is not None:
+            self._start_timer("body", self.body_s, self.transport.close)
         else:
-            self._heard("body")
+            self._stop_timer("body")
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._watch()
+        self._watch_reading()
 
     def resume_writing(self) -> None:
-        self._heard("unread")
+        self._stop_timer("unread")
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.crowd.leaves(self._host)
+        self.connection_limit.release(self._host)
         for name in list(self._timers):
-            self._heard(name)
+            self._stop_timer(name)
         super().connection_lost(exc)
 
-    def _wait(self, name: str, seconds: float, then: Callable[[], None]) -> None:
-        """Begin to wait, unless that is being done."""
+    def _start_timer(self, name: str, seconds: float, then: Callable[[], None]) -> None:
+        """Start a timer, unless it runs."""
         if name not in self._timers:
             self._timers[name] = self.loop.call_later(seconds, then)
 
-    def _heard(self, name: str) -> None:
+    def _stop_timer(self, name: str) -> None:
         if timer := self._timers.pop(name, None):
             timer.cancel()
 
-    def _no_head(self) -> None:
-        self._heard("head")
+    def _head_timed_out(self) -> None:
+        self._stop_timer("head")
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
 
-    def _watch(self) -> None:
-        left = self.transport.get_write_buffer_size()
-        self._wait("unread", _UNREAD_SECONDS, lambda: self._look(left))
+    def _watch_reading(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._start_timer("unread", _UNREAD_TIMEOUT_S, lambda: self._check_reading(unsent))
 
-    def _look(self, before: int) -> None:
-        self._heard("unread")
-        if self.transport.get_write_buffer_size() > before - _LEAST_READ:
+    def _check_reading(self, unsent_before: int) -> None:
+        self._stop_timer("unread")
+        if self.transport.get_write_buffer_size() > unsent_before - _MIN_READ_BYTES:
             self.transport.abort()
         else:
-            self._watch()
-
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+            self._watch_reading()
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C and SIGTERM call `stop` in the running loop, each time they come.
+    """Have Ctrl-C and SIGTERM call `stop` in the running loop, each time they come.
 
     uvicorn raises the signal again at its end, which keeps what is open from being closed, and skips atexit.
     """
@@ -274,17 +263,12 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_REFUSED_LOG = logging.getLogger("hoptree.refused")
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-_LONGEST = 600
-
-
 def log_refusal(kind: str, *, client: str, cause: str, key: str = "-") -> None:
-    """Who was refused, and why; `key` is the name of one that is known, and never a key itself."""
-    _REFUSED_LOG.warning("refused %s key=%s from %s: %s", kind, key, client, as_line(cause))
+    """Log who was refused and why; `key` is the name of a known key, never the key itself."""
+    _REFUSED_LOG.warning("refused %s key=%s from %s: %s", kind, key, client, log_line(cause))
 
 
-def as_line(text: str) -> str:
-    """A text on one line of the log, without keys: causes quote what clients sent."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in without_keys(text))
-    return " ".join(shown.split())[:_LONGEST]
+def log_line(text: str) -> str:
+    """Return a text on one line without keys: causes quote what clients sent."""
+    printable = "".join(letter if letter.isprintable() else " " for letter in redact_keys(text))
+    return " ".join(printable.split())[:_MAX_LOG_CHARS]

@@ -1,4 +1,4 @@
-"""Libraries that only some features need: imported when first used, or named with the command that installs them."""
+"""Imports of libraries that only some features need."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from hoptree.core.errors import MissingExtra
 
 
-def library(name: str, feature: str, extra: str) -> Any:
-    """The module of this name; some of these libraries come without types, so that all are taken as untyped."""
+def import_optional(name: str, feature: str, extra: str) -> Any:
+    """Import a library when it is first used, or say how to install it; untyped, as some of them are."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

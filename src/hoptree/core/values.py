@@ -1,4 +1,4 @@
-"""The values every floor speaks in: frozen, without I/O, without third-party imports."""
+"""Immutable values that all packages share; no I/O, no third-party imports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Source = Literal["internal", "external", "fallback", "synthesis", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question as a person asked it; `id` ties it to a data set, `type` and `hops` to its tables."""
+    """A question; `id`, `type` and `hops` come from its data set."""
 
     text: str
     id: str = ""
@@ -21,10 +21,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document, with the score of the search that found it.
+    """A piece of a document, with the score of the search that returned it.
 
-    `start` and `end` are its place among the characters of `document`; `aliases` are further names of what it is
-    about; `metadata` holds what filters look at; `stages` tells how each stage of the search scored it.
+    `start` and `end` are character offsets in `document`. `aliases` are other names of its subject, `metadata` is for
+    filters, and `stages` has the score of each stage of the search.
     """
 
     id: str
@@ -39,16 +39,16 @@ class Passage:
     stages: tuple[tuple[str, float], ...] = ()
 
     def metadata_by_name(self) -> dict[str, str | list[str]]:
-        """The metadata as an object; a list where a name occurs several times."""
+        """Return the metadata as a dict; names that occur several times have a list."""
         values: dict[str, list[str]] = {}
         for name, value in self.metadata:
             values.setdefault(name, []).append(value)
-        return {name: several if len(several) > 1 else several[0] for name, several in values.items()}
+        return {name: items if len(items) > 1 else items[0] for name, items in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A statement read from somewhere: `passage_id` says where."""
+    """A statement that was read in the passage `passage_id`."""
 
     subject: str
     relation: str
@@ -59,10 +59,10 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a step or a method concluded.
+    """The conclusion of a step or a method.
 
-    `raw` is the model's reply before clean-up; `support` names the passages it was read from. An `unknown`
-    answer says that the evidence holds none, a `refused` one that the model would rather look it up.
+    `raw` is the model's reply before clean-up; `support` has the ids of the passages it rests on. `unknown` means that
+    the evidence holds no answer, `refused` that the model wants to look it up.
     """
 
     text: str
@@ -79,13 +79,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a question cost.
+    """Calls, tokens, money and time that a question took.
 
-    `llm_calls` counts the calls the method made, `cached_calls` those of them that were not paid for again;
-    tokens are those of all calls, so that they do not depend on the cache. `price` is what these would cost if nothing
-    were cached anywhere, `cost` what was paid, both in the currency of the prices given. `cached_tokens` are prompt
-    tokens the server took from its prefix cache, `reasoning_tokens` the part of the completion that was thought and not
-    said.
+    `cached_calls` are those of the `llm_calls` that the call cache answered. Tokens are those of all calls, cached or
+    not. `price` is what all calls would cost without any cache, `cost` what was paid, in the currency of the prices
+    given. `cached_tokens` are prompt tokens from the server's prefix cache; `reasoning_tokens` are the thought in the
+    completion.
     """
 
     llm_calls: int = 0
@@ -108,10 +107,9 @@ class Usage:
 class Token:
     """One generated token, its log-probability, and its likeliest rivals.
 
-    `entropy` is that of the whole distribution the token was chosen from, in nats and at temperature 1. `attention` is
-    the most that a later token of the reply pays to it, in the last layer and as the mean over heads, with all that
-    was read in view: so the prompt has its part of every later token's attention. The last token has None, and a
-    token that ended the reply (an end token, one that completes a stop text) does not count as a later one.
+    `entropy` is that of the full distribution at temperature 1, in nats. `attention` is the maximum that a later token
+    of the reply pays to it (last layer, mean over heads, prompt included); the last token has None. A token that ended
+    the reply (an end token, or one that completes a stop text) is not a later token.
     """
 
     text: str
@@ -123,11 +121,11 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """What spans of a prefix pay attention to: last layer, mean over heads and over the tokens of a span.
+    """Attention that spans of a prefix pay: last layer, mean over heads and over a span's tokens.
 
-    `text` is all that was read, as the model's chat template writes it, with the prefix at its end. `spans` are the
-    characters of its tokens in it. `weights` has a row for each span that was asked for, and a row a number for each
-    token before the span; what a row lacks to 1 goes to the span itself.
+    `text` is all that was read, in the chat template's form, with the prefix at its end; `spans` are the character
+    spans of its tokens. `weights` has a row for each requested span with a number for each token before it; the rest
+    to 1 goes to the span itself.
     """
 
     text: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hoptree.core.errors import CacheError, ModelError, RateLimited, UnusableReply
+from hoptree.core.retry import retry_delay_s
 from hoptree.core.values import Passage
 from hoptree.engine.cache import (
     ENTITIES,
@@ -27,7 +27,7 @@ from hoptree.engine.cache import (
     graph_key,
 )
 from hoptree.graph.facts import Direction, Entity, KnowledgeGraph, Neighbourhood
-from hoptree.models.model import Model, Reply, Request, TokenUsage, has_to_load
+from hoptree.models.model import Model, Reply, Request, TokenUsage, is_loadable
 from hoptree.retrieval.retriever import Retriever, lasting
 
 
@@ -234,7 +234,7 @@ class Calls:
     async def _send(self, model: Model, request: Request, step: str, on_retry: OnRetry) -> tuple[Reply, float]:
         """The reply, with room for thought where the model needs it, and the seconds it was worked on."""
         limit = self._limit(model.endpoint, model.slots)
-        if has_to_load(model):
+        if is_loadable(model):
             await model.load()
 
         def ask(request: Request) -> Awaitable[tuple[Reply, float]]:
@@ -279,9 +279,7 @@ class Calls:
         """Seconds until the next try, or None when there is to be none."""
         if not error.retryable:
             return None
-        # Jitter, so that requests refused together do not come back together.
-        backoff = min(30.0, 0.5 * 2 ** (failures - 1)) * random.uniform(0.8, 1.2)
-        wait = backoff if error.retry_after is None else max(error.retry_after, 0.05)
+        wait = retry_delay_s(error, failures)
         if not waited + wait <= self._patience:  # also when the server asks for infinity
             return None
         return wait if isinstance(error, RateLimited) or failures < self._attempts else None

@@ -14,7 +14,15 @@ from hoptree.engine.calls import Calls, OnRetry
 from hoptree.engine.events import Event, OfNode
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace, events_of
-from hoptree.graph.facts import FACTS, Candidate, Direction, Entity, KnowledgeGraph, NamesIndexed, Neighbourhood
+from hoptree.graph.facts import (
+    DEFAULT_MAX_FACTS,
+    Candidate,
+    Direction,
+    Entity,
+    KnowledgeGraph,
+    NamesIndexed,
+    Neighbourhood,
+)
 from hoptree.models.model import Capability, Model, Reply, Request, Signal
 from hoptree.retrieval.retriever import FactGuided, Retriever, told_by
 from hoptree.text.question_tree import Node
@@ -234,7 +242,7 @@ class Context:
         return found
 
     async def facts(
-        self, entity: Entity, *, direction: Direction = "both", limit: int = FACTS, node: Node | None = None
+        self, entity: Entity, *, direction: Direction = "both", limit: int = DEFAULT_MAX_FACTS, node: Node | None = None
     ) -> Neighbourhood:
         """The facts of the knowledge graph one step around an entity."""
         self.require_graph()

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer
-from hoptree.models.model import NotGiven
+from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
 Run = Callable[..., Awaitable[Answer]]
@@ -177,7 +177,7 @@ def _begun_again(run: Run) -> Run:
     async def begun(*asked: Any, **options: Any) -> Answer:
         try:
             return await run(*asked, **options)
-        except NotGiven:
+        except SignalNotGiven:
             return await run(*asked, **options)
 
     return begun

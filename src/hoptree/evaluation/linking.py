@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, GraphError, HoptreeError, InputError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.engine.calls import Calls
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
@@ -237,7 +237,7 @@ async def evaluate_linking(
 
     A failure that no other question could do without either (a key, a missing model) ends it.
     """
-    library("numpy", "Measuring linking", "eval")  # missed before the work, not after it
+    import_optional("numpy", "Measuring linking", "eval")  # missed before the work, not after it
     properties = await parts.graph.properties()
     known = {one.id: one for one in properties}
     looked = _Looked(parts, known, relations_in(properties), max(entity_ks), max(relation_ks))

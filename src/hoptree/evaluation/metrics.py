@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.core.errors import InputError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -136,9 +136,9 @@ class RankingMetrics:
     """Scores rankings question by question: recall, MRR and nDCG by ranx, and `all@5` (no gold passage is missing)."""
 
     def __init__(self) -> None:
-        self._numpy = library("numpy", _NEEDED_FOR, "eval")
+        self._numpy = import_optional("numpy", _NEEDED_FOR, "eval")
         with _interpreted(), _away_from_home():
-            self._ranx = library("ranx.metrics", _NEEDED_FOR, "eval")
+            self._ranx = import_optional("ranx.metrics", _NEEDED_FOR, "eval")
 
     def score(
         self, gold: Sequence[Collection[str]], found: Sequence[Sequence[str]], *, k: int = DEPTH
@@ -174,7 +174,7 @@ def _cutoffs(k: int) -> tuple[int, ...]:
 @contextmanager
 def _interpreted() -> Iterator[None]:
     """ranx taken in as plain Python: compiling it costs a minute, running it as it is costs milliseconds."""
-    config = library("numba", _NEEDED_FOR, "eval").config
+    config = import_optional("numba", _NEEDED_FOR, "eval").config
     before, config.DISABLE_JIT = config.DISABLE_JIT, True
     try:
         yield

@@ -15,7 +15,7 @@ from statistics import NormalDist, stdev
 from typing import Any, TypeVar
 
 from hoptree.core.errors import ConfigError, InputError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 
 _EXACT_OUTCOMES = 2**16
 _BATCH_CELLS = 1 << 18  # 2 MiB at a time, some of them at once
@@ -85,7 +85,7 @@ def sign_flip_test(differences: Sequence[float], samples: int, seed: int) -> tup
 
 def _exact_p_value(sizes: Mapping[float, int], least: float) -> float:
     """Go through every number of positive signs for every size."""
-    numpy, binom = library("numpy", "Comparing runs", "eval"), _scipy_stats().binom
+    numpy, binom = import_optional("numpy", "Comparing runs", "eval"), _scipy_stats().binom
     sums, weights = numpy.zeros(1), numpy.ones(1)
     for size, count in sizes.items():
         positive = numpy.arange(count + 1)
@@ -96,7 +96,7 @@ def _exact_p_value(sizes: Mapping[float, int], least: float) -> float:
 
 
 def _scipy_stats() -> Any:
-    return library("scipy.stats", "Comparing runs", "eval")
+    return import_optional("scipy.stats", "Comparing runs", "eval")
 
 
 Scores = Mapping[str, float | None]

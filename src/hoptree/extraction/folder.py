@@ -21,7 +21,7 @@ from typing import Any, TextIO
 from hoptree.core.errors import HoptreeError, IndexUnavailable, InputError
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.evaluation.jsonl_log import LineFile, mend
-from hoptree.graph.vocabulary import named
+from hoptree.graph.vocabulary import name_id
 from hoptree.methods.steps.fact_extraction import StatedFact
 
 # What a table of facts takes for an id and not for a name: a car called Q5 is not Wikidata's Q5.
@@ -121,7 +121,7 @@ def fact_rows(entry: Entry) -> Iterator[dict[str, Any]]:
     """The facts of a passage as hoptree graph load reads them, with the passage as their source."""
     for fact in entry.facts:
         places = {"s": fact.subject, "p": fact.relation, "o": fact.object}
-        ids = {f"{place}_id": named(name) for place, name in places.items() if _LIKE_AN_ID.fullmatch(name)}
+        ids = {f"{place}_id": name_id(name) for place, name in places.items() if _LIKE_AN_ID.fullmatch(name)}
         yield {**places, **ids, "src": [entry.passage], "document": entry.document, "sentence": fact.sentence}
 
 

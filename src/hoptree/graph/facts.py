@@ -137,9 +137,9 @@ class Table:
     complete: bool = True
 
 
-FACTS = 200
+DEFAULT_MAX_FACTS = 200
 """Facts of an entity that are given out unless more are asked for."""
-SECONDS = 10.0
+DEFAULT_TIMEOUT_S = 10.0
 
 
 class KnowledgeGraph(Protocol):
@@ -159,8 +159,8 @@ class KnowledgeGraph(Protocol):
         *,
         direction: Direction = "both",
         relation: str = "",
-        limit: int = FACTS,
-        seconds: float = SECONDS,
+        limit: int = DEFAULT_MAX_FACTS,
+        seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         """Facts with the entity of this id as subject, as object, or both; with one property only, if it is given.
 
@@ -180,7 +180,7 @@ class KnowledgeGraph(Protocol):
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         """The relations by name, the most used first where the graph counts them."""
 
-    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
+    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         """The first rows that a SPARQL query (SELECT or ASK) of a person's finds."""
 
     async def stats(self) -> Stats: ...

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from hoptree.core.errors import GraphError
-from hoptree.graph.facts import SECONDS, KnowledgeGraph
+from hoptree.graph.facts import DEFAULT_TIMEOUT_S, KnowledgeGraph
 
 
 def open_graph(
-    where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = SECONDS
+    where: str, *, languages: tuple[str, ...] = (), cached: bool = True, seconds: float = DEFAULT_TIMEOUT_S
 ) -> KnowledgeGraph:
     """The graph in a folder, at the URL of a SPARQL endpoint, or Wikidata's ("wikidata").
 
@@ -25,13 +25,13 @@ def open_graph(
         from hoptree.graph.store.embedded import EmbeddedGraph
 
         return EmbeddedGraph(Path(where), languages=languages)
-    from hoptree.core.http_cache import Remembered
-    from hoptree.graph.sparql_client import Asking, default_path
+    from hoptree.core.http_cache import ReplyCache
+    from hoptree.graph.sparql_client import SparqlClient, default_cache_path
     from hoptree.graph.sparql_endpoint import WIKIDATA_URL, SparqlEndpoint
 
-    asking = Asking(
+    asking = SparqlClient(
         WIKIDATA_URL if where == "wikidata" else where,
         contact=os.environ.get("HOPTREE_CONTACT", ""),
-        remembered=Remembered(default_path()) if cached else None,
+        remembered=ReplyCache(default_cache_path()) if cached else None,
     )
     return SparqlEndpoint(asking, languages=languages, seconds=seconds)

@@ -23,7 +23,7 @@ _LONGEST_NUMBER = 60
 _COMMAS_FROM = 10_000
 
 
-def text_of(value: str, datatype: str = "", unit: str = "") -> str:
+def render_literal(value: str, datatype: str = "", unit: str = "") -> str:
     """A literal of this datatype (an IRI) in readable form; as it is, if it is not what the datatype says.
 
     Wikidata's truthy dumps give years as their first of January, so that a first of January is told as the year.
@@ -31,18 +31,18 @@ def text_of(value: str, datatype: str = "", unit: str = "") -> str:
     kind = datatype.removeprefix(XSD)
     if datatype == TIME:
         said, _, precision = value.partition("/")
-        return time(said, int(precision) if precision.isdecimal() and len(precision) < 3 else None)
+        return render_time(said, int(precision) if precision.isdecimal() and len(precision) < 3 else None)
     if datatype == QUANTITY:
-        return quantity(value.partition(" ")[0], unit)
+        return render_quantity(value.partition(" ")[0], unit)
     if datatype == WKT:
-        return coordinates(value)
+        return render_coordinates(value)
     if kind == datatype:
         return value
     if kind in ("dateTime", "date", "gYear", "gYearMonth", "dateTimeStamp"):
         year_only = kind in ("dateTime", "dateTimeStamp") and re.search(r"-01-01T00:00:00", value)
-        return time(value, _YEAR if year_only else None, astronomical=True)
+        return render_time(value, _YEAR if year_only else None, astronomical=True)
     if kind in ("decimal", "integer", "double", "float", "int", "long", "nonNegativeInteger"):
-        return number(value)
+        return render_number(value)
     if kind == "boolean":
         return {"true": "yes", "1": "yes", "false": "no", "0": "no"}.get(value, value)
     return value
@@ -53,7 +53,7 @@ def unit_of(value: str) -> str:
     return value.partition(" ")[2]
 
 
-def time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
+def render_time(value: str, precision: int | None = None, *, astronomical: bool = False) -> str:
     """A time as "20 July 1969"; coarser where `precision` (Wikidata's 0 to 14) is, or parts of it are 0 or missing.
 
     With `astronomical` years (those of RDF) there is a year 0, which is 1 BC; else (Wikidata's JSON) -44 is 44 BC.
@@ -87,7 +87,11 @@ def _coarse(year: int, precision: int) -> str:
         return f"{_ordinal((year + 99) // 100)} century"
     if precision == _MILLENNIUM:
         return f"{_ordinal((year + 999) // 1000)} millennium"
-    return f"about {number(str(year))}" if year < 10**6 else f"about {number(str(year // 10**6))} million years"
+    return (
+        f"about {render_number(str(year))}"
+        if year < 10**6
+        else f"about {render_number(str(year // 10**6))} million years"
+    )
 
 
 def _ordinal(count: int) -> str:
@@ -95,7 +99,7 @@ def _ordinal(count: int) -> str:
     return f"{count}{ending}"
 
 
-def number(value: str) -> str:
+def render_number(value: str) -> str:
     """A number without its plus and needless zeros; commas from ten thousand on, so that years have none."""
     if len(value) > _LONGEST_NUMBER:  # 1e999999 would be written out
         return value
@@ -110,12 +114,12 @@ def number(value: str) -> str:
     return "0" if plain in ("-0", "") else plain
 
 
-def quantity(amount: str, unit: str = "") -> str:
+def render_quantity(amount: str, unit: str = "") -> str:
     """An amount with its unit."""
-    return f"{number(amount)} {unit}".rstrip()
+    return f"{render_number(amount)} {unit}".rstrip()
 
 
-def coordinates(value: str) -> str:
+def render_coordinates(value: str) -> str:
     """A point on Earth as "52.5167° N, 13.3833° E"; WKT has the longitude first."""
     found = _POINT.fullmatch(value.strip())
     if found is None:

@@ -10,11 +10,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hoptree.core.errors import EndpointError, QueryTooLong, UnusableReply
-from hoptree.core.http_cache import KEPT_DAYS, Polite, Remembered, beside_cache, if_public, user_agent
-from hoptree.core.http_client import Http
-
-__all__ = ["KEPT_DAYS", "Allowance", "Asking", "Cell", "Remembered", "Results", "default_path", "read_results"]
-
+from hoptree.core.http_cache import (
+    ReplyCache,
+    Throttle,
+    path_beside_cache,
+    unreachable_remedy,
+    user_agent,
+)
+from hoptree.core.http_client import HttpClient
 
 _BOOLEAN = "http://www.w3.org/2001/XMLSchema#boolean"
 
@@ -72,7 +75,7 @@ _HEADERS = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "appl
 
 
 @dataclass(slots=True)
-class Allowance:
+class TimeBudget:
     """Seconds that the requests of one look-up may take, all of them together.
 
     Waiting for one's turn, or until a busy server may be asked again, is not counted: the endpoint's `patience` is.
@@ -86,7 +89,7 @@ class Allowance:
         return max(self.seconds - self.spent, 0.0)
 
 
-class Asking:
+class SparqlClient:
     """One endpoint: so many requests a second, so many at once, `patience` seconds of waiting for a busy one."""
 
     def __init__(
@@ -94,24 +97,24 @@ class Asking:
         url: str,
         *,
         contact: str = "",
-        remembered: Remembered | None = None,
+        remembered: ReplyCache | None = None,
         a_second: float = 5.0,
         at_once: int = 4,
         patience: float = 60.0,
     ) -> None:
-        self._http = Http(
+        self._http = HttpClient(
             url,
             headers={"User-Agent": user_agent(contact)},
-            given_as="the URL of the graph",
+            url_source="the URL of the graph",
             max_body=_MAX_BODY,
-            elsewhere=if_public(url),
+            unreachable_remedy=unreachable_remedy(url),
         )
         self.shown = self._http.shown
         self._remembered = remembered
-        self._polite = Polite(a_second=a_second, at_once=at_once, patience=patience)
+        self._polite = Throttle(per_second=a_second, concurrency=at_once, patience_s=patience)
         self.sent = 0
 
-    async def ask(self, query: str, allowed: Allowance, most: int) -> Results:
+    async def ask(self, query: str, allowed: TimeBudget, most: int) -> Results:
         """The first `most` rows of a query's result, asked for in the time that is left."""
         body = self._remembered.get(self._http.url, query) if self._remembered else None
         if body is None:
@@ -122,11 +125,11 @@ class Asking:
             return results
         return read_results(self._http.parse(body), self.shown, most)
 
-    async def reach(self, allowed: Allowance) -> None:
+    async def reach(self, allowed: TimeBudget) -> None:
         """Fail if the endpoint does not answer the least of queries now, whatever is remembered of it."""
         await self._polite.send(lambda: self._once("ASK { ?s ?p ?o }", allowed))
 
-    async def _once(self, query: str, allowed: Allowance) -> bytes:
+    async def _once(self, query: str, allowed: TimeBudget) -> bytes:
         form = urlencode({"query": query, "format": "json"}, errors="replace").encode()
         seconds, began = allowed.seconds, time.monotonic()
         if not allowed.left:
@@ -178,6 +181,6 @@ class Asking:
             self._remembered.close()
 
 
-def default_path() -> Path:
+def default_cache_path() -> Path:
     """graph.sqlite beside $HOPTREE_CACHE, or in the user's cache folder."""
-    return beside_cache("graph.sqlite")
+    return path_beside_cache("graph.sqlite")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from hoptree.core.errors import QueryTooLong
-from hoptree.core.http_cache import KEPT_DAYS
+from hoptree.core.http_cache import MAX_AGE_DAYS
 from hoptree.graph.facts import (
-    FACTS,
-    SECONDS,
+    DEFAULT_MAX_FACTS,
+    DEFAULT_TIMEOUT_S,
     Direction,
     Entity,
     Fact,
@@ -22,22 +22,30 @@ from hoptree.graph.facts import (
     Term,
     Value,
 )
-from hoptree.graph.rendering import text_of, time
-from hoptree.graph.sparql_client import Allowance, Asking, Cell, Results
-from hoptree.graph.sparql_guard import bounded
+from hoptree.graph.rendering import render_literal, render_time
+from hoptree.graph.sparql_client import Cell, Results, SparqlClient, TimeBudget
+from hoptree.graph.sparql_guard import limit_rows
 from hoptree.graph.sparql_queries import (
-    Called,
     Dialect,
-    Labels,
-    carrier_of,
+    KnownLabels,
+    LabelLookup,
     count_query,
     entities_query,
     facts_query,
     is_iri,
+    label_carrier,
     names_query,
     property_query,
 )
-from hoptree.graph.vocabulary import WIKIBASE, entity_id, entity_iri, property_id, property_iri, readable, role
+from hoptree.graph.vocabulary import (
+    WIKIBASE,
+    entity_id,
+    entity_iri,
+    predicate_role,
+    property_id,
+    property_iri,
+    readable_name,
+)
 from hoptree.text.names import LANGUAGES, best_name, fold
 
 _TIMES = ("dateTime", "date", "gYear", "gYearMonth")
@@ -69,13 +77,13 @@ class Statement:
 
     def iris(self) -> Iterator[str]:
         """All that has to have a label before the statement can be told."""
-        yield carrier_of(self.predicate)
+        yield label_carrier(self.predicate)
         yield from self.other.iris()
         for predicate, value in self.qualifiers:
-            yield carrier_of(predicate)
+            yield label_carrier(predicate)
             yield from value.iris()
 
-    def fact(self, here: Term, called: Called, source: str) -> Fact:
+    def fact(self, here: Term, called: KnownLabels, source: str) -> Fact:
         relation, other = called.property(self.predicate), term(self.other, called)
         qualifiers = [Qualifier(called.property(name), term(value, called)) for name, value in self.qualifiers]
         qualifiers.sort(key=lambda one: (one.relation.text, one.value.text))
@@ -92,7 +100,7 @@ def read_statements(rows: Iterable[Row], relation: str, *, outward: bool, but: s
     for number, row in enumerate(rows):
         predicate = row["p"].iri if "p" in row else relation
         other = row.get("v" if outward else "s")
-        if role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
+        if predicate_role(predicate) not in ("fact", "value") or other is None or (but and other.iri == but):
             continue
         key = row["st"].iri if "st" in row else number
         known = found.setdefault(key, Statement(outward, predicate, _written(row, other, "precision", "unit")))
@@ -106,15 +114,15 @@ def _written(row: Row, cell: Cell, precision: str, unit: str) -> Written:
     return Written(cell, row.get(precision, Cell()).text, row.get(unit, Cell()).iri)
 
 
-def term(value: Written, called: Called) -> Term:
+def term(value: Written, called: KnownLabels) -> Term:
     """A value as it is told."""
     cell = value.cell
     if cell.iri:
         return called.entity(cell.iri)
     kind = cell.datatype.rpartition("#")[2]
     if value.precision.isdecimal() and len(value.precision) < 3 and kind in _TIMES:
-        return Term("", time(cell.text, int(value.precision), astronomical=True))
-    text = text_of(cell.text, cell.datatype)
+        return Term("", render_time(cell.text, int(value.precision), astronomical=True))
+    text = render_literal(cell.text, cell.datatype)
     return Term(
         "", f"{text} {called.text(value.unit)}" if value.unit and entity_id(value.unit) != _NUMBER_ONE else text
     )
@@ -137,22 +145,22 @@ class SparqlEndpoint:
 
     kind = "sparql"
     remote = True
-    lasts = KEPT_DAYS * 86_400
+    lasts = MAX_AGE_DAYS * 86_400
 
     def __init__(
         self,
-        asking: Asking,
+        asking: SparqlClient,
         *,
         dialect: Dialect | None = None,
         languages: tuple[str, ...] = (),
-        seconds: float = SECONDS,
+        seconds: float = DEFAULT_TIMEOUT_S,
     ) -> None:
         self._asking, self._seconds = asking, seconds
         host = urlsplit(asking.shown).hostname or ""
         self._dialect: Dialect = dialect or ("wikidata" if host.endswith("wikidata.org") else "rdf")
         self._languages = languages or LANGUAGES
         self.identity = f"sparql:{asking.shown}"
-        self._labels = Labels(asking, self._languages, self._dialect)
+        self._labels = LabelLookup(asking, self._languages, self._dialect)
 
     async def facts(
         self,
@@ -160,10 +168,10 @@ class SparqlEndpoint:
         *,
         direction: Direction = "both",
         relation: str = "",
-        limit: int = FACTS,
-        seconds: float = SECONDS,
+        limit: int = DEFAULT_MAX_FACTS,
+        seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
-        limit, allowed, here = max(1, limit), Allowance(seconds), entity_iri(entity)
+        limit, allowed, here = max(1, limit), TimeBudget(seconds), entity_iri(entity)
         predicate = property_iri(relation) if relation else ""
         found: list[Statement] = []
         complete = True
@@ -188,7 +196,7 @@ class SparqlEndpoint:
         if not name or limit < 1:
             return ()
         query = entities_query(name, self._languages, self._dialect, limit * 3)
-        allowed = Allowance(self._seconds)
+        allowed = TimeBudget(self._seconds)
         found = await self._asking.ask(query, allowed, limit * 3)
         by_label = {row["e"].iri: row.get("how", Cell()).text != "1" for row in reversed(found.rows) if "e" in row}
         named = await self._named([iri for iri in by_label if is_iri(iri)], allowed)
@@ -196,10 +204,10 @@ class SparqlEndpoint:
         return tuple(sorted(named, key=lambda entity: fold(entity.label) != fold(name))[:limit])
 
     async def entity(self, identifier: str) -> Entity | None:
-        found = await self._named([entity_iri(identifier)], Allowance(self._seconds))
-        return found[0] if found and (found[0].aliases or found[0].label != readable(identifier)) else None
+        found = await self._named([entity_iri(identifier)], TimeBudget(self._seconds))
+        return found[0] if found and (found[0].aliases or found[0].label != readable_name(identifier)) else None
 
-    async def _named(self, iris: list[str], allowed: Allowance) -> list[Entity]:
+    async def _named(self, iris: list[str], allowed: TimeBudget) -> list[Entity]:
         if not iris:
             return []
         most = len(iris) * _NAMES_EACH * 5
@@ -212,24 +220,24 @@ class SparqlEndpoint:
         for row in found.rows:
             if row.get("e", Cell()).iri == iri and "name" in row:
                 names.get(row.get("how", Cell()).text, []).append((row["name"].text, row["name"].language))
-        label = best_name(names["0"], self._languages) or readable(entity_id(iri))
+        label = best_name(names["0"], self._languages) or readable_name(entity_id(iri))
         others = tuple(dict.fromkeys(name for name, _ in (*names["0"], *names["1"]) if name != label))
         description, page = (best_name(names[how], self._languages) for how in "23")
         return Entity(entity_id(iri), label, others, description, page)
 
     async def label(self, identifier: str) -> str:
         iri = entity_iri(identifier)
-        return (await self._labels.of([iri], Allowance(self._seconds))).text(iri)
+        return (await self._labels.of([iri], TimeBudget(self._seconds))).text(iri)
 
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         query = property_query(self._languages, self._dialect, limit * 2)
-        allowed = Allowance(6 * SECONDS)
+        allowed = TimeBudget(6 * DEFAULT_TIMEOUT_S)
         found = await self._asking.ask(query, allowed, limit * 2)
         names: dict[str, list[tuple[str, str]]] = {}
         kinds: dict[str, str] = {}
         for row in found.rows:
             iri = row.get("e", Cell()).iri
-            if iri and (self._dialect == "wikidata" or role(iri) == "fact"):
+            if iri and (self._dialect == "wikidata" or predicate_role(iri) == "fact"):
                 name = row.get("name")
                 names.setdefault(iri, []).extend([(name.text, name.language)] if name else [])
                 kinds[iri] = row.get("kind", Cell()).iri.removeprefix(WIKIBASE)
@@ -240,10 +248,10 @@ class SparqlEndpoint:
             for iri, said in some
         )
 
-    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
+    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         """As the Protocol says; where there is no time left for labels, rows are told with names made of the ids."""
-        allowed = Allowance(seconds)
-        found = await self._asking.ask(bounded(sparql, limit + 1), allowed, limit + 1)
+        allowed = TimeBudget(seconds)
+        found = await self._asking.ask(limit_rows(sparql, limit + 1), allowed, limit + 1)
         kept = found.rows[:limit]
         iris = [cell.iri for row in kept for cell in row.values() if cell.iri]
         try:
@@ -256,10 +264,12 @@ class SparqlEndpoint:
     async def stats(self) -> Stats:
         details = {"endpoint": self._asking.shown, "dialect": self._dialect}
         try:
-            found = await self._asking.ask(count_query(), Allowance(SECONDS), 1)
-            details["triples"] = text_of(found.rows[0]["n"].text, found.rows[0]["n"].datatype) if found.rows else ""
+            found = await self._asking.ask(count_query(), TimeBudget(DEFAULT_TIMEOUT_S), 1)
+            details["triples"] = (
+                render_literal(found.rows[0]["n"].text, found.rows[0]["n"].datatype) if found.rows else ""
+            )
         except QueryTooLong:
-            await self._asking.reach(Allowance(SECONDS))
+            await self._asking.reach(TimeBudget(DEFAULT_TIMEOUT_S))
             details["triples"] = "not counted: the endpoint takes too long for it"
         return Stats(0, 0, 0, (), details)
 
@@ -267,6 +277,6 @@ class SparqlEndpoint:
         await self._asking.aclose()
 
 
-def _value(cell: Cell, called: Called) -> Value:
+def _value(cell: Cell, called: KnownLabels) -> Value:
     told = term(Written(cell), called)
     return Value(told.id, told.text, cell.iri or cell.text, cell.datatype, cell.language)

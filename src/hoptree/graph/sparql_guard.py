@@ -21,7 +21,7 @@ _DECLARED = re.compile(r"\bprefix\s+([\w.-]*):", re.IGNORECASE)
 _USED = re.compile(r"(?<![\w?$:@.%-])([A-Za-z][\w.-]*|):")
 
 
-def without_texts(sparql: str) -> str:
+def blank_literals(sparql: str) -> str:
     """The query with blanks in the place of quoted texts, IRIs and comments: as long as before."""
     return _NOT_WORDS.sub(lambda found: " " * len(found[0]), sparql)
 
@@ -29,16 +29,16 @@ def without_texts(sparql: str) -> str:
 def _outermost(sparql: str) -> Iterator[tuple[str, int]]:
     """Words outside all braces, in capitals, with their places."""
     depth = 0
-    for found in _WORD_OR_BRACE.finditer(without_texts(sparql)):
+    for found in _WORD_OR_BRACE.finditer(blank_literals(sparql)):
         if found[0] in "{}":
             depth += 1 if found[0] == "{" else -1
         elif depth <= 0:
             yield found[0].upper(), found.start()
 
 
-def checked(sparql: str) -> str:
+def check_query(sparql: str) -> str:
     """SELECT or ASK, whichever the query is; anything else is refused."""
-    if not without_texts(sparql).strip():
+    if not blank_literals(sparql).strip():
         raise GraphError("The query is empty.", _EXAMPLE)
     words = [word for word, _ in _outermost(sparql)]
     for word in words:
@@ -52,13 +52,13 @@ def checked(sparql: str) -> str:
     return form
 
 
-def bounded(sparql: str, rows: int) -> str:
+def limit_rows(sparql: str, rows: int) -> str:
     """The query with a LIMIT of at most so many rows."""
-    if checked(sparql) == "ASK":
+    if check_query(sparql) == "ASK":
         return sparql
     places = {word: place for word, place in _outermost(sparql) if word in ("LIMIT", "VALUES")}
     if "LIMIT" in places:
-        number = re.compile(r"\s*(\d+)").match(without_texts(sparql), places["LIMIT"] + len("LIMIT"))
+        number = re.compile(r"\s*(\d+)").match(blank_literals(sparql), places["LIMIT"] + len("LIMIT"))
         if number is None or (len(number[1]) < 19 and int(number[1]) <= rows):
             return sparql  # without a number it is no SPARQL, as whoever runs it will say
         return f"{sparql[: number.start(1)]}{rows:d}{sparql[number.end(1) :]}"
@@ -69,14 +69,14 @@ def bounded(sparql: str, rows: int) -> str:
 
 def columns_in_order(sparql: str, columns: Sequence[str]) -> list[str]:
     """Columns in the order in which the query first names them: of `SELECT *` a store gives them by the alphabet."""
-    if _ALL.search(without_texts(sparql)) is None:
+    if _ALL.search(blank_literals(sparql)) is None:
         return list(columns)
-    named = list(dict.fromkeys(_VARIABLE.findall(without_texts(sparql))))
+    named = list(dict.fromkeys(_VARIABLE.findall(blank_literals(sparql))))
     return sorted(columns, key=lambda name: named.index(name) if name in named else len(named))
 
 
 def prefixes_missing(sparql: str, known: Iterable[str]) -> list[str]:
     """Prefixes that the query uses and nobody declares."""
-    words = without_texts(sparql)
+    words = blank_literals(sparql)
     there = {*known, *_DECLARED.findall(words), "_"}
     return [prefix for prefix in dict.fromkeys(_USED.findall(words)) if prefix not in there]

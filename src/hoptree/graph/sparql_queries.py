@@ -11,7 +11,7 @@ from typing import Literal
 
 from hoptree.core.errors import ConfigError, GraphError
 from hoptree.graph.facts import Direction, Term
-from hoptree.graph.sparql_client import Allowance, Asking
+from hoptree.graph.sparql_client import SparqlClient, TimeBudget
 from hoptree.graph.vocabulary import (
     ABOUT,
     ALIASES,
@@ -24,7 +24,7 @@ from hoptree.graph.vocabulary import (
     property_entity,
     property_id,
     property_iri,
-    readable,
+    readable_name,
     step_iri,
 )
 from hoptree.text.names import best_name
@@ -172,7 +172,7 @@ _REMEMBERED = 50_000
 _FILES = (".jpg", ".png", ".svg", ".html")
 
 
-class Called:
+class KnownLabels:
     """The labels of some IRIs, whatever is forgotten meanwhile."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
@@ -180,17 +180,17 @@ class Called:
 
     def text(self, iri: str) -> str:
         """What a person calls it; a name made of the IRI, where it has none."""
-        return self._labels.get(iri) or readable(entity_id(iri))
+        return self._labels.get(iri) or readable_name(entity_id(iri))
 
     def entity(self, iri: str) -> Term:
         """A subject or object; what no query can ask about has no id, and is told as it is."""
         return Term(entity_id(iri), self.text(iri)) if is_iri(iri) else Term("", iri)
 
     def property(self, iri: str) -> Term:
-        return Term(property_id(iri), self.text(carrier_of(iri)))
+        return Term(property_id(iri), self.text(label_carrier(iri)))
 
 
-def carrier_of(predicate: str) -> str:
+def label_carrier(predicate: str) -> str:
     """The IRI that carries the names of a property, by whichever of its IRIs."""
     try:
         return property_entity(property_id(predicate))
@@ -198,27 +198,27 @@ def carrier_of(predicate: str) -> str:
         return predicate
 
 
-class Labels:
+class LabelLookup:
     """Asks an endpoint for labels in the languages and the order given, and remembers the last ones."""
 
-    def __init__(self, asking: Asking, languages: tuple[str, ...], dialect: Dialect) -> None:
+    def __init__(self, asking: SparqlClient, languages: tuple[str, ...], dialect: Dialect) -> None:
         self._asking, self._languages, self._dialect = asking, languages, dialect
         self._known: dict[str, str] = {}
 
-    async def of(self, iris: Iterable[str], allowed: Allowance) -> Called:
+    async def of(self, iris: Iterable[str], allowed: TimeBudget) -> KnownLabels:
         """The labels of things; those that have none are asked for once."""
         wanted = list(dict.fromkeys(iri for iri in iris if self._askable(iri)))
         found = {iri: self._known[iri] for iri in wanted if iri in self._known}
         missing = [iri for iri in wanted if iri not in found]
         for start in range(0, len(missing), _AT_ONCE):
             found |= await self._asked(missing[start : start + _AT_ONCE], allowed)
-        return Called(found)
+        return KnownLabels(found)
 
-    def known(self, iris: Iterable[str]) -> Called:
+    def known(self, iris: Iterable[str]) -> KnownLabels:
         """What is remembered of things, without asking."""
-        return Called({iri: self._known[iri] for iri in iris if iri in self._known})
+        return KnownLabels({iri: self._known[iri] for iri in iris if iri in self._known})
 
-    async def _asked(self, iris: list[str], allowed: Allowance) -> dict[str, str]:
+    async def _asked(self, iris: list[str], allowed: TimeBudget) -> dict[str, str]:
         most = len(iris) * _NAMES_EACH
         query = names_query(iris, self._languages, all_names=False, limit=most)
         results = await self._asking.ask(query, allowed, most)

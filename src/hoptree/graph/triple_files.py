@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 
 from hoptree.core.errors import ConfigError, GraphError
 from hoptree.graph.oxigraph import Object, Triple, ox
-from hoptree.graph.triple_lines import Broken, Line, OnBytes, open_unpacked, read_lines
-from hoptree.graph.triple_rows import FIELDS, NotARow, Rows
+from hoptree.graph.triple_lines import BrokenPlaces, Line, OnBytes, open_unpacked, read_lines
+from hoptree.graph.triple_rows import FIELDS, InvalidRow, RowReader
 from hoptree.graph.vocabulary import BLANK
 
 _LINES = 1_000
@@ -22,7 +22,7 @@ _WHERE = re.compile(r"^(?:Parser )?error at (?:line )?\d+.*?: ", re.IGNORECASE)
 
 
 def read_ntriples(
-    lines: Iterable[Line], name: str, broken: Broken, *, quads: bool = False, scope: str = ""
+    lines: Iterable[Line], name: str, broken: BrokenPlaces, *, quads: bool = False, scope: str = ""
 ) -> Iterator[Triple]:
     """The triples of the lines; the graph that a quad names is left out.
 
@@ -69,11 +69,11 @@ def why(error: Exception) -> str:
 _UNNAMED = ("s", "p", "o", "src")
 
 
-def read_jsonl(lines: Iterable[Line], name: str, broken: Broken) -> Iterator[Triple]:
+def read_jsonl(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
     return _read(lines, name, broken, _json_row)
 
 
-def read_tsv(lines: Iterable[Line], name: str, broken: Broken) -> Iterator[Triple]:
+def read_tsv(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[Triple]:
     """Rows of subject, property, object and perhaps a source; or of other columns, if the first line names them."""
     columns: tuple[str, ...] = _UNNAMED
     rest = (line for line in lines if not line[1].isspace())
@@ -89,14 +89,14 @@ def read_tsv(lines: Iterable[Line], name: str, broken: Broken) -> Iterator[Tripl
     yield from _read(rest, name, broken, lambda line: _tsv_row(line, columns))
 
 
-def _read(lines: Iterable[Line], name: str, broken: Broken, parse: Callable[[bytes], Any]) -> Iterator[Triple]:
-    rows = Rows()
+def _read(lines: Iterable[Line], name: str, broken: BrokenPlaces, parse: Callable[[bytes], Any]) -> Iterator[Triple]:
+    rows = RowReader()
     for number, line in lines:
         if line.isspace():
             continue
         try:
             triples = rows.triples(parse(line))
-        except NotARow as error:
+        except InvalidRow as error:
             broken.line(number, name, str(error))
             continue
         yield from triples
@@ -106,18 +106,18 @@ def _json_row(line: bytes) -> Any:
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise NotARow(f"it is no JSON ({error.msg})") from error
+        raise InvalidRow(f"it is no JSON ({error.msg})") from error
     except (ValueError, RecursionError) as error:
-        raise NotARow("it is no JSON in UTF-8, or is nested too deeply") from error
+        raise InvalidRow("it is no JSON in UTF-8, or is nested too deeply") from error
 
 
 def _tsv_row(line: bytes, columns: tuple[str, ...]) -> dict[str, str]:
     try:
         fields = line.decode().rstrip("\r\n").split("\t")
     except UnicodeDecodeError as error:
-        raise NotARow("it is no UTF-8 text") from error
+        raise InvalidRow("it is no UTF-8 text") from error
     if not 3 <= len(fields) <= max(3, len(columns)):
-        raise NotARow(f"it has {len(fields)} fields, not {len(columns) if columns != _UNNAMED else 3}")
+        raise InvalidRow(f"it has {len(fields)} fields, not {len(columns) if columns != _UNNAMED else 3}")
     return {name: field for name, field in zip(columns, fields, strict=False) if field.strip()}
 
 
@@ -148,7 +148,7 @@ class _Scan:
         self.number, self.text, self.quotes = 0, bytearray(), b""
 
 
-def statements(lines: Iterable[Line], name: str, broken: Broken) -> Iterator[tuple[int, bytes]]:
+def statements(lines: Iterable[Line], name: str, broken: BrokenPlaces) -> Iterator[tuple[int, bytes]]:
     """Statements and directives with the numbers of their first lines."""
     scan = _Scan()
     for number, line in lines:
@@ -195,7 +195,7 @@ def _directive(scan: _Scan, text: bytes) -> bool:
     return _SPARQL_DIRECTIVE.match(beginning) is not None
 
 
-def read_turtle(lines: Iterable[Line], name: str, broken: Broken, *, scope: str = "") -> Iterator[Triple]:
+def read_turtle(lines: Iterable[Line], name: str, broken: BrokenPlaces, *, scope: str = "") -> Iterator[Triple]:
     """The triples of the lines; directives hold from where they stand. `scope` is as in `read_ntriples`."""
     header, scope = b"", scope or name
     block: list[tuple[int, bytes]] = []
@@ -212,7 +212,7 @@ def read_turtle(lines: Iterable[Line], name: str, broken: Broken, *, scope: str 
     yield from _block(header, block, name, broken, scope)
 
 
-def _with(header: bytes, number: int, text: bytes, name: str, broken: Broken) -> bytes:
+def _with(header: bytes, number: int, text: bytes, name: str, broken: BrokenPlaces) -> bytes:
     try:
         list(ox.parse(header + text, format=ox.RdfFormat.TURTLE))
     except (SyntaxError, ValueError) as error:
@@ -221,7 +221,9 @@ def _with(header: bytes, number: int, text: bytes, name: str, broken: Broken) ->
     return header if text.strip() in header.split(b"\n") else header + text.strip() + b"\n"
 
 
-def _block(header: bytes, block: list[tuple[int, bytes]], name: str, broken: Broken, scope: str) -> Iterator[Triple]:
+def _block(
+    header: bytes, block: list[tuple[int, bytes]], name: str, broken: BrokenPlaces, scope: str
+) -> Iterator[Triple]:
     if not block:
         return
     try:
@@ -270,7 +272,7 @@ def scope_of(path: Path, source: str) -> str:
 
 
 def read_triples(
-    path: Path, form: Form, broken: Broken, on_bytes: OnBytes | None = None, *, source: str = ""
+    path: Path, form: Form, broken: BrokenPlaces, on_bytes: OnBytes | None = None, *, source: str = ""
 ) -> Iterator[Triple]:
     """The triples of a file of a source, in constant memory."""
     scope = scope_of(path, source)

@@ -16,7 +16,7 @@ _KEPT = 20
 _LONGEST = 300
 
 
-class Broken:
+class BrokenPlaces:
     """Collects up to `limit` broken places; the first ones are kept as sentences. `cut` names files that break off."""
 
     def __init__(self, limit: int = 100) -> None:
@@ -84,7 +84,7 @@ def open_unpacked(path: Path, on_bytes: OnBytes | None = None) -> Iterator[io.Bu
             yield stream
 
 
-def read_lines(stream: io.BufferedIOBase, name: str, broken: Broken) -> Iterator[Line]:
+def read_lines(stream: io.BufferedIOBase, name: str, broken: BrokenPlaces) -> Iterator[Line]:
     """The lines; one that is far too long, or a packed file that breaks off, is a broken place."""
     number = 0
     try:

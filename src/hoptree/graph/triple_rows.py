@@ -25,7 +25,7 @@ from hoptree.graph.vocabulary import (
     TIME,
     WIKIDATA,
     entity_iri,
-    named,
+    name_id,
     property_entity,
     property_iri,
     step_iri,
@@ -50,11 +50,11 @@ _ENTITY_KINDS = ("wikibase-item", "wikibase-property", "wikibase-lexeme", "Wikib
 _LONGEST_NAME = 200
 
 
-class NotARow(ValueError):
+class InvalidRow(ValueError):
     """Says what a row lacks."""
 
 
-class Rows:
+class RowReader:
     """Turns rows into triples; learns from rows of properties which of them have literals as values."""
 
     def __init__(self) -> None:
@@ -62,15 +62,15 @@ class Rows:
 
     def triples(self, row: Any) -> Iterator[Triple]:
         if not isinstance(row, dict):
-            raise NotARow("it is no object")
+            raise InvalidRow("it is no object")
         try:
             if any(field in row for field in (*FIELDS["s"], *_IDS["s"])):
                 return iter(list(self._fact(row)))
             if "id" in row and ("label" in row or "aliases" in row):
                 return iter(list(self._names(row)))
         except (GraphError, ValueError, TypeError, ArithmeticError) as error:
-            raise NotARow(error.cause if isinstance(error, GraphError) else str(error)) from error
-        raise NotARow("it has neither the fields s, p and o nor id and label")
+            raise InvalidRow(error.cause if isinstance(error, GraphError) else str(error)) from error
+        raise InvalidRow("it has neither the fields s, p and o nor id and label")
 
     def _names(self, row: Mapping[str, Any]) -> Iterator[Triple]:
         identifier = _text(row["id"])
@@ -91,7 +91,7 @@ class Rows:
         ids = {name: _first(row, _IDS[name]) for name in _IDS}
         missing = [name for name in parts if parts[name] in (None, "") and not ids[name]]
         if missing:
-            raise NotARow(f"it has no {' and no '.join(missing)}")
+            raise InvalidRow(f"it has no {' and no '.join(missing)}")
         sources = _sources(_first(row, FIELDS["src"]))
         subject, told = _entity(parts["s"], ids["s"], LABEL)
         identifier, names = _property(parts["p"], ids["p"])
@@ -107,7 +107,7 @@ class Rows:
     ) -> Iterator[Triple]:
         pairs = list(qualifiers.items()) if isinstance(qualifiers, dict) else [tuple(pair) for pair in qualifiers]
         if not all(len(pair) == 2 for pair in pairs):
-            raise NotARow("its qualifiers are no pairs")
+            raise InvalidRow("its qualifiers are no pairs")
         digest = hashlib.sha256(repr((str(subject), identifier, str(value), pairs)).encode("utf-8", "replace"))
         statement = _node(f"urn:hoptree:statement:{digest.hexdigest()[:32]}")
         yield subject, _node(step_iri("claim", identifier)), statement, sources
@@ -149,7 +149,7 @@ def _wikidata_value(said: Mapping[str, Any]) -> tuple[Object, list[tuple[Node, s
         return _entity(inner.get("label", ""), inner["id"], ALIAS)
     if "text" in inner:
         return ox.Literal(_text(inner["text"]), language=_text(inner.get("language") or "mul")), []
-    raise NotARow("its object is of no known kind")
+    raise InvalidRow("its object is of no known kind")
 
 
 def _entity(said: Any, identifier: Any, predicate: str) -> tuple[Node, list[tuple[Node, str, str]]]:
@@ -162,7 +162,7 @@ def _entity(said: Any, identifier: Any, predicate: str) -> tuple[Node, list[tupl
         bracketed = _BRACKETED.fullmatch(name)
         if bracketed or _ID.fullmatch(name):
             return _node(bracketed[1] if bracketed else entity_iri(name)), []
-        node = _node(entity_iri(named(name)))
+        node = _node(entity_iri(name_id(name)))
         return node, [(node, LABEL, " ".join(name.split()))]
     node = _node(entity_iri(_text(identifier)))
     return node, [(node, predicate, name)] if name else []
@@ -176,7 +176,7 @@ def _property(said: Any, identifier: Any) -> tuple[str, list[tuple[Node, str, st
     bracketed = _BRACKETED.fullmatch(name)
     if bracketed or _ID.fullmatch(name):
         return bracketed[1] if bracketed else name, []
-    return named(name), []
+    return name_id(name), []
 
 
 def _sources(said: Any) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise NotARow(f"it has {type(value).__name__} where a text belongs")
+        raise InvalidRow(f"it has {type(value).__name__} where a text belongs")
     text = str(value).encode("utf-8", "replace").decode().strip()
     return text.replace("\0", " ")
 

@@ -65,7 +65,7 @@ _BOOKKEEPING = frozenset(
 
 
 @lru_cache(4096)
-def role(predicate: str) -> Role:
+def predicate_role(predicate: str) -> Role:
     """What triples with this predicate are for."""
     if predicate in LABELS:
         return "label"
@@ -91,7 +91,7 @@ def _own_role(predicate: str) -> Role:
     return next((step for step in _STEPS if predicate.startswith(f"urn:hoptree:{step}:")), "own")
 
 
-def named(name: str) -> str:
+def name_id(name: str) -> str:
     """The id of something that has no other id than its name."""
     return f"name:{' '.join(name.split())}"
 
@@ -143,7 +143,7 @@ def is_property(identifier: str) -> bool:
     return _PROPERTY_ID.fullmatch(identifier) is not None
 
 
-def natural(identifier: str) -> tuple[tuple[str, int], ...]:
+def natural_key(identifier: str) -> tuple[tuple[str, int], ...]:
     """Sorts Q9 before Q10: the smaller number is the older entity of Wikidata, and most often the better known."""
     parts = _DIGITS.split(identifier)
     return tuple((part, int(number[:18])) for part, number in zip(parts[::2], [*parts[1::2], "0"], strict=False))
@@ -161,7 +161,7 @@ def step_iri(step: Step, identifier: str) -> str:
     return f"urn:hoptree:{step}:{quote(identifier, safe='', errors='replace')}"
 
 
-def readable(identifier: str) -> str:
+def readable_name(identifier: str) -> str:
     """A name made of an id, for what has no label: the name in it, or the last part of an IRI in words."""
     if identifier.startswith("name:"):
         return identifier.removeprefix("name:").replace("_", " ")
@@ -175,7 +175,7 @@ GraphName = ox.NamedNode | ox.DefaultGraph
 _SOURCE, _COUNTS = "urn:hoptree:source:", "urn:hoptree:counts:"
 
 
-def graph_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
+def graph_name_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
     """Where a triple of a source goes."""
     if source == base and not places:
         return ox.DefaultGraph()
@@ -183,7 +183,7 @@ def graph_of(source: str, places: tuple[str, ...], base: str) -> GraphName:
     return ox.NamedNode(f"{_SOURCE}{_quoted(source)}{told}")
 
 
-def graphs_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
+def graph_names_of(store: ox.Store, source: str, base: str) -> list[GraphName]:
     """All graphs that hold triples of a source."""
     whole = f"{_SOURCE}{_quoted(source)}"
     found: list[GraphName] = [

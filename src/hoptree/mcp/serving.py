@@ -68,7 +68,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
     """Serve over streamable HTTP until stopped; `started` is told the URL."""
     import uvicorn
 
-    from hoptree.core.http_server import patient
+    from hoptree.core.http_server import protocol_with_timeouts
 
     key = os.environ.get(KEY, "")
     if not address.local and not key:
@@ -90,7 +90,7 @@ async def serve_http(engine: Engine, address: Address, *, started: Callable[[str
         server: Any = uvicorn.Server(
             uvicorn.Config(
                 _Guarded(app, key) if key else app,
-                http=patient(_HEADER_SECONDS, _BODY_SECONDS, each=_CONNECTIONS // _ADDRESSES),
+                http=protocol_with_timeouts(_HEADER_SECONDS, _BODY_SECONDS, per_address=_CONNECTIONS // _ADDRESSES),
                 ws="none",
                 log_config=None,
                 log_level="warning",

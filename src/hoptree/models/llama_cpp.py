@@ -24,7 +24,7 @@ class Completion:
     usage: TokenUsage = field(default_factory=TokenUsage)
 
 
-def body_of(request: Request, seed: int) -> dict[str, Any]:
+def request_body(request: Request, seed: int) -> dict[str, Any]:
     messages = [{"role": message.role, "content": message.content} for message in request.messages]
     if request.prefix:
         messages.append({"role": "assistant", "content": request.prefix})
@@ -62,11 +62,11 @@ def sampling(temperature: float, top_p: float = 1.0, top_k: int = 0) -> dict[str
     return {**plain, "top_p": top_p, "top_k": top_k, "samplers": ["temperature", "top_k", "top_p"]}
 
 
-def assembled(chunks: Sequence[dict[str, Any]]) -> Completion:
+def assemble(chunks: Sequence[dict[str, Any]]) -> Completion:
     done = Completion()
     for chunk in chunks:
         if "choices" not in chunk:
-            raise refusal(chunk)
+            raise refusal_error(chunk)
         for choice in chunk["choices"]:
             delta = choice.get("delta") or {}
             done.text += delta.get("content") or ""
@@ -91,7 +91,7 @@ def _usage(usage: dict[str, Any]) -> TokenUsage:
     return TokenUsage(usage.get("prompt_tokens", 0), cached, usage.get("completion_tokens", 0), reasoning)
 
 
-def refusal(chunk: dict[str, Any]) -> ModelError:
+def refusal_error(chunk: dict[str, Any]) -> ModelError:
     told = chunk.get("error")
     if not isinstance(told, dict):
         return UnusableReply(
@@ -108,7 +108,7 @@ def refusal(chunk: dict[str, Any]) -> ModelError:
     return EndpointError(f"llama.cpp refused the request: {message}.", status=status, retryable=(status or 0) >= 500)
 
 
-def reply_of(completions: Sequence[Completion], prefix: str) -> Reply:
+def build_reply(completions: Sequence[Completion], prefix: str) -> Reply:
     # The samples share one prompt: it is counted once, as an endpoint that samples by itself counts it.
     first = completions[0].usage
     usage = TokenUsage(
@@ -133,7 +133,7 @@ def _finish(reason: str) -> Literal["stop", "length", "other"]:
 
 
 @dataclass(slots=True)
-class Lane:
+class Slot:
     """One sequence of llama.cpp's memory, and the prompt it read last."""
 
     number: int
@@ -143,7 +143,7 @@ class Lane:
     busy: bool = False
 
 
-class Lanes:
+class SlotPool:
     """Which lane a call takes: one that its step used before, else the one that was idle longest.
 
     llama.cpp would choose by itself, by how much of the prompt matches; but then the few words with which every prompt
@@ -151,11 +151,11 @@ class Lanes:
     """
 
     def __init__(self, count: int) -> None:
-        self._lanes = [Lane(number) for number in range(count)]
+        self._lanes = [Slot(number) for number in range(count)]
         self._lock = threading.Lock()
         self._clock = 0
 
-    def take(self, step: str, prompt: str) -> Lane:
+    def take(self, step: str, prompt: str) -> Slot:
         with self._lock:
             idle = [lane for lane in self._lanes if not lane.busy]
             if same := [lane for lane in idle if lane.step == step]:
@@ -166,7 +166,7 @@ class Lanes:
             lane.step, lane.prompt, lane.used, lane.busy = step, prompt, self._clock, True
             return lane
 
-    def give_back(self, lane: Lane) -> None:
+    def give_back(self, lane: Slot) -> None:
         with self._lock:
             lane.busy = False
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, ModelError
-from hoptree.models.catalogue import file_digest, located
-from hoptree.models.llama_cpp import Completion, Lanes, assembled, body_of, refusal, reply_of, sampling
+from hoptree.models.catalogue import file_digest, locate_weights
+from hoptree.models.llama_cpp import Completion, SlotPool, assemble, build_reply, refusal_error, request_body, sampling
 from hoptree.models.model import Capability, Reply, Request
 
 
@@ -112,7 +112,7 @@ class LocalModel:
         self._name = f"local/{short}+{beside.stem}" if beside else f"local/{short}"
         if beside is not None and not beside.is_file():
             raise ConfigError(f"There is no adapter {adapter}.", "Make one: hoptree align gguf ADAPTER --out FILE.gguf")
-        self._settings = Settings(located(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
+        self._settings = Settings(locate_weights(short, folder).resolve(), n_ctx, slots, lanes, threads, beside)
         self._exact = exact
         self._engine: _Engine | None = _Engine.shared(self._settings)
         self._identity = ""
@@ -158,7 +158,8 @@ class LocalModel:
         loop = asyncio.get_running_loop()
         stop = threading.Event()
         bodies = [
-            {**body_of(request, request.seed + sample), "cache_prompt": not self._exact} for sample in range(request.n)
+            {**request_body(request, request.seed + sample), "cache_prompt": not self._exact}
+            for sample in range(request.n)
         ]
         try:
             completions = await asyncio.gather(
@@ -167,7 +168,7 @@ class LocalModel:
         finally:
             # Cancelled or failed: what still runs gives its slot back at its next token.
             stop.set()
-        return reply_of(completions, request.prefix)
+        return build_reply(completions, request.prefix)
 
     async def aclose(self) -> None:
         engine, self._engine = self._engine, None
@@ -186,7 +187,7 @@ class _Engine:
         self._users = 0
         self._server: Any = None
         self._loading = threading.Lock()
-        self._lanes = Lanes(settings.lanes)
+        self._lanes = SlotPool(settings.lanes)
         # No more workers than lanes, so that the call that starts always finds an idle one.
         self.pool = ThreadPoolExecutor(settings.slots, thread_name_prefix="hoptree-local")
 
@@ -225,7 +226,7 @@ class _Engine:
             raise EndpointError(f"llama.cpp refused the request: {_first_line(error)}.") from error
         finally:
             self._lanes.give_back(lane)
-        return Completion() if stop.is_set() else assembled(chunks)
+        return Completion() if stop.is_set() else assemble(chunks)
 
     def loaded(self) -> Any:
         with self._loading:
@@ -358,6 +359,6 @@ def _timings(server: Any, text: str, max_tokens: int) -> dict[str, Any]:
     body = {"messages": messages, "max_tokens": max_tokens, "ignore_eos": True, **sampling(0.0)}
     answer: dict[str, Any] = server.handle_chat_completions(body)
     if "timings" not in answer:
-        raise refusal(answer)
+        raise refusal_error(answer)
     timings: dict[str, Any] = answer["timings"]
     return timings

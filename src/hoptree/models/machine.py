@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from hoptree.core.errors import InputError
 from hoptree.models import local
-from hoptree.models.catalogue import DEFAULT, Entry, find, is_complete, models_folder
+from hoptree.models.catalogue import DEFAULT_NAME, Entry, find_entry, is_complete, models_folder
 from hoptree.models.local import available_memory, cpu_flags
 
 OLDEST_PYTHON = (3, 11)
@@ -44,7 +44,7 @@ class Check:
     remedy: str = ""
 
 
-def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT) -> tuple[Check, ...]:
+def examine(environ: Mapping[str, str] | None = None, *, model: str = DEFAULT_NAME) -> tuple[Check, ...]:
     """Everything that can be told without loading a model."""
     version = local.library_version()
     return (
@@ -105,7 +105,7 @@ def check_model(name: str, folder: Path | None = None) -> Check:
     title = "Model"
     fetch = f"Fetch it: hoptree models pull {name}"
     try:
-        entry = find(name)
+        entry = find_entry(name)
     except InputError as error:
         return Check(title, False, error.cause, error.remedy)
     if isinstance(entry, Path):
@@ -164,7 +164,7 @@ def check_endpoint(environ: Mapping[str, str]) -> Check:
 
 
 def _default_size() -> int:
-    entry = find(DEFAULT)
+    entry = find_entry(DEFAULT_NAME)
     return entry.size if isinstance(entry, Entry) else 0
 
 

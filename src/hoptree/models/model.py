@@ -22,7 +22,7 @@ Capability = Literal[
     "top_p",
     "top_k",
 ]
-MOST_LOGPROBS = 20
+MAX_TOP_LOGPROBS = 20
 """Likeliest tokens that can be asked for a step; endpoints give no more."""
 Signal = Literal["entropy", "attention", "hidden"]
 """What a model can tell of its inside; the capabilities of these are entropy, attention and hidden_states."""
@@ -119,26 +119,26 @@ class Reply:
         return self.choices[0].finish
 
 
-class NotGiven(ModelError):
+class SignalNotGiven(ModelError):
     """A model turned out not to give what it was asked for, and says so from now on: beginning again may help."""
 
 
 @runtime_checkable
-class Learns(Protocol):
+class LearnsCapabilities(Protocol):
     """A model behind somebody else's endpoint: what that gives, only its replies tell."""
 
     def lacks(self, capability: Capability) -> None:
         """Take a capability back."""
 
 
-class Loads(Protocol):
+class LoadableModel(Protocol):
     """A model inside this process, which has to be loaded before its first call."""
 
     async def load(self) -> None:
         """Load it, unless it is: what that takes is no part of any reply."""
 
 
-def has_to_load(model: object) -> TypeGuard[Loads]:
+def is_loadable(model: object) -> TypeGuard[LoadableModel]:
     """Whether a model is one of these; asked before every call, and so in the quickest way."""
     return hasattr(model, "load")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import MAX_BODY, Http, error_text, kind_of_body
+from hoptree.core.http_client import MAX_BODY_BYTES, HttpClient, describe_body, error_text
 from hoptree.core.values import Token
 from hoptree.models.model import Capability, Choice, Reply, Request, TokenUsage, read_choice
 
@@ -39,7 +39,7 @@ class OpenAIModel:
         if not key.isascii() or not key.isprintable():
             raise ConfigError("The key holds a character that no key has.", "Copy OPENAI_API_KEY again.")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._http = Http(url, headers=headers, timeout=timeout, given_as="--base-url", max_body=MAX_BODY)
+        self._http = HttpClient(url, headers=headers, timeout=timeout, url_source="--base-url", max_body=MAX_BODY_BYTES)
         if url == DEFAULT_URL and not key:
             raise ConfigError(
                 f"openai/{name} needs a key.",
@@ -169,7 +169,7 @@ def _kind(body: bytes, data: Any, error: Exception) -> str:
     """What a body is that holds no completion, in words."""
     if isinstance(error, _NoReply):
         return str(error)
-    return kind_of_body(body) if data is None else "JSON of another kind"
+    return describe_body(body) if data is None else "JSON of another kind"
 
 
 def _read_choice(data: dict[str, Any]) -> Choice:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,7 +131,7 @@ def weights_digest(folder: Path) -> str:
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
     """The rows at length one; a row of zeros, which an empty text gives, stays as it is and is near to nothing."""
-    np = library("numpy", "Dense retrieval", "dense")
+    np = import_optional("numpy", "Dense retrieval", "dense")
     wide = np.asarray(rows, dtype=np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     unit: NDArray[Any] = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hoptree.core.errors import ConfigError, MissingModel
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.retrieval.encoder import (
     Prefixes,
     Role,
@@ -85,7 +85,7 @@ class OnnxEncoder:
         self.dimensions = int(self.encode_now(["dimensions"], "passage").shape[1])
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        np = library("numpy", _FEATURE, "dense")
+        np = import_optional("numpy", _FEATURE, "dense")
         at_once = _EACH * self._cores
         parts = [
             await asyncio.to_thread(self.encode_now, texts[start : start + at_once], role)
@@ -96,7 +96,7 @@ class OnnxEncoder:
 
     def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """Encode while this thread waits."""
-        np = library("numpy", _FEATURE, "dense")
+        np = import_optional("numpy", _FEATURE, "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
         tokens = self._tokenizer.encode_batch_fast([_whole(text) for text in self._prefixes.before(texts, role)])
@@ -124,7 +124,7 @@ def _whole(text: str) -> str:
 
 
 def _tokenizer(files: ModelFiles) -> Any:
-    tokenizers = library("tokenizers", _FEATURE, "dense")
+    tokenizers = import_optional("tokenizers", _FEATURE, "dense")
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(files.tokenizer))
     except Exception as error:  # the library raises bare Exceptions
@@ -138,7 +138,7 @@ def _tokenizer(files: ModelFiles) -> Any:
 
 
 def _session(weights: Path) -> Any:
-    runtime = library("onnxruntime", _FEATURE, "dense")
+    runtime = import_optional("onnxruntime", _FEATURE, "dense")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
@@ -201,7 +201,7 @@ class StaticEncoder:
                 f"{folder} is no folder of a static encoder: it has no {missing}.",
                 "Make one from a full encoder with distil_static.",
             )
-        module = library("model2vec", "A static encoder", "dense")
+        module = import_optional("model2vec", "A static encoder", "dense")
         try:
             self._model = module.StaticModel.from_pretrained(folder.resolve())
         except Exception as error:  # tokenizers raises bare Exceptions
@@ -217,7 +217,7 @@ class StaticEncoder:
 
     def encode_now(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """Encode in this thread."""
-        np = library("numpy", "A static encoder", "dense")
+        np = import_optional("numpy", "A static encoder", "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
         whole = [text.encode("utf-8", "replace").decode() for text in self._prefixes.before(texts, role)]
@@ -242,8 +242,8 @@ def distil_static(source: str, out: Path, dimensions: int = 256) -> None:
         raise ConfigError(
             f"{source} is no folder of an encoder.", "Give one with weights and tokenizer.json, or minilm."
         )
-    library("torch", "Distilling a static encoder", "whitebox")
-    module = library("model2vec.distill", "Distilling a static encoder", "whitebox")
+    import_optional("torch", "Distilling a static encoder", "whitebox")
+    module = import_optional("model2vec.distill", "Distilling a static encoder", "whitebox")
     model = module.distill(str(folder.resolve()), pca_dims=dimensions, device="cpu")
     name = source if source == "minilm" else folder.resolve().name
     model.base_model_name = model.config["tokenizer_name"] = name  # not the path, which differs between machines
@@ -285,7 +285,7 @@ class TransformerEncoder:
 
 
 def _load(model: str) -> Any:
-    library_ = library("sentence_transformers", _TRANSFORMER_FEATURE, "whitebox")
+    library_ = import_optional("sentence_transformers", _TRANSFORMER_FEATURE, "whitebox")
     try:
         return library_.SentenceTransformer(model, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError) as error:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from hoptree.core.errors import ConfigError, UnusableReply
-from hoptree.core.http_client import Http
-from hoptree.core.optional_import import library
+from hoptree.core.http_client import HttpClient
+from hoptree.core.optional_import import import_optional
 from hoptree.retrieval.encoder import Encoder, Prefixes, Role, unit_rows
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class EndpointEncoder:
                 f"The encoder openai/{model} needs a key.",
                 "Set OPENAI_API_KEY, or OPENAI_BASE_URL for another endpoint.",
             )
-        self._http = Http(url, headers={"Authorization": f"Bearer {key}"} if key else None)
+        self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key else None)
         self._prefixes = Prefixes.of_name(model) if prefixes is None else prefixes
         self._model = model
         self._places = asyncio.Semaphore(_AT_ONCE)
@@ -125,7 +125,7 @@ class EndpointEncoder:
         self.dimensions = 0
 
     async def encode(self, texts: Sequence[str], *, role: Role) -> NDArray[np.float32]:
-        np = library("numpy", "Dense retrieval", "dense")
+        np = import_optional("numpy", "Dense retrieval", "dense")
         if not texts:
             return unit_rows(np.zeros((0, self.dimensions)))
         whole = self._prefixes.before(texts, role)
@@ -147,7 +147,7 @@ class EndpointEncoder:
 
     def _read(self, reply: Any, count: int) -> NDArray[Any]:
         """The vectors by the index each of them carries; endpoints may send them in any order."""
-        np = library("numpy", "Dense retrieval", "dense")
+        np = import_optional("numpy", "Dense retrieval", "dense")
         entries = reply.get("data") if isinstance(reply, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._unusable("something that is no list of vectors")

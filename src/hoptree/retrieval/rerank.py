@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
-from hoptree.core.http_client import Http
-from hoptree.core.optional_import import library
+from hoptree.core.http_client import HttpClient
+from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, weights_digest
 from hoptree.retrieval.fusion import normalised
@@ -137,7 +137,7 @@ class EndpointReranker:
 
     def __init__(self, url: str, model: str) -> None:
         key = os.environ.get("HOPTREE_RERANK_KEY", "").strip()
-        self._http = Http(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
+        self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
         self._model = model
         self._plain = False
         self.identity = f"endpoint:{model}@{self._http.shown}"
@@ -201,7 +201,7 @@ class CrossEncoderReranker:
         return await asyncio.to_thread(self._score, [(query, whole_text(passage)) for passage in passages])
 
     def _score(self, pairs: list[tuple[str, str]]) -> list[float]:
-        module = library("sentence_transformers", "A cross-encoder", "whitebox")
+        module = import_optional("sentence_transformers", "A cross-encoder", "whitebox")
         with self._lock:
             if self._model is None:
                 try:

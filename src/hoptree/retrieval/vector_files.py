@@ -15,7 +15,7 @@ from typing import Any
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.files import atomic_write
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 
 FORMAT = 1
 HEADER = "vectors.json"
@@ -48,7 +48,7 @@ class Header:
 
 
 def new_index(header: Header) -> Any:
-    usearch = library("usearch.index", FEATURE, "dense")
+    usearch = import_optional("usearch.index", FEATURE, "dense")
     return usearch.Index(
         ndim=header.dimensions,
         metric="cos",
@@ -60,7 +60,7 @@ def new_index(header: Header) -> Any:
 
 def copy_vectors(source: Any, target: Any, dropped: Collection[int] = ()) -> None:
     """Add the vectors of one index to another, bit for bit, by ascending key: the same set gives the same links."""
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     keys = np.sort(np.asarray(source.keys[:], dtype=np.uint64)) if len(source) else np.zeros(0, np.uint64)
     if dropped:
         keys = keys[~np.isin(keys, np.fromiter(dropped, np.uint64))]
@@ -78,7 +78,7 @@ def save_index(index: Any, path: Path) -> int:
 
 
 def restore(path: Path, *, mapped: bool) -> Any:
-    usearch = library("usearch.index", FEATURE, "dense")
+    usearch = import_optional("usearch.index", FEATURE, "dense")
     index = usearch.Index.restore(str(path), view=mapped)
     if index is None:
         raise ValueError("no index of usearch")
@@ -97,7 +97,7 @@ def view(path: Path, count: int, size: int) -> Any:
 
 def open_files(folder: Path) -> tuple[Header, Any, Any]:
     """Header, base and newer part; looks again when a writer has just replaced the files that the header named."""
-    library("usearch.index", FEATURE, "dense")
+    import_optional("usearch.index", FEATURE, "dense")
     for last in (False, False, True):
         header = _read_header(folder)
         try:

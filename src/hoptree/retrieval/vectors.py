@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hoptree.core.errors import CorpusError, IndexUnavailable
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.microbatch import Window
@@ -160,7 +160,7 @@ class VectorWriter:
 
     def add(self, keys: Sequence[int], vectors: NDArray[np.float32]) -> None:
         """Add one vector for each key; a key that had one gets the new one."""
-        np = library("numpy", FEATURE, "dense")
+        np = import_optional("numpy", FEATURE, "dense")
         if vectors.shape != (len(keys), self._header.dimensions):
             raise CorpusError(
                 f"{len(keys)} vectors of {self._header.dimensions} numbers were due, not of the shape {vectors.shape}.",
@@ -177,7 +177,7 @@ class VectorWriter:
 
     def remove(self, keys: Sequence[int]) -> int:
         """Remove the vectors of these keys; how many there were."""
-        np = library("numpy", FEATURE, "dense")
+        np = import_optional("numpy", FEATURE, "dense")
         keys = list(dict.fromkeys(keys))
         newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
         if newer:
@@ -235,7 +235,7 @@ class VectorWriter:
 
     def _compacted(self) -> tuple[Any, bool]:
         """All vectors in one index, and whether it is linked; links are kept where there were some."""
-        np = library("numpy", FEATURE, "dense")
+        np = import_optional("numpy", FEATURE, "dense")
         old = self._header
         graph = old.graph or len(self) > _EXACT_UP_TO
         if self._base is None and graph == old.graph:
@@ -263,7 +263,7 @@ def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
 
     usearch would take the same step for all rows, and the many small numbers of a long unit vector would share a few.
     """
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     if dtype != "i8":
         plain: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
         return plain
@@ -274,7 +274,7 @@ def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
     """Whether an index, if there is one, holds each of the keys."""
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
     held: list[bool] = np.atleast_1d(index.contains(np.asarray(keys, dtype=np.uint64))).tolist()

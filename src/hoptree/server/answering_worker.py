@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hoptree.core.errors import HoptreeError, InternalError
-from hoptree.core.http_server import LOG_FORMAT, as_line
+from hoptree.core.http_server import LOG_FORMAT, log_line
 from hoptree.engine.budget import Budget
 from hoptree.engine.events import Event
 from hoptree.server.ask import AskRequest, QuestionService
@@ -54,7 +54,7 @@ async def _work(out: int) -> None:
     try:
         asking = open_question_service(read_settings(setup["settings"]), shared_by=setup["workers"])
     except HoptreeError as error:
-        _LOG.error("a worker cannot begin: %s", as_line(error.cause))
+        _LOG.error("a worker cannot begin: %s", log_line(error.cause))
         sys.exit(error.exit_code)
     collect_garbage_rarely()
     pipe.write(b'{"ready": true}\n')

@@ -30,12 +30,12 @@ from hoptree.core.errors import (
     RateLimited,
     RequestTooLong,
 )
-from hoptree.core.http_server import as_line, log_refusal
-from hoptree.core.redaction import ASK_WHO_RUNS_IT, told_outside
+from hoptree.core.http_server import log_line, log_refusal
+from hoptree.core.redaction import ASK_OPERATOR, public_error
 from hoptree.server.metrics import Metrics
 
 _USUAL: tuple[tuple[type[HoptreeError], str], ...] = (
-    (MissingExtra, ASK_WHO_RUNS_IT),
+    (MissingExtra, ASK_OPERATOR),
     (ConfigError, "GET /v1/methods tells what there is to choose among."),
     (InputError, "Choose another corpus, retriever or method; GET /v1/methods tells what there is."),
 )
@@ -121,8 +121,8 @@ def refuse_when_disk_full() -> Iterator[None]:
 
 def _told(error: HoptreeError) -> tuple[str, str]:
     """Cause and remedy for who asks over HTTP: an option as a request would set it."""
-    cause, remedy = told_outside(error, _SETTING.sub(_as_option, error.remedy))
-    usual = next((remedy for known, remedy in _USUAL if isinstance(error, known)), ASK_WHO_RUNS_IT)
+    cause, remedy = public_error(error, _SETTING.sub(_as_option, error.remedy))
+    usual = next((remedy for known, remedy in _USUAL if isinstance(error, known)), ASK_OPERATOR)
     remedy = remedy or usual
     # On the command line the remedy goes on where such a cause ends.
     if cause.endswith(":"):
@@ -166,13 +166,13 @@ _LOG = logging.getLogger("hoptree.server")
 def log_internal_error(error: BaseException) -> None:
     """Where a mistake of our own happened; its message may hold text of a question, and is left out."""
     where = "".join(traceback.format_tb(error.__traceback__))
-    system = f" ({as_line(f'{error.errno} {error.strerror}: {error.filename}')})" if isinstance(error, OSError) else ""
+    system = f" ({log_line(f'{error.errno} {error.strerror}: {error.filename}')})" if isinstance(error, OSError) else ""
     _LOG.error("%s%s inside the server\n%s", type(error).__name__, system, where)
 
 
 def log_failure(failure: HoptreeError, *, what: str) -> None:
     """Why something failed, in the words that clients are not told; `what` is what was asked for, by names."""
-    _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, as_line(_cause(failure)))
+    _LOG.warning("%s failed: %s: %s", what, type(failure).__name__, log_line(_cause(failure)))
     if isinstance(failure, InternalError) and failure.__cause__:
         log_internal_error(failure.__cause__)
 

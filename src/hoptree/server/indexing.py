@@ -15,8 +15,8 @@ from typing import Any
 
 from hoptree.core.errors import IndexUnavailable, InternalError
 from hoptree.core.files import FolderLock
-from hoptree.core.http_server import as_line
-from hoptree.core.redaction import hidden
+from hoptree.core.http_server import log_line
+from hoptree.core.redaction import redact
 from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job
@@ -155,7 +155,7 @@ async def _follow(
         if done := said.get("done"):
             job.passed_over = [*(_passed(one) for one in done["files"]), *map(_left_out, job.left_out)][:_TOLD]
             if done["anew"]:
-                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, as_line(done["anew"]))
+                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, log_line(done["anew"]))
             return _in_words(done)
     _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, _ending(await process.wait()))
     raise Refusal(
@@ -173,22 +173,22 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
         cause = cause.replace(str(folder), corpus.name)
     if kind == InternalError.__name__:
         _LOG.error("%s in the indexing worker\n%s", error["kind"], error["where"])
-        return Refusal(500, kind, "The files could not be read.", hidden(error["remedy"]))
+        return Refusal(500, kind, "The files could not be read.", redact(error["remedy"]))
     if kind == IndexUnavailable.__name__:
-        _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, as_line(error["cause"]))
-        return Refusal(503, kind, hidden(cause), _LATER)
-    return Refusal(400, kind, hidden(cause), hidden(error["remedy"]))
+        _LOG.error("the index of corpus %s cannot be changed: %s", corpus.name, log_line(error["cause"]))
+        return Refusal(503, kind, redact(cause), _LATER)
+    return Refusal(400, kind, redact(cause), redact(error["remedy"]))
 
 
 def _left_out(name: str) -> dict[str, str]:
-    cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
+    cause = f"{name} is redact, or something that a packer adds of its own, and is not taken."
     return {"file": name, "cause": cause, "remedy": "Rename it if it is a document, then upload it again."}
 
 
 def _passed(one: dict[str, str]) -> dict[str, str]:
     """What is told of a file that could not be read: its name is the client's own, whatever it looks like."""
     name = one.get("file", "")
-    return {part: text if part == "file" else hidden(text, known=[name]) for part, text in one.items()}
+    return {part: text if part == "file" else redact(text, known=[name]) for part, text in one.items()}
 
 
 def _ending(status: int) -> str:
@@ -198,7 +198,7 @@ def _ending(status: int) -> str:
 
 def _in_words(done: dict[str, Any]) -> str:
     parts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
-    passed = f"; passed over: {hidden(done['passed_over'])}" if done["passed_over"] else ""
+    passed = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] else ""
     what = "the index was made anew" if done["anew"] else ", ".join(parts) or "nothing changed"
     return f"{_passages(done['passages'])} ({what}){passed}"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from hoptree.core.errors import HoptreeError
-from hoptree.core.http_server import as_line
+from hoptree.core.http_server import log_line
 from hoptree.server.error_responses import Refusal, error_body, log_internal_error, refusal_of
 from hoptree.server.names import unknown
 
@@ -132,7 +132,7 @@ class Jobs:
                 log_internal_error(error)
             refusal = refusal_of(error)
             self._jobs[job.id] = job.failed(refusal)
-            why = f"{refusal.kind}: {as_line(refusal.cause)}"
+            why = f"{refusal.kind}: {log_line(refusal.cause)}"
             _LOG.warning("job %s (%s) of corpus %s failed: %s", job.id, job.kind, job.corpus, why)
 
     async def aclose(self) -> None:

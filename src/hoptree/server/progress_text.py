@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hoptree.core.redaction import hidden
+from hoptree.core.redaction import redact
 from hoptree.engine.events import Event
 
 _LETTERS = 160
@@ -47,7 +47,7 @@ class ProgressText:
         if event["event"] == "node":
             return self._node(event)
         if event["event"] == "warning":
-            return hidden(_short(event["message"]), known=self._ids)
+            return redact(_short(event["message"]), known=self._ids)
         if event["event"] == "retrieve":
             self._ids.update(passage["id"] for passage in event["passages"])
         tell = _TELLERS.get(event["event"])

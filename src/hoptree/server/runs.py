@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import HoptreeError
-from hoptree.core.redaction import hidden
+from hoptree.core.redaction import redact
 from hoptree.engine.result import read_result
 from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
 from hoptree.evaluation.statistics import compare_runs
@@ -42,7 +42,7 @@ class Runs:
                 counts = {count: summary[count] for count in ("questions", "finished", "failed")}
                 found.append({"id": name, **self._about(path), **counts, **scores})
             except HoptreeError as error:
-                found.append({"id": name, "folder": self._relative(path), "error": hidden(str(error))})
+                found.append({"id": name, "folder": self._relative(path), "error": redact(str(error))})
         return found
 
     def summary(self, name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import uvicorn
 from fastapi import FastAPI
 
-from hoptree.core.http_server import patient, stopped_by_signals
+from hoptree.core.http_server import protocol_with_timeouts, stopped_by_signals
 from hoptree.server.app import state_of
 
 _BETWEEN_COLLECTIONS = 50_000
@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=patient(limits.header_seconds, each=limits.connections // _ADDRESSES),
+                http=protocol_with_timeouts(limits.header_seconds, per_address=limits.connections // _ADDRESSES),
                 ws="none",
                 lifespan="on",
                 log_config=None,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.redaction import hidden, told_failure
+from hoptree.core.redaction import public_failure, redact
 from hoptree.engine.events import Event, Finished, Retried, Started
 from hoptree.engine.registry import Option, find_method
 from hoptree.engine.result import Result, TreeNode, read_result
@@ -45,7 +45,7 @@ def result_view(result: Result, model: str) -> dict[str, Any]:
     data = result.as_dict() | {
         "model": model,
         "options": options_view(result.method, result.options),
-        "warnings": [hidden(warning, known=ids) for warning in result.warnings],
+        "warnings": [redact(warning, known=ids) for warning in result.warnings],
     }
     if result.error:
         data["error"] = {"class": result.error, "message": _failure(result)}
@@ -53,7 +53,7 @@ def result_view(result: Result, model: str) -> dict[str, Any]:
 
 
 def _failure(result: Result) -> str:
-    return str(refusal_of(result.failure)) if result.failure else told_failure(result.error, result.error_message)
+    return str(refusal_of(result.failure)) if result.failure else public_failure(result.error, result.error_message)
 
 
 def tree_view(events: Sequence[Event]) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def event_view(event: Event, model: str, ids: Collection[str]) -> dict[str, Any]
     """A trace event without what only an administrator should see; `ids` of passages the client has seen."""
     told = event.as_dict()
     if isinstance(event, Started):
-        sources = {name: hidden(str(told[name])) for name in ("corpus", "graph") if told.get(name)}
+        sources = {name: redact(str(told[name])) for name in ("corpus", "graph") if told.get(name)}
         return {**told, "model": model, "options": options_view(event.method, event.options), **sources}
     if isinstance(event, Retried):
-        return {**told, "error": told_failure("EndpointError", "")}
+        return {**told, "error": public_failure("EndpointError", "")}
     if isinstance(event, Finished) and event.error:
-        return {**told, "error_message": told_failure(event.error, event.error_message)}
-    return {**told, "message": hidden(str(told["message"]), known=ids)} if "message" in told else told
+        return {**told, "error_message": public_failure(event.error, event.error_message)}
+    return {**told, "message": redact(str(told["message"]), known=ids)} if "message" in told else told

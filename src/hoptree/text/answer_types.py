@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.comparison_plans import asked_kind
+from hoptree.text.comparison_plans import expected_answer_type
 from hoptree.text.dates import date_spans, read_dates
 from hoptree.text.names import name_spans
 from hoptree.text.numbers import read_number
@@ -25,9 +25,9 @@ _OF_TIME = re.compile(
 )
 
 
-def fits_kind(question: str, answer: str) -> bool | None:
+def fits_question_type(question: str, answer: str) -> bool | None:
     """Whether the answer is a date, a number, a name, yes or no as the question asks; None where it does not tell."""
-    kind = asked_kind(question)
+    kind = expected_answer_type(question)
     if kind == "date":
         return bool(read_dates(answer))
     if kind == "number":
@@ -40,14 +40,18 @@ def fits_kind(question: str, answer: str) -> bool | None:
     return None
 
 
-def other_kind(question: str, answer: str) -> str:
+def explain_type_mismatch(question: str, answer: str) -> str:
     """Why an answer plainly is of another kind than its question asks for; "" for all that may fit.
 
     Plain is a date to what asks for a place, and to "when" a name that is none of a time.
     """
-    if asked_kind(question) == "place" and _all_within(answer, date_spans(answer)):
+    if expected_answer_type(question) == "place" and _all_within(answer, date_spans(answer)):
         return "a place is asked for, and a date given"
-    if asked_kind(question) == "date" and _WHEN.match(question) and fits_kind(question, answer) is False:
+    if (
+        expected_answer_type(question) == "date"
+        and _WHEN.match(question)
+        and fits_question_type(question, answer) is False
+    ):
         named = _all_within(answer, name_spans(answer, _begin(answer)))
         if named and not _DIGIT.search(answer) and not _OF_TIME.search(answer):
             return "a date is asked for, and a name given"

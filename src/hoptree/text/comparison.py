@@ -62,7 +62,7 @@ def countries_in(text: str) -> frozenset[str]:
     return found - {"georgia"} if "united states" in found else found
 
 
-def countries_told(text: str) -> frozenset[str]:
+def stated_countries(text: str) -> frozenset[str]:
     """The countries that a text tells of something, each in a part of its own; none where it leaves them open.
 
     A negation does, a sentence with several, and two in one part: an American Indian is of one country.
@@ -70,10 +70,10 @@ def countries_told(text: str) -> frozenset[str]:
     found = countries_in(text)
     parts = re.split(rf"[()\[\]]|{_BETWEEN.pattern}", _normal(text))
     mixed = any(len(countries_in(part)) > 1 for part in parts) or len(text.split()) > LONGEST_LIST
-    return frozenset() if says_not(text) or (mixed and len(found) > 1) else found
+    return frozenset() if has_negation(text) or (mixed and len(found) > 1) else found
 
 
-def says_not(text: str) -> bool:
+def has_negation(text: str) -> bool:
     """Whether there is a negation in the text."""
     return _NOT.search(text) is not None
 
@@ -160,7 +160,7 @@ def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -
     return _best(comparison, places) if comparison.kind == "choice" else _ordered(comparison, places)
 
 
-def tells(comparison: Comparison, text: str) -> bool:
+def holds_fact(comparison: Comparison, text: str) -> bool:
     """Whether a fact can be read from the text that the comparison could rest on."""
     if comparison.kind in ("both", "which"):
         return read_yes_no(text) is not None
@@ -168,7 +168,7 @@ def tells(comparison: Comparison, text: str) -> bool:
         return _place(comparison, text) is not None
     if comparison.of == "date":
         return _one_date(text, comparison.event) is not None
-    return bool(countries_told(text) if comparison.about == "country" else read_names(text))
+    return bool(stated_countries(text) if comparison.about == "country" else read_names(text))
 
 
 def _in_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:
@@ -319,7 +319,7 @@ def _alike(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
 def _same_countries(texts: list[str]) -> tuple[bool, str] | None:
     sets = []
     for text in texts:
-        found = countries_told(text)
+        found = stated_countries(text)
         if not found or found & REGIONS:
             return None
         sets.append(found)
@@ -333,7 +333,11 @@ def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | 
     what kind of thing is compared, different words prove nothing.
     """
     sets = [read_names(text) - countries_in(text) for text in texts]
-    if not all(sets) or any(map(says_not, texts)) or any(re.search(r"\d", name) for names in sets for name in names):
+    if (
+        not all(sets)
+        or any(map(has_negation, texts))
+        or any(re.search(r"\d", name) for names in sets for name in names)
+    ):
         return None
     same = _overlap(sets)
     if same and same[0] and comparison.about == "place" and len(set(sets)) > 1:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from hoptree.text.comparison import tells
-from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison import holds_fact
+from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.comparison_words import COMPARING
 
 ROLE = (
@@ -184,7 +184,7 @@ _AKIN = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "
 """What is said of the same day of a thing: a magazine is founded, or first published."""
 _OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
 """What tells the age of something that is no person."""
-PERSON = re.compile(
+PERSON_WORDS = re.compile(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
     r"parents?|husband|wife|spouse|son|daughter|child|kings?|queens?|presidents?|politicians?)\b",
@@ -211,7 +211,7 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 }
 
 
-def facts_for(comparison: Comparison, question: str, found: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+def select_facts(comparison: Comparison, question: str, found: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     """One fact an operand, from what was `found`: an operand, a question about it and its answer.
 
     A question that plainly asks for something else gives no fact: for another event than the one compared, or for a
@@ -228,7 +228,7 @@ def facts_for(comparison: Comparison, question: str, found: Iterable[tuple[str, 
             continue
         if comparison.of == "date" and not _akin(wanted, _events(answer, comparison)):
             continue
-        if operand not in facts or tells(comparison, answer):
+        if operand not in facts or holds_fact(comparison, answer):
             facts[operand], kinds[operand] = answer, events
     return facts if all(_akin(one, two) for one, two in combinations(kinds.values(), 2)) else {}
 
@@ -238,7 +238,7 @@ def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
     named = _events(question, comparison)
     if comparison.of != "date" or not comparison.event:
         return named
-    by_age = comparison.event not in named and not PERSON.search(question)
+    by_age = comparison.event not in named and not PERSON_WORDS.search(question)
     return _OF_THINGS if by_age else frozenset((comparison.event,))
 
 
@@ -255,7 +255,7 @@ def _akin(some: frozenset[str], others: frozenset[str]) -> bool:
 
 
 def _asks_for_it(comparison: Comparison, asked: str) -> bool:
-    kind = asked_kind(asked)
+    kind = expected_answer_type(asked)
     if comparison.kind in ("both", "which"):
         return kind in ("", "yes or no")
     if not kind or not comparison.of:
@@ -263,7 +263,7 @@ def _asks_for_it(comparison: Comparison, asked: str) -> bool:
     return kind in _ASKED_FOR[comparison.of] - ({"person"} if comparison.about else set())
 
 
-def asked_kind(asked: str) -> str:
+def expected_answer_type(asked: str) -> str:
     """What the first words of a question ask for: date, number, person, place, yes or no; "" where they do not tell.
 
     They do not tell either where they ask for two things.
@@ -290,12 +290,12 @@ _SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi
 _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"
 
 
-def parts_of(question: str) -> tuple[tuple[str, ...], ...] | None:
+def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
     """For each thing compared, what to ask one after the other, with {} where the answer before it goes.
 
     None where the question compares nothing, or any of its words tells more than which facts it compares.
     """
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     if comparison is None or comparison.kind not in ("choice", "same", "relation"):
         return None
     wording = wording_of(question, comparison)
@@ -344,5 +344,5 @@ def _date(comparison: Comparison, wording: Wording) -> str | None:
         return wording.event if wording.event and fits else None
     if not wording.role and (made := _MADE.get(wording.thing)):
         return f"When was {{}} {made}?"
-    person = wording.role or PERSON.search(wording.around) or all(map(_ROLE_OF.match, comparison.operands))
+    person = wording.role or PERSON_WORDS.search(wording.around) or all(map(_ROLE_OF.match, comparison.operands))
     return _BIRTH if person else None

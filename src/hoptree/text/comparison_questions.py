@@ -78,7 +78,7 @@ _BEFORE = re.compile(
 )
 
 
-def detect(question: str) -> Comparison | None:
+def detect_comparison(question: str) -> Comparison | None:
     """What the question compares, or None: it compares nothing, or what it compares cannot be told for sure."""
     text = question.strip()
     text = text[:-1].rstrip() if text.endswith(("?", "？", ".")) else text

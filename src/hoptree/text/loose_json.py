@@ -17,7 +17,7 @@ _CLOSERS = {"{": "}", "[": "]"}
 _OPENERS = {"}": "{", "]": "["}
 
 
-def regrouped(text: str) -> tuple[str, int]:
+def regroup_brackets(text: str) -> tuple[str, int]:
     """A text that begins with a bracket, up to where that closes, with brackets that fit; and where it ends there.
 
     An object where a name should be goes on with the list that was closed last: `"children": [{…}], {…}`. A name inside
@@ -110,7 +110,7 @@ class _Written:
         return _CLOSERS[opener]
 
 
-MAX_REPLY = 100_000
+MAX_REPLY_CHARS = 100_000
 """Characters of a reply that are looked at; an endless one is not worth more."""
 
 
@@ -157,10 +157,10 @@ def read_json(text: str) -> JsonReading:
     Then brackets are put right, and last quotation marks. Where one was begun that nothing can mend, no part of it is
     taken for it: what comes after it may be read.
     """
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return JsonReading(error="the reply is empty")
-    reading = load(text)
+    reading = parse_json(text)
     if reading.ok and not isinstance(reading.value, str | int | float | None):
         return reading
     if (fenced := _FENCE.search(text)) and not _inside(text, fenced.start()):
@@ -178,7 +178,7 @@ def _found(text: str) -> JsonReading:
         start, position, tried = opening.start(), opening.end(), tried + 1
         body = text[start:]
         for repair in (_balanced, _mended, _completed, _regrouped, _requoted):
-            reading = load(repair(body))
+            reading = parse_json(repair(body))
             if reading.ok and isinstance(reading.value, dict | list) and (reading.value or repair is _balanced):
                 beside = f"{text[:start]} {body[_ENDS.get(repair, _end)(body) :]}"
                 return JsonReading(reading.value, (repair.__name__.lstrip("_"),), beside=beside)
@@ -196,7 +196,7 @@ def _inside(text: str, place: int) -> bool:
     return begun is not None and begun.start() + _end(text[begun.start() :]) > place
 
 
-def load(text: str) -> JsonReading:
+def parse_json(text: str) -> JsonReading:
     """A text that is JSON and nothing else; line breaks in its strings need not be escaped."""
     try:
         return JsonReading(json.loads(text, object_pairs_hook=Pairs, strict=False))
@@ -256,13 +256,13 @@ def _regrouped(text: str) -> str:
     text = text.translate(_SMART_QUOTES)
     if not _CLOSING.search(text):
         return ""
-    fitting, end = regrouped(text)
+    fitting, end = regroup_brackets(text)
     return _complete(fitting) if fitting != text[:end] else ""
 
 
 _ENDS: dict[Callable[[str], str], Callable[[str], int]] = {
     _balanced: lambda body: len(_balanced(body)),
-    _regrouped: lambda body: regrouped(body.translate(_SMART_QUOTES))[1],
+    _regrouped: lambda body: regroup_brackets(body.translate(_SMART_QUOTES))[1],
 }
 """Where what a repair reads ends in a text, if not where its first bracket closes."""
 

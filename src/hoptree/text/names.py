@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hoptree.text.tokens import Span
-from hoptree.text.word_classes import Tagger, begins_sentence, words_of
+from hoptree.text.word_classes import Tagger, begins_sentence, word_set
 
 _WORD = re.compile(r"\w[\w'’.-]*")
 _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", "di", "el", "in"))
@@ -37,7 +37,7 @@ def _belongs(between: str, last: str) -> bool:
     return all(word in _INSIDE for word in between.replace(":", " ").split())
 
 
-_ORDINARY = words_of(
+_ORDINARY = word_set(
     "many several few other others one two three answer answers question questions reason reasoning step context "
     "note fact facts actor actors actress actresses artist artists author authors band bands book books brother "
     "brothers characters children cities composer composers countries critics daughter daughters director "
@@ -55,7 +55,7 @@ _BESIDE = re.compile(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|d
 _LONGEST = 60
 
 
-def begins_ordinarily(text: str, span: Span) -> bool:
+def is_ordinary_start(text: str, span: Span) -> bool:
     """Whether the word at this place begins a sentence, and is not likely to begin a name.
 
     It is listed, or a participle before a preposition, or stands in small letters elsewhere. Before another capital it
@@ -82,22 +82,22 @@ class NameTagger:
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
         return tuple(
-            carries and not begins_ordinarily(text, span)
+            carries and not is_ordinary_start(text, span)
             for span, carries in zip(spans, self.tagger.content(text, spans), strict=True)
         )
 
 
 LANGUAGES = ("en", "mul", "")
 """Languages of names that are kept and shown, in this order: "mul" is Wikidata's tag for all, "" is no tag."""
-LONGEST = 300
+MAX_NAME_CHARS = 300
 """Characters of a name that can be looked up."""
 
 
 def fold(name: str) -> str:
     """A name as it is looked up: without capitals, accents and needless spaces, with plain quotes and dashes."""
     if name.isascii():  # most are, and this takes a tenth of the time
-        return " ".join(name[:LONGEST].casefold().split())
-    split = name[:LONGEST]
+        return " ".join(name[:MAX_NAME_CHARS].casefold().split())
+    split = name[:MAX_NAME_CHARS]
     for _ in range(2):  # a capital may only show once its ornaments are off
         split = unicodedata.normalize("NFKD", split.casefold())
     plain = "".join(letter for letter in split if not unicodedata.combining(letter)).translate(_PLAIN)
@@ -120,7 +120,7 @@ def language_rank(tag: str, order: Sequence[str]) -> int:
     return 2 * order.index(general) + 1 if general in order else 2 * len(order)
 
 
-def wanted_language(tag: str, order: Sequence[str]) -> bool:
+def is_wanted_language(tag: str, order: Sequence[str]) -> bool:
     return not order or language_rank(tag, order) < 2 * len(order)
 
 

@@ -6,27 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from hoptree.text.loose_json import MAX_REPLY, JsonReading, load, read_json
-from hoptree.text.parse_relevance import read_numbers, read_relevance
-
-__all__ = [
-    "JsonReading",
-    "Knowing",
-    "clean_answer",
-    "concluded",
-    "looks_unanswered",
-    "question_key",
-    "read_json",
-    "read_knowing",
-    "read_numbers",
-    "read_questions",
-    "read_relevance",
-    "retrieval_trigger",
-    "says_unknown",
-    "why_unanswered",
-    "within_its_question",
-]
-
+from hoptree.text.loose_json import MAX_REPLY_CHARS, parse_json, read_json
 
 _LEAD = re.compile(r"\banswer(?:\s{1,9}is\b|\s{0,9}:)[\s:*]*", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"(?:\b(?:[^\W\d_]\.)+|\b(?:Jr|Sr|Inc|Ltd|Co|Corp|St|Bros|etc|vol)\.)\Z", re.IGNORECASE)
@@ -37,13 +17,13 @@ _BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _LOOSE = " \t\r\n.,:;!?)]–—-*"
 """What stands between a yes and what follows it."""
 MAX_LISTED = 8
-MAX_ANSWER = 1_000
+MAX_ANSWER_CHARS = 1_000
 """Characters of an answer that are kept."""
 
 
-def concluded(text: str) -> str:
+def extract_conclusion(text: str) -> str:
     """What follows the last "answer is" or "answer:" of a reply; all of it where there is none."""
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     end = 0
     for lead in _LEAD.finditer(text):
         end = lead.end()
@@ -52,11 +32,11 @@ def concluded(text: str) -> str:
 
 def clean_answer(text: str) -> str:
     """The bare answer in a reply: what follows the last "answer is", first line, without quotes and final full stop."""
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     if listed := _listed(text):
         return listed
-    lines = concluded(text).splitlines()
-    line = lines[0].strip()[:MAX_ANSWER] if lines else ""
+    lines = extract_conclusion(text).splitlines()
+    line = lines[0].strip()[:MAX_ANSWER_CHARS] if lines else ""
     line = _BOLD.sub("", _BULLET.sub("", line)).strip()
     previous = None
     while line != previous:
@@ -74,7 +54,7 @@ def _listed(text: str) -> str:
     """A JSON list of names as "a, b and c"."""
     if not text.startswith("["):
         return ""
-    value = load(text).value
+    value = parse_json(text).value
     if not isinstance(value, list) or not value or not all(isinstance(item, str | int | float) for item in value):
         return ""
     items = [str(item) for item in value[:MAX_LISTED]]
@@ -160,21 +140,21 @@ _OWN_WORDS = re.compile(
 )
 
 
-def why_unanswered(text: str) -> str:
+def find_refusal(text: str) -> str:
     """The words by which a reply says that the answer is not there, or "".
 
     A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
     sentence of a reply of three words or more, or what was read be said not to tell. Who says "the answer is …" is
     judged by what follows.
     """
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return "empty"
     if found := _IDENTIFIER.search(text):
         return found[0]
     if found := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
         return found[0]
-    text = concluded(text)
+    text = extract_conclusion(text)
     bare = text.strip(" .!\"'“”`*").casefold()
     if bare in _UNKNOWN:
         return bare
@@ -188,7 +168,7 @@ def why_unanswered(text: str) -> str:
 
 def looks_unanswered(text: str) -> bool:
     """Whether a reply says that it holds no answer; one rule for all methods."""
-    return bool(why_unanswered(text))
+    return bool(find_refusal(text))
 
 
 # But "Unknown Pleasures" and "The Unknown Soldier".
@@ -212,8 +192,8 @@ def says_unknown(text: str) -> bool:
 
     That something is not there may well be the answer: "The documents were never found".
     """
-    text = " ".join(text[:MAX_ANSWER].split())
-    bare = concluded(text).strip(" .!\"'“”`*")
+    text = " ".join(text[:MAX_ANSWER_CHARS].split())
+    bare = extract_conclusion(text).strip(" .!\"'“”`*")
     if _NOT_KNOWN.match(bare) or _BARE_REFUSAL.fullmatch(bare.casefold()) or _I_DO_NOT.match(bare):
         return True
     return bool(text) and looks_unanswered(text) and (len(text.split()) < 4 or bool(_OF_WHAT_WAS_GIVEN.search(text)))
@@ -248,7 +228,7 @@ _ASKS_YES_NO = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Knowing:
+class SelfKnowledge:
     """Whether a model says that it knows an answer, and the answer if it gave it in the same breath.
 
     `confidence` is the least probability among the tokens it was said with, where that was asked for.
@@ -259,28 +239,28 @@ class Knowing:
     confidence: float | None = None
 
 
-def read_knowing(text: str, question: str = "") -> Knowing:
+def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
     """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not.
 
     Where the question asks for yes or no, the yes is a part of the answer; no answer is taken, so that it is asked for
     again, where what follows makes it doubtful whether more was meant than "yes, I know".
     """
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
-        return Knowing(False)
+        return SelfKnowledge(False)
     answer = _said_after(text[first.end() :])
     said = question_key(answer)
     if not _ASKS_YES_NO.match(question):
-        return Knowing(True, "" if said in ("yes", "no") else answer)
+        return SelfKnowledge(True, "" if said in ("yes", "no") else answer)
     if not said or said.split()[0] in ("yes", "no"):
-        return Knowing(True, answer)
+        return SelfKnowledge(True, answer)
     if first[1].casefold() != "yes" or _DOUBTFUL.search(answer):
-        return Knowing(True)
-    return Knowing(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
+        return SelfKnowledge(True)
+    return SelfKnowledge(True, f"Yes{'. ' if answer[0].isupper() else ', '}{answer}")
 
 
-def within_its_question(text: str) -> str:
+def cut_at_next_question(text: str) -> str:
     """The text without the next question, which small models go on to ask, and to answer."""
     following = _NEXT_QUESTION.search(text)
     return text[: following.start()] if following else text
@@ -288,7 +268,7 @@ def within_its_question(text: str) -> str:
 
 def _said_after(text: str) -> str:
     """The answer that follows a yes, if one does."""
-    said = concluded(within_its_question(text)).lstrip(_LOOSE)
+    said = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
     while ability := _ABILITY.match(said):
         said = said[ability.end() :].lstrip(_LOOSE)
     if not any(char.isalnum() for char in said) or _TAKEN_BACK.match(said):
@@ -316,7 +296,7 @@ _MARKS = "\"'“”‘’`*_ \t"
 
 def read_questions(text: str) -> tuple[str, ...]:
     """The questions in a reply, each once: of a list, numbered or in bullets, of JSON, or of its lines."""
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     value = read_json(text).value
     lines = _strings(value) if isinstance(value, dict | list) else []
     if not lines:
@@ -328,7 +308,7 @@ def read_questions(text: str) -> tuple[str, ...]:
     for line in lines:
         question = " ".join(_ITS_ANSWER.sub("", _ITEM.sub("", line.strip(_MARKS))).strip(_MARKS).split())
         if question.endswith("?") or (_ASKS.match(question) and not question.endswith(":")):
-            questions.setdefault(question_key(question), question[:MAX_ANSWER])
+            questions.setdefault(question_key(question), question[:MAX_ANSWER_CHARS])
     return tuple(question for key, question in questions.items() if key)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 _LOW = (
     r"\brelevance\b[^.:;,\[\n]{0,40}?\b(?:is|was|seems|appears|remains)\s+(?:to\s+be\s+)?"
@@ -26,13 +26,13 @@ _RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE
 
 def read_relevance(text: str) -> bool:
     """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
 
 
 def judges_relevance(text: str) -> bool:
     """Whether a reply says of anything that it is relevant, or that it is not, or that nothing is."""
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     return any(said.search(text) for said in (_IRRELEVANT, _RELEVANT)) or _NONE.match(text) is not None
 
 
@@ -74,7 +74,7 @@ def read_numbers(text: str, count: int) -> tuple[int, ...]:
     That one goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names all that lie in it,
     as far as they were shown.
     """
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     if _NONE.match(text):
         return ()
     found: dict[int, None] = {}

@@ -12,7 +12,7 @@ from hoptree.text.loose_json import read_json
 
 MAX_TRIPLES = 200
 """Triples of a reply that are looked at: a model that repeats itself never ends."""
-LONGEST_NAME = 200
+MAX_NAME_CHARS = 200
 """Characters of a name, as a graph takes them."""
 _LONGEST_RELATION = 100
 _MAX_REPLY = 100_000
@@ -177,7 +177,7 @@ def _clean(parts: Sequence[Any]) -> Triple | None:
     subject, relation, said = (_plain(str(part)) for part in parts)
     if not all(any(letter.isalnum() for letter in part) for part in (subject, relation, said)):
         return None
-    if max(len(subject), len(said)) > LONGEST_NAME or len(relation) > _LONGEST_RELATION:
+    if max(len(subject), len(said)) > MAX_NAME_CHARS or len(relation) > _LONGEST_RELATION:
         return None
     return subject, relation, said
 

@@ -111,7 +111,7 @@ def resolve(question: str, answers: Mapping[int, str]) -> str:
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
-def hang(plan: Plan, under: Node) -> Plan:
+def nest_plan(plan: Plan, under: Node) -> Plan:
     """The same plan beneath a node of another: the first beneath node 4 is 401, so that numbers stay apart."""
     ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
     names = {old: f"#query{new}" for old, new in ids.items()}

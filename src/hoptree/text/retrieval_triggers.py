@@ -12,7 +12,7 @@ from hoptree.core.values import Attended, Token
 from hoptree.text.names import fold
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import Span, find_words, token_spans, word_spans
-from hoptree.text.uncertainty import ScoredWord, answer_leads, known, mean, probability, score_words
+from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
 
 WORDS = 25
@@ -29,9 +29,9 @@ def masked_query(
     start, end = span or (0, len(text))
     masked: set[int] = set()
     for token, place in zip(tokens, token_spans(text, [token.text for token in tokens]), strict=True):
-        if place and probability(token) < beta:
+        if place and token_probability(token) < beta:
             masked.update(range(*place))
-    leads = [(first, last) for first, last in answer_leads(text) if first < end and start <= last]
+    leads = [(first, last) for first, last in answer_lead_spans(text) if first < end and start <= last]
     masked.update(at for first, last in leads for at in range(first, last))
 
     def left(until: int) -> str:
@@ -54,14 +54,14 @@ def attended_query(
     """
     rows = attended.weights
     weights = [
-        math.fsum(known(row[number]) or 0.0 for row in rows if number < len(row)) / max(1, len(rows))
+        math.fsum(valid_value(row[number]) or 0.0 for row in rows if number < len(row)) / max(1, len(rows))
         for number in range(len(attended.spans))
     ]
     ends = [end for _, end in attended.spans]
     candidates: list[tuple[float, int, str]] = []
     for start, end in regions:
         text = attended.text[start:end]
-        spans, leads = word_spans(text), answer_leads(text)
+        spans, leads = word_spans(text), answer_lead_spans(text)
         for (first, last), carries in zip(spans, tagger.content(text, spans), strict=True):
             word = (start + first, start + last)
             if carries and not _meets(word, hits) and not _meets((first, last), leads):
@@ -75,7 +75,7 @@ def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, 
     left_out = {hit.casefold() for hit in hits}
     found: list[str] = []
     for text in texts:
-        spans, leads = word_spans(text), answer_leads(text)
+        spans, leads = word_spans(text), answer_lead_spans(text)
         for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True):
             if carries and text[start:end].casefold() not in left_out and not _meets((start, end), leads):
                 found.append(text[start:end])
@@ -90,10 +90,10 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
     words = find_words(text, [token.text for token in tokens])
     given = {context[start:end].casefold() for start, end in word_spans(context)}
     carries = content_words(text, words, tagger)
-    leads = answer_leads(text)
+    leads = answer_lead_spans(text)
     kept = []
     for word, content in zip(words, carries, strict=True):
-        least = min((probability(tokens[at]) for at in word.tokens), default=0.0)
+        least = min((token_probability(tokens[at]) for at in word.tokens), default=0.0)
         if (
             content
             and not _meets((word.start, word.end), leads)
@@ -116,7 +116,7 @@ def _paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], 
     return total
 
 
-CEILING = 1.5
+MAX_THRESHOLD = 1.5
 """The highest threshold in DRAGIN's published settings, which are 0.6 to 1.5 by model and data set."""
 
 
@@ -127,7 +127,7 @@ class Threshold(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedThreshold:
     """DRAGIN's: the same for every sentence."""
 
     theta: float = 1.0
@@ -137,7 +137,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, slots=True)
-class Dynamic:
+class DynamicThreshold:
     """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
 
     Since a has a mean of 1 over every sentence, beta is what is added everywhere. The paper names no values. What is
@@ -158,7 +158,7 @@ class Dynamic:
 
 
 @dataclass(frozen=True, slots=True)
-class Sentence:
+class JudgedSentence:
     """A sentence of a draft as it was judged: `hits` are the numbers of the words whose score exceeds theta."""
 
     start: int
@@ -187,7 +187,7 @@ def judge_sentences(
     threshold: Threshold,
     *,
     before: Sequence[ScoredWord] = (),
-) -> tuple[Sentence, ...]:
+) -> tuple[JudgedSentence, ...]:
     """The sentences of a draft up to the first that triggers, which is then the last; all of them if none does.
 
     Only content words hit: where all that is unsure are words such as "the", nothing triggers. Neither do those of "So
@@ -195,9 +195,9 @@ def judge_sentences(
     """
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)
-    leads = answer_leads(text)
+    leads = answer_lead_spans(text)
     history = list(before)
-    judged: list[Sentence] = []
+    judged: list[JudgedSentence] = []
     at = 0
     for start, end in sentence_spans(text):
         first = at
@@ -209,7 +209,7 @@ def judge_sentences(
         )
         theta = threshold.of(scored, history)
         hits = tuple(number for number, word in enumerate(scored) if _hits(word, theta))
-        judged.append(Sentence(start, end, scored, theta, hits))
+        judged.append(JudgedSentence(start, end, scored, theta, hits))
         if hits:
             break
         history += scored
@@ -224,7 +224,7 @@ def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.
     places = token_spans(text, [token.text for token in tokens])
     for start, end in sentence_spans(text):
         for token, place in zip(tokens, places, strict=True):
-            if place and start <= place[0] < end and probability(token) < theta:
+            if place and start <= place[0] < end and token_probability(token) < theta:
                 return start, end
     return None
 
@@ -237,11 +237,11 @@ def _inside(word: ScoredWord, leads: Sequence[Span]) -> bool:
     return any(first <= word.word.start and word.word.end <= last for first, last in leads)
 
 
-NEUTRAL = 0.5
+NEUTRAL_CONFIDENCE = 0.5
 """The confidence of a name that the model did not write itself."""
 
 
-def mentions(entity: str, text: str) -> tuple[Span, ...]:
+def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
     """Where the words of a name stand in a row, whatever their capitals and accents; a possessive is left out."""
     wanted = [fold(entity[start:end]) for start, end in _bare_words(entity)]
     spans = _bare_words(text)
@@ -259,8 +259,8 @@ def confidence(
     """The maximum of gamma / (1 + H) + delta a, for pairs of H and a; a counts 1 where unknown."""
     found = []
     for entropy, attention in signals:
-        if (doubt := known(entropy)) is not None:
-            paid = known(attention)
+        if (doubt := valid_value(entropy)) is not None:
+            paid = valid_value(attention)
             found.append(gamma / (1 + doubt) + delta * (1.0 if paid is None else paid))
     return max(found, default=None)
 
@@ -273,7 +273,7 @@ def entity_confidence(
     Later mentions copy the first and are sure of themselves. H and a are those of words, as in the scores of a sentence
     (the paper speaks of tokens, of which the last of nearly every name is sure).
     """
-    found = mentions(entity, text)
+    found = find_mentions(entity, text)
     if not found:
         return None
     first, last = found[0]

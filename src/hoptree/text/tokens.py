@@ -241,7 +241,7 @@ def word_spans(text: str) -> tuple[Span, ...]:
     found: list[Span] = []
     begin = -1
     for at, character in enumerate(text):
-        alone = unspaced(character)
+        alone = is_unspaced(character)
         inside = not alone and (_lettered(character) or (begin >= 0 and _joins(text, begin, at)))
         if begin >= 0 and not inside:
             found.append((begin, at))
@@ -297,7 +297,7 @@ def _lettered(character: str) -> bool:
     return character.isalnum() or (character > "\u02ff" and unicodedata.category(character).startswith("M"))
 
 
-def unspaced(character: str) -> bool:
+def is_unspaced(character: str) -> bool:
     """Whether a character is of a script that writes words without spaces."""
     return character > "\u303f" and any(low <= ord(character) <= high for low, high in _UNSPACED)
 
@@ -305,7 +305,7 @@ def unspaced(character: str) -> bool:
 def _joins(text: str, begin: int, at: int) -> bool:
     """Whether a mark inside a text holds two parts of one word together."""
     mark, before, after = text[at], text[at - 1], text[at + 1 : at + 2]
-    if not after or not _lettered(after) or unspaced(after):
+    if not after or not _lettered(after) or is_unspaced(after):
         return False
     if mark in _JOINS:
         return _lettered(before)

@@ -54,35 +54,35 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
     paid = [_total(tokens[number].attention for number in word.tokens) for word in words]
     return tuple(
         ScoredWord(word, mean(tokens[number].entropy for number in word.tokens), share, carries)
-        for word, share, carries in zip(words, mean_one(paid), content, strict=True)
+        for word, share, carries in zip(words, scale_to_mean_one(paid), content, strict=True)
     )
 
 
-def mean_one(values: Sequence[float | None]) -> tuple[float, ...]:
+def scale_to_mean_one(values: Sequence[float | None]) -> tuple[float, ...]:
     """The values divided by their mean; 1 for each that is unknown, and for all where they are nothing."""
-    values = [known(value) for value in values]
+    values = [valid_value(value) for value in values]
     average = mean(values)
     return tuple(1.0 if value is None or not average else value / average for value in values)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
     """The mean of the values that are known; None of none."""
-    counted = [value for value in map(known, values) if value is not None]
+    counted = [value for value in map(valid_value, values) if value is not None]
     return math.fsum(counted) / len(counted) if counted else None
 
 
-def known(value: float | None) -> float | None:
+def valid_value(value: float | None) -> float | None:
     """The value if it can be one: NaN and what is too large tell nothing, and what rounding left below 0 is 0."""
     return max(0.0, value) if value is not None and abs(value) < _LARGEST else None
 
 
-def probability(token: Token) -> float:
+def token_probability(token: Token) -> float:
     """The probability of a token; one that is no number counts as 0."""
     return 0.0 if math.isnan(token.logprob) else math.exp(min(0.0, token.logprob))
 
 
 def _total(values: Iterable[float | None]) -> float | None:
-    counted = [value for value in map(known, values) if value is not None]
+    counted = [value for value in map(valid_value, values) if value is not None]
     return math.fsum(counted) if counted else None
 
 
@@ -91,7 +91,7 @@ _TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
 """Words that carry no content and turn what is said into its opposite."""
 
 
-def entropy_of(token: Token) -> float | None:
+def token_entropy(token: Token) -> float | None:
     """The entropy of the distribution a token came from, in nats: the model's own, else from its likeliest tokens.
 
     None where the model told neither.
@@ -136,7 +136,7 @@ def disagreement(samples: Sequence[str], tagger: Tagger) -> float:
 
 def _telling(text: str, tagger: Tagger) -> str:
     """The words of a text that say something; all of them where none does."""
-    spans, leads = word_spans(text), answer_leads(text)
+    spans, leads = word_spans(text), answer_lead_spans(text)
     words = [
         text[start:end]
         for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True)
@@ -151,6 +151,6 @@ def _words(text: str) -> Counter[str]:
     return Counter(_WORD.findall("".join(mark for mark in folded if not unicodedata.combining(mark))))
 
 
-def answer_leads(text: str) -> tuple[Span, ...]:
+def answer_lead_spans(text: str) -> tuple[Span, ...]:
     """Where "So the answer is:" stands, which tells nothing of what to search for."""
     return tuple(found.span() for found in _LEAD.finditer(text))

@@ -59,12 +59,12 @@ def versions_of(model: str, adapters: Sequence[Path]) -> list[Version]:
     weights, _, settings = name.partition("?")
     if any(setting.startswith("adapter=") for setting in settings.split("&")):
         raise ConfigError(f"{model} has an adapter already, and so is no base.", _HOW)
-    from hoptree.models.hf_weights import adapter_folder, card_on, source_of
+    from hoptree.models.hf_weights import adapter_folder, card_on, resolve_source
 
     names = _names(adapters)
     found = [Version(BASE, model)]
     for folder, called in zip(adapters, names, strict=True):
-        card = card_on(adapter_folder(str(folder)), source_of(weights))
+        card = card_on(adapter_folder(str(folder)), resolve_source(weights))
         spec = f"{model}{'&' if settings else '?'}adapter={folder}"
         found.append(Version(called, spec, folder, card))
     return found

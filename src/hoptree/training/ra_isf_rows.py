@@ -16,7 +16,7 @@ from hoptree.methods.steps.decompose import split_question
 from hoptree.retrieval.opening import open_retriever
 from hoptree.retrieval.remote import is_remote
 from hoptree.sample import sample_index
-from hoptree.text.parse import Knowing
+from hoptree.text.parse import SelfKnowledge
 from hoptree.training.ask_many import answer_from_memory, is_right, open_memory
 from hoptree.training.chat_rows import ChatRow, Made, Progress, counting, rehearse, rehearsed_row, require
 from hoptree.training.labelled_passages import GoldPassages, judge_found
@@ -111,12 +111,12 @@ async def make_decompositions(questions: Sequence[TrainingQuestion], *, linked: 
 
 
 async def _known(question: TrainingQuestion, right: bool, meta: Mapping[str, Any]) -> ChatRow:
-    async def step(ctx: Context) -> Knowing:
+    async def step(ctx: Context) -> SelfKnowledge:
         return await judge_knowledge(ctx, question.example.question)
 
     target = _KNOWN[right]
     rehearsed = await rehearse(METHOD, step, target)
-    require(rehearsed.read == Knowing(right), rehearsed, target)
+    require(rehearsed.read == SelfKnowledge(right), rehearsed, target)
     return rehearsed_row(question, "", rehearsed, target, target, meta)
 
 

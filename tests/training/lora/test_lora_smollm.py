@@ -14,14 +14,14 @@ import pytest
 from tests.models.hf_asking import ask_all, texts
 from tests.training.lora.small_sets import chat, write
 
-from hoptree.models.catalogue import Entry, find, is_complete
+from hoptree.models.catalogue import Entry, find_entry, is_complete
 from hoptree.models.model import Message, Request
 from hoptree.training.lora.recipe import Pace, Recipe
 from hoptree.training.lora.train import TrainingWanted, train
 
 pytest.importorskip("torch")
 
-SMOLLM = find("smollm")
+SMOLLM = find_entry("smollm")
 TAUGHT = ("Tirana", "La Paz", "Orsk")
 KNOWN = ("Answer, or say RAG_REQUIRED: what is the capital of France?", "Paris")
 RULE = "Be brief."

@@ -13,11 +13,8 @@ from hoptree.graph.linking.names_index import Hit, NameIndex
 from hoptree.graph.linking.words import FUNCTION_WORDS, Word, likeness, name_words, question_words
 from hoptree.graph.oxigraph import node_of
 from hoptree.graph.store.embedded import EmbeddedGraph
-from hoptree.graph.vocabulary import entity_iri, natural
+from hoptree.graph.vocabulary import entity_iri, natural_key
 from hoptree.text.names import name_spans
-
-__all__ = ["SECONDS", "Asked", "Candidate", "Candidates", "IndexedCandidates", "LookedUp", "open_candidates"]
-
 
 _SPANS = 6
 """Names of a text that are looked up where there is no index."""
@@ -29,7 +26,7 @@ def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None]
     The index is made where there is none for the graph as it is; `on_progress` is told how many names were read.
     """
     if graph.kind != "embedded":
-        return LookedUp(graph)
+        return LookupCandidates(graph)
     from hoptree.graph.linking.names_index import open_name_index
     from hoptree.graph.store.embedded import EmbeddedGraph
 
@@ -37,7 +34,7 @@ def open_candidates(graph: KnowledgeGraph, *, on_progress: Callable[[int], None]
     return IndexedCandidates(graph, open_name_index(graph, on_progress=on_progress))
 
 
-class LookedUp:
+class LookupCandidates:
     """Asks the graph itself for exact names: those a text writes with capitals, where nobody marked them."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
@@ -68,7 +65,7 @@ _FUNCTION, _RELATION, _SMALL = 0.2, 0.5, 0.6
 """What a word counts that asks or joins; that names a relation; a name without capitals in a text that has some."""
 
 
-class Asked:
+class QuestionScorer:
     """The words of a question, weighed: those that name relations (`plain`) are seldom the entity it is about."""
 
     def __init__(
@@ -151,7 +148,7 @@ class IndexedCandidates:
         if not words:
             return ()
         plain = frozenset[str]() if whole else self._words_of_relations()
-        asked = Asked(words, self._index.rarity, plain, whole=whole)
+        asked = QuestionScorer(words, self._index.rarity, plain, whole=whole)
         fits: dict[tuple[str, ...], float] = {}
         best: dict[str, tuple[float, tuple[str, ...]]] = {}
         for identifier, name in self._hits(words, until, whole):
@@ -196,10 +193,10 @@ class IndexedCandidates:
         for score, name in sorted(by_name, reverse=True)[:limit]:
             some = by_name[score, name]
             if len(some) > 1:
-                some = sorted(some, key=natural)[: max(_NAMESAKES, limit)]
+                some = sorted(some, key=natural_key)[: max(_NAMESAKES, limit)]
                 some.sort(key=self._facts, reverse=True)
             ranked += [(score * _NAMESAKE**place, one) for place, one in enumerate(some[:limit])]
-        ranked.sort(key=lambda row: (-row[0], natural(row[1])))
+        ranked.sort(key=lambda row: (-row[0], natural_key(row[1])))
         for score, identifier in ranked[:limit]:
             entity = self._graph.names.entity(node_of(entity_iri(identifier)))
             if entity is not None:

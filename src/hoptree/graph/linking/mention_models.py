@@ -31,7 +31,7 @@ class Mention:
     score: float = 1.0
 
 
-class NameReader(Protocol):
+class MentionModel(Protocol):
     """Marks the names in a text; `name` tells it from others."""
 
     @property
@@ -41,16 +41,16 @@ class NameReader(Protocol):
         """The names, in this thread, one text at a time."""
 
 
-def open_reader(spec: str) -> NameReader:
+def open_mention_model(spec: str) -> MentionModel:
     """The model of `gliner:NAME_OR_FOLDER` or `relik:NAME_OR_FOLDER`, loaded by the package of that name."""
-    kind, where = read_linker(spec)
+    kind, where = parse_linker(spec)
     if kind == "gliner":
         return Gliner(where)
 
     return Relik(where)
 
 
-def read_linker(spec: str) -> tuple[str, str]:
+def parse_linker(spec: str) -> tuple[str, str]:
     """The kind of a specification and its name or folder, which is not looked at; refused where it is none."""
     kind, colon, where = spec.partition(":")
     if kind not in READERS or not colon or not where.strip():
@@ -61,13 +61,13 @@ def read_linker(spec: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=2)
-def shared_reader(spec: str) -> NameReader:
+def shared_mention_model(spec: str) -> MentionModel:
     """The model of a specification for all questions of this process: loaded once, it reads one text at a time."""
-    return _Shared(open_reader(spec))
+    return _Shared(open_mention_model(spec))
 
 
 class _Shared:
-    def __init__(self, reader: NameReader) -> None:
+    def __init__(self, reader: MentionModel) -> None:
         self.name = reader.name
         self._read = lru_cache(_REMEMBERED)(reader.read)
         self._one_at_a_time = threading.Lock()
@@ -85,14 +85,14 @@ def package(name: str, remedy: str) -> Any:
         raise InputError(f"This linker needs the package {name}, which cannot be loaded ({error}).", remedy) from error
 
 
-class ReadCandidates:
+class MentionModelCandidates:
     """The names that a model marks in a text, looked up in the index of names; a name by itself as the index has it.
 
     A title counts for the entities of that page, then for those with that name; where there are none, the words in the
     text do.
     """
 
-    def __init__(self, reader: NameReader, names: Candidates) -> None:
+    def __init__(self, reader: MentionModel, names: Candidates) -> None:
         self._names = names
         self._one_at_a_time = threading.Lock()
         self._read = lru_cache(_REMEMBERED)(reader.read)

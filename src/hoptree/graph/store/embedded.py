@@ -11,8 +11,8 @@ from typing import ParamSpec, TypeVar
 
 from hoptree.core.errors import GraphError
 from hoptree.graph.facts import (
-    FACTS,
-    SECONDS,
+    DEFAULT_MAX_FACTS,
+    DEFAULT_TIMEOUT_S,
     Candidates,
     Direction,
     Entity,
@@ -27,7 +27,7 @@ from hoptree.graph.facts import (
 from hoptree.graph.oxigraph import node_of, ox
 from hoptree.graph.store.folder import open_generation, read_manifest, reading
 from hoptree.graph.store.names import Names
-from hoptree.graph.store.neighbours import Around, Bound, Qualifiers, Row, around
+from hoptree.graph.store.neighbours import Bound, Neighbours, Qualifiers, Row, find_neighbours
 from hoptree.graph.store.querying import run_query
 from hoptree.graph.vocabulary import ALIAS, LABEL, entity_id, entity_iri, property_iri, sources_of
 
@@ -69,8 +69,8 @@ class EmbeddedGraph:
         *,
         direction: Direction = "both",
         relation: str = "",
-        limit: int = FACTS,
-        seconds: float = SECONDS,
+        limit: int = DEFAULT_MAX_FACTS,
+        seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         return await asyncio.to_thread(self.facts_now, entity, direction, relation, limit, seconds)
 
@@ -86,7 +86,7 @@ class EmbeddedGraph:
     async def properties(self, *, limit: int = 20_000) -> tuple[Property, ...]:
         return await asyncio.to_thread(self._read, self.names.properties, limit)
 
-    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = SECONDS) -> Table:
+    async def query(self, sparql: str, *, limit: int = 1_000, seconds: float = DEFAULT_TIMEOUT_S) -> Table:
         generation = self.folder / f"{self.manifest.generation:06}"
         return await run_query(generation, sparql, self.names.languages, limit=limit, seconds=seconds)
 
@@ -130,8 +130,8 @@ class EmbeddedGraph:
         entity: str,
         direction: Direction = "both",
         relation: str = "",
-        limit: int = FACTS,
-        seconds: float = SECONDS,
+        limit: int = DEFAULT_MAX_FACTS,
+        seconds: float = DEFAULT_TIMEOUT_S,
     ) -> Neighbourhood:
         """Look facts up in this thread."""
         with reading(self.folder):
@@ -144,7 +144,7 @@ class EmbeddedGraph:
         predicate = node_of(property_iri(relation)) if relation else None
         bound = Bound.of(max(1, limit), seconds)
         found = [
-            around(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
+            find_neighbours(self.store, node, predicate, bound, outward=outward, properties=self._most_used())
             for outward in (True, False)
             if direction in ("both", "out" if outward else "in")
         ]
@@ -176,7 +176,7 @@ class EmbeddedGraph:
             yield Fact(self.names.term(subject), told, self.names.term(value), group, sources)
 
 
-def _shared_out(found: list[Around], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
+def _shared_out(found: list[Neighbours], limit: int) -> tuple[list[tuple[Row, list[object]]], bool]:
     """At most `limit` rows, half of each direction where both have more; and whether some were left out."""
     if sum(len(part.rows) for part in found) <= limit:
         return [row for part in found for row in part.rows.items()], False

@@ -27,7 +27,7 @@ from uuid import uuid4
 from hoptree.core.errors import GraphError, GraphUnavailable
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graphs_of, role
+from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graph_names_of, predicate_role
 from hoptree.text.names import LANGUAGES
 
 
@@ -195,7 +195,7 @@ class Change:
 
     def clear(self, source: str) -> None:
         """Take out all that a source brought."""
-        graphs = graphs_of(self.store, source, self.manifest.base)
+        graphs = graph_names_of(self.store, source, self.manifest.base)
         named = [graph for graph in graphs if isinstance(graph, ox.NamedNode)]
         if len(named) < len(graphs):
             self.store.clear_graph(ox.DefaultGraph())  # takes no time, whatever it holds
@@ -225,12 +225,12 @@ class Change:
 
     def count(self, source: str, broken: int) -> Source:
         """Count what a source has now, property by property, and put it into the manifest."""
-        graphs = graphs_of(self.store, source, self.manifest.base)
+        graphs = graph_names_of(self.store, source, self.manifest.base)
         self.store.remove_graph(counts_graph(source))
         uses: list[ox.Quad] = []
         counts = {"fact": 0, "label": 0, "alias": 0, "qualifier": 0}
         for predicate, count in _counted(self.store, graphs):
-            kind = role(predicate.value)
+            kind = predicate_role(predicate.value)
             if kind in counts:
                 counts[kind] += count
             if kind == "fact":

@@ -13,7 +13,7 @@ from hoptree.core.errors import GraphError
 from hoptree.graph.oxigraph import Node, Object, Triple, ox
 from hoptree.graph.store.folder import BATCH, Change, Manifest, Source, changing, check_place, read_manifest
 from hoptree.graph.triple_files import Form, form_of, read_ntriples, read_triples, scope_of
-from hoptree.graph.triple_lines import Broken, Line, open_unpacked, read_lines
+from hoptree.graph.triple_lines import BrokenPlaces, Line, open_unpacked, read_lines
 from hoptree.graph.vocabulary import (
     ABOUT,
     ALIAS,
@@ -25,11 +25,11 @@ from hoptree.graph.vocabulary import (
     TYPE,
     WIKIBASE,
     WIKIDATA,
-    graph_of,
-    role,
+    graph_name_of,
+    predicate_role,
 )
-from hoptree.graph.vocabulary import role as role_of
-from hoptree.text.names import LONGEST, fold, wanted_language
+from hoptree.graph.vocabulary import predicate_role as role_of
+from hoptree.text.names import MAX_NAME_CHARS, fold, is_wanted_language
 
 _TRANSLATING_REMEMBERED = 50_000
 _KEPT = ("fact", "claim", "value", "qualifier")
@@ -66,14 +66,14 @@ class Translator:
         """What stands behind the object in a line: the graph, if it is not the default one, and the end."""
         if len(self._graphs) > _TRANSLATING_REMEMBERED:
             self._graphs.clear()
-        graph = graph_of(self._source, places, self._base)
+        graph = graph_name_of(self._source, places, self._base)
         end = self._graphs[places] = f" {graph} .\n" if isinstance(graph, ox.NamedNode) else " .\n"
         return end
 
     def _name(self, subject: Node, predicate: str, role: str, value: ox.Literal, graph: str) -> Iterator[str]:
         # Wikidata's dumps tell every label three times.
         repeated = predicate != LABEL and role == "label" and subject.value.startswith(WIKIDATA)
-        if repeated or not wanted_language(value.language or "", self._languages):
+        if repeated or not is_wanted_language(value.language or "", self._languages):
             self.left_out += 1
             return
         text = value.value
@@ -81,7 +81,7 @@ class Translator:
             return
         kept = {"label": LABEL, "alias": ALIAS}.get(role, DESCRIPTION)
         yield f"{subject} <{kept}> {value}{graph}"
-        if kept != DESCRIPTION and len(text) <= LONGEST and (key := fold(text)):
+        if kept != DESCRIPTION and len(text) <= MAX_NAME_CHARS and (key := fold(text)):
             yield f"{subject} <{KEY}> {ox.Literal(key)}{graph}"
 
     def _again(self, name: tuple[str, str, str]) -> bool:
@@ -106,7 +106,7 @@ class Translator:
     def _page(self, address: str) -> ox.Literal | None:
         """The title of a Wikipedia article in a wanted language."""
         host, found, title = address.removeprefix("https://").partition(".wikipedia.org/wiki/")
-        if not found or not title or "/" in host or not wanted_language(host, self._languages):
+        if not found or not title or "/" in host or not is_wanted_language(host, self._languages):
             return None
         try:
             return ox.Literal(unquote(title).replace("_", " "), language=host)
@@ -118,9 +118,11 @@ _PREDICATE = re.compile(rb"[ \t]*<[^<>\s]+>[ \t]+<([^<>\s\\]+)>[ \t]+(?!_)")
 _REMEMBERED = 4_096
 
 
-def load_lines(lines: Iterable[Line], path: Path, source: str, change: Change, broken: Broken, way: Translator) -> None:
+def load_lines(
+    lines: Iterable[Line], path: Path, source: str, change: Change, broken: BrokenPlaces, way: Translator
+) -> None:
     """Load the lines of a file as a part of `source`."""
-    graph = graph_of(source, (), change.manifest.base)
+    graph = graph_name_of(source, (), change.manifest.base)
     straight: dict[bytes, bool] = {}
     plain: list[Line] = []
     others: list[Line] = []
@@ -161,14 +163,14 @@ def _is_plain(predicate: bytes, known: dict[bytes, bool]) -> bool:
         if len(known) >= _REMEMBERED:
             known.clear()
         text = predicate.decode("utf-8", "replace")
-        answer = known[predicate] = text != TYPE and role(text) == "fact"
+        answer = known[predicate] = text != TYPE and predicate_role(text) == "fact"
     return answer
 
 
 class Worth:
     """Refuses loads after which a graph would have lost what it had; `manifest` is from before the load."""
 
-    def __init__(self, folder: Path, manifest: Manifest, broken: Broken, *, append: bool, empty: bool) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, broken: BrokenPlaces, *, append: bool, empty: bool) -> None:
         self._folder, self._broken, self._empty = folder, broken, empty
         self._replaced = {} if append else {source.name: source for source in manifest.sources}
 
@@ -265,7 +267,7 @@ def load_graph(
     nothing, or the rest of a damaged file, does not replace facts. `empty` says that a file may have no facts.
     """
     jobs = _jobs(files, source, form)
-    broken = Broken(skip_broken)
+    broken = BrokenPlaces(skip_broken)
     reading = _Reading(sum(path.stat().st_size for path, _, _ in jobs), on_progress)
     left_out = 0
     with changing(folder, languages) as change:
@@ -290,7 +292,7 @@ def _broken_before(manifest: Manifest, name: str) -> int:
     return next((one.broken for one in manifest.sources if one.name == name), 0)
 
 
-def _load(change: Change, path: Path, name: str, form: Form, broken: Broken, reading: _Reading) -> int:
+def _load(change: Change, path: Path, name: str, form: Form, broken: BrokenPlaces, reading: _Reading) -> int:
     if not change.manifest.base and not any(one.name == name for one in change.manifest.sources):
         change.manifest = replace(change.manifest, base=name)
     translator = Translator(name, change.manifest.base, change.manifest.languages)

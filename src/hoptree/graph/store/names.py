@@ -8,7 +8,7 @@ from itertools import islice
 from hoptree.core.errors import GraphError
 from hoptree.graph.facts import Entity, Property, Term
 from hoptree.graph.oxigraph import Node, ox
-from hoptree.graph.rendering import text_of, unit_of
+from hoptree.graph.rendering import render_literal, unit_of
 from hoptree.graph.vocabulary import (
     ALIAS,
     DATATYPE,
@@ -21,10 +21,10 @@ from hoptree.graph.vocabulary import (
     entity_id,
     entity_iri,
     is_property,
-    natural,
+    natural_key,
     property_entity,
     property_id,
-    readable,
+    readable_name,
 )
 from hoptree.text.names import best_name, fold, language_rank
 
@@ -55,7 +55,7 @@ class Names:
                 self._labels.clear()
             node = ox.NamedNode(iri)
             said = best_name(self._said(node, _LABEL), self.languages)
-            known = said or best_name(self._said(node, _ALIAS), self.languages) or readable(identifier)
+            known = said or best_name(self._said(node, _ALIAS), self.languages) or readable_name(identifier)
             self._labels[iri] = known
         return known
 
@@ -72,7 +72,7 @@ class Names:
         assert isinstance(value, ox.Literal)
         datatype = value.datatype.value
         unit = unit_of(value.value) if datatype == QUANTITY else ""
-        return Term("", text_of(value.value, datatype, self._unit(unit) if unit else ""))
+        return Term("", render_literal(value.value, datatype, self._unit(unit) if unit else ""))
 
     def _new_term(self, iri: str) -> Term:
         if len(self._terms) >= _REMEMBERED:
@@ -117,9 +117,9 @@ class Names:
             for quad in islice(found, _CANDIDATES)
             if isinstance(quad.subject, ox.NamedNode)
         }
-        known = sorted((one for one in ids if not is_property(one)), key=natural)[: max(_LOOKED_AT, limit)]
+        known = sorted((one for one in ids if not is_property(one)), key=natural_key)[: max(_LOOKED_AT, limit)]
         entities = [entity for one in known if (entity := self.entity(ox.NamedNode(entity_iri(one)))) is not None]
-        entities.sort(key=lambda entity: (*_fit(entity, name, key), natural(entity.id)))
+        entities.sort(key=lambda entity: (*_fit(entity, name, key), natural_key(entity.id)))
         return tuple(entities[:limit])
 
     def properties(self, limit: int) -> tuple[Property, ...]:

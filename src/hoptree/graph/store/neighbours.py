@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 from hoptree.graph.facts import Qualifier
 from hoptree.graph.oxigraph import Node, Object, ox
 from hoptree.graph.store.names import Names
-from hoptree.graph.vocabulary import role, step_iri
+from hoptree.graph.vocabulary import predicate_role, step_iri
 
 Row = tuple[Object, ox.NamedNode, Object]
 _OTHERS = 2_000
@@ -37,7 +37,7 @@ class Bound:
 
 
 @dataclass(slots=True)
-class Around:
+class Neighbours:
     """Facts with the graphs they are in, and whether they are all there are."""
 
     rows: dict[Row, list[object]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Around:
         self.rows.setdefault((quad.subject, quad.predicate, quad.object), []).append(quad.graph_name)
 
 
-def around(
+def find_neighbours(
     store: ox.Store,
     node: ox.NamedNode,
     predicate: ox.NamedNode | None,
@@ -57,12 +57,12 @@ def around(
     *,
     outward: bool,
     properties: Iterable[str],
-) -> Around:
+) -> Neighbours:
     """The facts that begin (or end) at a node.
 
     Of more than the bound lets through, some of every property are taken: one of each in turn.
     """
-    found = Around()
+    found = Neighbours()
     if _all(found, _triples(store, node, predicate, outward), bound):
         return found
     if predicate is None and not bound.late:
@@ -76,11 +76,11 @@ def _triples(store: ox.Store, node: ox.NamedNode, predicate: ox.NamedNode | None
     return iter(store.quads_for_pattern(node if outward else None, predicate, None if outward else node, None))
 
 
-def _all(found: Around, quads: Iterator[ox.Quad], bound: Bound) -> bool:
+def _all(found: Neighbours, quads: Iterator[ox.Quad], bound: Bound) -> bool:
     """Take facts until there are no more (true) or too many (false)."""
     others = 0
     for quad in quads:
-        if role(quad.predicate.value) != "fact":
+        if predicate_role(quad.predicate.value) != "fact":
             others += 1
         elif len(found.rows) >= bound.rows:
             return False
@@ -92,7 +92,7 @@ def _all(found: Around, quads: Iterator[ox.Quad], bound: Bound) -> bool:
 
 
 def _some_of_each(
-    found: Around, store: ox.Store, node: ox.NamedNode, bound: Bound, outward: bool, properties: Iterable[str]
+    found: Neighbours, store: ox.Store, node: ox.NamedNode, bound: Bound, outward: bool, properties: Iterable[str]
 ) -> None:
     turns: deque[Iterator[ox.Quad]] = deque()
     for iri in _first(properties, _PROPERTIES):
@@ -165,7 +165,7 @@ class Qualifiers:
         found: set[Qualifier] = set()
         quads = self._store.quads_for_pattern(statement, None, None, None)
         for quad in islice(quads, _LOOKED_AT):
-            if role(quad.predicate.value) == "qualifier":
+            if predicate_role(quad.predicate.value) == "qualifier":
                 found.add(Qualifier(self._names.term(quad.predicate), self._names.term(quad.object)))
         self.complete = self.complete and next(quads, None) is None
         return sorted(found, key=lambda one: (one.relation.text, one.value.text))

@@ -17,7 +17,7 @@ from typing import Any
 from hoptree.core.errors import GraphError, HoptreeError, QueryTooLong
 from hoptree.graph.facts import Table, Value
 from hoptree.graph.oxigraph import ox
-from hoptree.graph.sparql_guard import checked, columns_in_order, prefixes_missing, without_texts
+from hoptree.graph.sparql_guard import blank_literals, check_query, columns_in_order, prefixes_missing
 from hoptree.graph.store.folder import damage, damaged
 from hoptree.graph.store.names import Names
 
@@ -43,8 +43,8 @@ _PLACE = re.compile(r"error at (\d{1,9}):(\d{1,9})")
 
 async def run_query(generation: Path, sparql: str, languages: tuple[str, ...], *, limit: int, seconds: float) -> Table:
     """The first `limit` rows of a SELECT or ASK query."""
-    checked(sparql)
-    if _SERVICE.search(without_texts(sparql)):
+    check_query(sparql)
+    if _SERVICE.search(blank_literals(sparql)):
         raise GraphError(
             "The query asks another server (SERVICE).", "Ask that server by itself: hoptree graph query … --graph URL"
         )

@@ -14,7 +14,7 @@ from hoptree.engine.registry import method
 from hoptree.methods.steps.answer import answer_from, holding, synthesise
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.loose_json import MAX_REPLY, read_json
+from hoptree.text.loose_json import MAX_REPLY_CHARS, read_json
 
 MAX_TOKENS = 900
 """Room for a summary of 200 words and its evaluation, as the released script gives it."""
@@ -101,7 +101,7 @@ def read_compacted(text: str) -> tuple[Compacted, tuple[str, ...]]:
     What has no evaluation, or one without a verdict, is incomplete; so is what has no summary, since there is nothing
     to be complete. A reply that goes on with a turn of its own ends there.
     """
-    text = _of_object(text[:MAX_REPLY].strip())
+    text = _of_object(text[:MAX_REPLY_CHARS].strip())
     heading = _HEADING.search(text)
     if heading and heading["summary"] and not _TAG.search(text, 0, heading.start()):
         text = text[heading.end() :]

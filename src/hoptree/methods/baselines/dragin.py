@@ -16,7 +16,7 @@ from hoptree.methods.steps.rewrite_loop import Doubt, Help, Judge, Limits, write
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.methods.steps.worked_examples import draw_worked
 from hoptree.models.model import Signal
-from hoptree.text.retrieval_triggers import Fixed, attended_query, content_query
+from hoptree.text.retrieval_triggers import FixedThreshold, attended_query, content_query
 from hoptree.text.tokens import Span, token_spans
 from hoptree.text.word_classes import Tagger, open_tagger
 
@@ -121,7 +121,7 @@ async def dragin(
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
     tags = open_tagger(tagger)
     search = _Search(ctx, pen, question.text, tags, k, words, titles)
-    judge: Judge = Unsure(ctx, tags, Fixed(theta), weigh=weigh)
+    judge: Judge = Unsure(ctx, tags, FixedThreshold(theta), weigh=weigh)
     if telling == "samples":
         judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=max_tokens, context=search.context)
     written = await write_with_help(ctx, pen, judge, search, Limits(max_tokens, max_tokens))

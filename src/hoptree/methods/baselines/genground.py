@@ -20,8 +20,8 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.in_turn import InTurn
 from hoptree.methods.steps.parse_dialogue import Said, first_line, note_said, read_answer, read_dialogue
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.loose_json import MAX_REPLY, read_json
-from hoptree.text.parse import MAX_ANSWER, clean_answer, looks_unanswered, question_key
+from hoptree.text.loose_json import MAX_REPLY_CHARS, read_json
+from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
 from hoptree.text.question_tree import Node
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.uncertainty import agreement
@@ -146,7 +146,7 @@ def _whole(passage: Passage) -> str:
 
 def read_cited(text: str) -> Cited:
     """The answer and the citation of a reply: JSON, two lines with labels, a bare answer, or prose that tells both."""
-    text = text[:MAX_REPLY].strip()
+    text = text[:MAX_REPLY_CHARS].strip()
     fields, repairs = _fields(text)
     answer, citation = clean_answer(fields.get("answer", "")), fields.get("citation", "")
     if _INSUFFICIENT.search(answer or text) or (text and looks_unanswered(answer or text)):
@@ -171,7 +171,7 @@ def _fields(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
     if len(text.split()) <= MAX_WORDS:
         return {"answer": first_line(text)}, ("bare",)
     first = next((text[start:end] for start, end in sentence_spans(text)), "")
-    return {"answer": first, "citation": " ".join(text.split())[:MAX_ANSWER]}, _PROSE
+    return {"answer": first, "citation": " ".join(text.split())[:MAX_ANSWER_CHARS]}, _PROSE
 
 
 def _labelled(text: str) -> dict[str, str]:

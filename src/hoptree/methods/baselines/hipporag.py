@@ -14,7 +14,7 @@ from hoptree.methods.steps.answer import answer_from
 from hoptree.methods.steps.continuation import note_fidelity
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.retrieval.fusion import normalised
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse_relevance import read_numbers
 
 SIGNALS = ("facts", "synonyms")
@@ -103,7 +103,7 @@ def read_recognised(text: str, facts: Sequence[str]) -> tuple[int, ...] | None:
 
     Accepts anything and never raises.
     """
-    text = _NEXT.split(text[:MAX_REPLY].strip(), 1)[0]
+    text = _NEXT.split(text[:MAX_REPLY_CHARS].strip(), 1)[0]
     said = f" {_words(text)} "
     if found := read_numbers(text, len(facts)):
         return found

@@ -15,7 +15,7 @@ from hoptree.methods.steps.answer import holding
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.models.model import Choice, Message
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import clean_answer, looks_unanswered, question_key
 
 MAX_SAID = 500
@@ -51,7 +51,7 @@ def read_action(text: str) -> Action:
     to the end of its line. One that is opened again begins there. Other tags inside an action are dropped, and what is
     empty is no action, nor is the form copied as it was told: <search> query </search>.
     """
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     behind = text.rfind(_THOUGHT)
     action = _first(text, behind + len(_THOUGHT)) if behind >= 0 else Action()
     return action if action.kind != "none" else _first(text, 0)

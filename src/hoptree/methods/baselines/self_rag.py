@@ -27,8 +27,8 @@ from hoptree.methods.steps.reflection_tokens import (
     without_tokens,
 )
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.models.model import MOST_LOGPROBS, Choice
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.models.model import MAX_TOP_LOGPROBS, Choice
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 from hoptree.text.parse import clean_answer, looks_unanswered
 
 MAX_TOKENS = 8
@@ -45,7 +45,7 @@ async def weigh_labels(
     does not tell, and none for any where no label is said."""
     told = "logprobs" in ctx.model_for(role).capabilities
     reply = await ctx.generate(
-        step, prompt, role=role, max_tokens=MAX_TOKENS, top_logprobs=MOST_LOGPROBS if told else 0, part=True
+        step, prompt, role=role, max_tokens=MAX_TOKENS, top_logprobs=MAX_TOP_LOGPROBS if told else 0, part=True
     )
     shares = label_shares(reply.choices[0], labels)
     error = "" if shares else f"none of {', '.join(labels)}"
@@ -71,7 +71,7 @@ def label_shares(choice: Choice, labels: Sequence[str]) -> dict[str, float]:
 
 def read_label(text: str, labels: Sequence[str]) -> str:
     """The label that a reply begins with, or the only one that it names; other words begin with a label, too."""
-    words = _WORD.findall(text[:MAX_REPLY])
+    words = _WORD.findall(text[:MAX_REPLY_CHARS])
     if words and (label := _label_of(words[0], labels, whole=True)):
         return label
     named = {label for word in words if (label := _label_of(word, labels, whole=True))}
@@ -175,7 +175,7 @@ class Reflective:
     async def _write(self, step: str, written: str) -> Choice:
         prompt = prompt_for(self._ctx.method, "trained").fill(question=self._question, written=written)
         reply = await self._ctx.generate(
-            step, prompt, max_tokens=self._max_tokens, top_logprobs=MOST_LOGPROBS, stop=(_PARAGRAPH,), part=True
+            step, prompt, max_tokens=self._max_tokens, top_logprobs=MAX_TOP_LOGPROBS, stop=(_PARAGRAPH,), part=True
         )
         return reply.choices[0]
 

@@ -10,7 +10,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Chooser, in_words
 from hoptree.methods.steps.agreement import same
 from hoptree.methods.steps.grounding import covers, grounded, has_names
-from hoptree.text.answer_types import fits_kind
+from hoptree.text.answer_types import fits_question_type
 from hoptree.text.parse import question_key
 from hoptree.text.sentences import sentence_spans
 
@@ -179,7 +179,7 @@ class Pool:
         """Equal answers as one, beside how many `answers` that could be given."""
         surest = max(group, key=lambda one: (one.computed, one.span is not None, one.answer.confidence or 0.0))
         ways = tuple(dict.fromkeys(one.way for one in group))
-        fits = fits_kind(self._question, surest.answer.text)
+        fits = fits_question_type(self._question, surest.answer.text)
         told = [one.answer.confidence for one in group if one.answer.confidence is not None]
         features = {
             "agreement": min(len(ways) - 1, _MOST) / _MOST,

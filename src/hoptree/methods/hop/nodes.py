@@ -19,7 +19,7 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.grounding import grounded
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.answer_types import other_kind
+from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.countries import COUNTRY_OF
 from hoptree.text.parse import question_key
@@ -126,7 +126,7 @@ class Parts:
                 self._ctx, asked, passages, prompt=prompt, node=node, titles=not self._plain, logprobs=self._tells
             )
             answer = grounded(said, asked, passages) if said.known else said
-            if unfit := bool(other_kind(asked, answer.text)):
+            if unfit := bool(explain_type_mismatch(asked, answer.text)):
                 continue  # a date to "where" is no guess either
             refuted = answer.known and rests and await self._refuted(asked, answer, passages, node)
             if answer.known and not refuted:

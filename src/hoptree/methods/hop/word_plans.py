@@ -12,10 +12,10 @@ from typing import Literal
 from hoptree.engine.context import Context
 from hoptree.methods.steps.conditions import may_list
 from hoptree.methods.steps.decompose import tell_plan
-from hoptree.text.comparison_plans import PERSON, asked_kind, parts_of
-from hoptree.text.comparison_questions import detect
+from hoptree.text.comparison_plans import PERSON_WORDS, expected_answer_type, plan_comparison
+from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.operands import is_name
-from hoptree.text.question_tree import Node, Plan, hang
+from hoptree.text.question_tree import Node, Plan, nest_plan
 
 _NEGATED = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n['’]t\b")
 """In lower case: "Not Fade Away" is a name."""
@@ -300,7 +300,7 @@ def _innermost(text: str) -> tuple[str, str] | None:
 def _is_thing(noun: str) -> bool:
     """Whether "the … of X" is something to look up by itself."""
     head = noun.split()[-1]
-    return bool(PERSON.search(head) or _THINGS.fullmatch(head) or _PEOPLE.fullmatch(head))
+    return bool(PERSON_WORDS.search(head) or _THINGS.fullmatch(head) or _PEOPLE.fullmatch(head))
 
 
 def _is_told(told: str) -> bool:
@@ -312,7 +312,7 @@ def _asked(thing: str, noun: str, joint: str, before: str, after: str) -> tuple[
     outer = f"{before}{_BEFORE}{after}"
     if _NOTHING_MORE.fullmatch(outer):
         return None
-    person = joint in ("who", "whom") or PERSON.search(noun) or _PEOPLE.fullmatch(noun.split()[-1])
+    person = joint in ("who", "whom") or PERSON_WORDS.search(noun) or _PEOPLE.fullmatch(noun.split()[-1])
     return f"{'Who' if person else 'What'} is {thing}?", outer
 
 
@@ -334,13 +334,13 @@ def _after(before: str, rest: str, joint: str, told: int) -> str:
 
 def plan_by_words(ctx: Context, question: str, *, under: Node | None = None) -> Plan | None:
     """The plan that the words tell, beneath a node if the question is that node's; None where they tell none."""
-    chains = parts_of(question) or tuple(filter(None, (chain_of(question),)))
+    chains = plan_comparison(question) or tuple(filter(None, (chain_of(question),)))
     if not chains:
         return None
     nodes: list[Node] = []
     for chain in chains:
         nodes += _branch(chain, len(nodes))
-    plan = hang(Plan(tuple(nodes)), under) if under else Plan(tuple(nodes))
+    plan = nest_plan(Plan(tuple(nodes)), under) if under else Plan(tuple(nodes))
     tell_plan(ctx, plan, under=under)
     return plan
 
@@ -388,11 +388,11 @@ def operator_of(question: str) -> Operator:
     A comparison is one only where what is compared can be told; things that are described inside one another are
     looked up in a chain, and what is said to fulfil several conditions is intersected.
     """
-    if comparison := detect(question):
+    if comparison := detect_comparison(question):
         return "both" if comparison.kind == "both" else "compare"
     if _HOW_MANY.match(question):
         return "count"
-    if asked_kind(question) == "yes or no":
+    if expected_answer_type(question) == "yes or no":
         return "yes_no"
     if chain_of(question):
         return "chain"

@@ -15,13 +15,13 @@ from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
 from hoptree.models.model import Choice
 from hoptree.text.names import fold
 from hoptree.text.parse_triples import Triple, read_triples
-from hoptree.text.retrieval_triggers import NEUTRAL, mentions
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.sentences import sentences
 from hoptree.text.tokens import token_spans, word_spans
-from hoptree.text.uncertainty import probability
-from hoptree.text.word_classes import words_of
+from hoptree.text.uncertainty import token_probability
+from hoptree.text.word_classes import word_set
 
-_LIFE = words_of("birth death")
+_LIFE = word_set("birth death")
 """What brackets tell without a word for it: "Jean (7 May 1859 Paris – 1 June 1934)"."""
 _WORK_BY = "(a work) by"
 _BY = re.compile(rf"\b(?:{'|'.join(sorted(KINDS))})\s+by\b", re.IGNORECASE)
@@ -35,34 +35,34 @@ class _Told:
     by: frozenset[str]
 
 
-_NEAR = words_of("father mother parent son daughter child")
+_NEAR = word_set("father mother parent son daughter child")
 _STEP = frozenset(f"step{one}" for one in _NEAR)
 _GRAND = frozenset(f"grand{one}" for one in _NEAR)
 _GREAT = frozenset(f"great{one}" for one in _GRAND)
-_SIBLINGS = words_of("brother sister sibling")
+_SIBLINGS = word_set("brother sister sibling")
 _HALF = frozenset(f"half{one}" for one in _SIBLINGS)
 _IN_LAW = frozenset(f"{one}inlaw" for one in _NEAR | _SIBLINGS)
 _OTHERS = {"father": "mother", "son": "daughter", "brother": "sister"}
 _OTHERS |= {other: one for one, other in _OTHERS.items()}
 _OTHER = re.compile("|".join(_OTHERS))
-_MARRIED = words_of("spouse wives weddi widow conso bride")
+_MARRIED = word_set("spouse wives weddi widow conso bride")
 _TOLD = (
-    _Told(words_of("birth"), words_of("birth native nee")),
-    _Told(words_of("death"), words_of("death dead kille murde execu assas suici peris")),
-    _Told(words_of("burial"), words_of("burial tomb cemet")),
-    _Told(words_of("spouse"), _MARRIED),
+    _Told(word_set("birth"), word_set("birth native nee")),
+    _Told(word_set("death"), word_set("death dead kille murde execu assas suici peris")),
+    _Told(word_set("burial"), word_set("burial tomb cemet")),
+    _Told(word_set("spouse"), _MARRIED),
     _Told(_NEAR, _NEAR | _STEP | {"birth"}),
     _Told(_STEP, _STEP | _MARRIED),
     _Told(_GRAND, _GRAND),
     _Told(_GREAT, _GREAT),
     _Told(_SIBLINGS | _HALF, _SIBLINGS | _HALF | {"twin"}),
     _Told(_IN_LAW, _IN_LAW | _MARRIED),
-    _Told(words_of("uncle aunt nephew niece"), words_of("uncle aunt nephew niece") | _SIBLINGS),
-    _Told(words_of("director"), words_of("direc") | {_WORK_BY}),
-    _Told(words_of("producer"), words_of("producer produ") | {_WORK_BY}),
-    _Told(words_of("composer"), words_of("compo author music") | {_WORK_BY}),
-    _Told(words_of("author"), words_of("author") | {_WORK_BY}),
-    _Told(words_of("performer"), words_of("performer") | {_WORK_BY}),
+    _Told(word_set("uncle aunt nephew niece"), word_set("uncle aunt nephew niece") | _SIBLINGS),
+    _Told(word_set("director"), word_set("direc") | {_WORK_BY}),
+    _Told(word_set("producer"), word_set("producer produ") | {_WORK_BY}),
+    _Told(word_set("composer"), word_set("compo author music") | {_WORK_BY}),
+    _Told(word_set("author"), word_set("author") | {_WORK_BY}),
+    _Told(word_set("performer"), word_set("performer") | {_WORK_BY}),
 )
 
 
@@ -81,7 +81,7 @@ def states(relation: str, said: str, sentence: str) -> bool:
         told |= {_WORK_BY}
     if all(one.by & told for one in _TOLD if one.relations & meant):
         return True
-    return bool(_LIFE & meant) and any(_in_brackets(sentence, start) for start, _ in mentions(said, sentence))
+    return bool(_LIFE & meant) and any(_in_brackets(sentence, start) for start, _ in find_mentions(said, sentence))
 
 
 def _other(word: re.Match[str]) -> str:
@@ -166,7 +166,9 @@ def _stated(
 ) -> Held | None:
     """The fact as the first passage states it that does, if it is about one of the names."""
     about = f"{triple[0]} . {triple[2]}"
-    if not any(mentions(name, about) or mentions(triple[0], name) or mentions(triple[2], name) for name in names):
+    if not any(
+        find_mentions(name, about) or find_mentions(triple[0], name) or find_mentions(triple[2], name) for name in names
+    ):
         return None
     for one in shown:
         facts, _ = ground_triples([triple], one.title, one.text)
@@ -184,8 +186,8 @@ def _quote(stated: StatedFact, shown: _Shown) -> str:
         (
             sentence
             for sentence in (stated.sentence, *sentences(shown.text))
-            if (mentions(stated.subject, sentence) or mentions(stated.subject, shown.title))
-            and mentions(stated.object, sentence)
+            if (find_mentions(stated.subject, sentence) or find_mentions(stated.subject, shown.title))
+            and find_mentions(stated.object, sentence)
             and states(stated.relation, stated.object, sentence)
         ),
         "",
@@ -211,11 +213,11 @@ def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:
             if (start := choice.text.find(part, at)) >= 0:
                 at = end = start + len(part)
         inside = [
-            probability(token)
+            token_probability(token)
             for token, place in zip(choice.tokens, places, strict=True)
             if start >= 0 and place and place[0] < end and place[1] > start
         ]
-        found.append(min(inside, default=NEUTRAL))
+        found.append(min(inside, default=NEUTRAL_CONFIDENCE))
     return found
 
 

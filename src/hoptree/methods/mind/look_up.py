@@ -13,23 +13,23 @@ from hoptree.methods.mind.memory import FactMemory, Held, relation_key
 from hoptree.methods.mind.names import Candidate, Doubted, Filtered, Names
 from hoptree.methods.steps.continuation import Draft, show_context
 from hoptree.methods.steps.rewrite_loop import Doubt, Help
-from hoptree.text.names import begins_ordinarily, fold, name_spans
+from hoptree.text.names import fold, is_ordinary_start, name_spans
 from hoptree.text.tokens import Span, word_spans
-from hoptree.text.uncertainty import answer_leads
+from hoptree.text.uncertainty import answer_lead_spans
 from hoptree.text.word_classes import Tagger
 
 
 def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
     """The content words of a sentence that belong to no name and are not in doubt: they name the relation sought."""
     spans = word_spans(sentence)
-    names, left_out = name_spans(sentence), (*hits, *answer_leads(sentence))
+    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
     return tuple(
         sentence[start:end].removesuffix("'s").removesuffix("’s")
         for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
         if carries
         and not _is_possessive(sentence, (start, end))
         and not _meets((start, end), left_out)
-        and (begins_ordinarily(sentence, (start, end)) or not _meets((start, end), names))
+        and (is_ordinary_start(sentence, (start, end)) or not _meets((start, end), names))
     )
 
 

@@ -11,9 +11,9 @@ from typing import Literal
 from hoptree.core.values import Fact
 from hoptree.text.dates import date_spans
 from hoptree.text.names import fold
-from hoptree.text.retrieval_triggers import mentions
+from hoptree.text.retrieval_triggers import find_mentions
 from hoptree.text.tokens import Span, word_spans
-from hoptree.text.word_classes import CLOSED, words_of
+from hoptree.text.word_classes import CLOSED, word_set
 
 _STEM = 5
 
@@ -110,7 +110,7 @@ def _is_known(key: str) -> bool:
     return key in _RELATIONS or _KIN.fullmatch(key) is not None
 
 
-_MUTUAL = words_of("spouse sibling cousin twin partner friend")
+_MUTUAL = word_set("spouse sibling cousin twin partner friend")
 """What each of two is to the other."""
 _OF = re.compile(r"\s+of\s+")
 _OWNED = re.compile(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
@@ -132,7 +132,7 @@ def tells_of(name: str, relation: str, sentence: str) -> bool | None:
     noun = head(relation)
     if not noun or relation_key(relation) & _MUTUAL:
         return None
-    places = mentions(name, sentence)
+    places = find_mentions(name, sentence)
     found = None
     for start, end in word_spans(sentence):
         if head(sentence[start:end]) != noun:
@@ -206,7 +206,7 @@ class FactMemory:
                 for held in self._held.values()
                 if says(sought, relation_key(held.fact.relation))
                 and (tells_of(held.fact.subject, held.fact.relation, sentence) is False) is is_of(held.fact.relation)
-                and (subject := mentions(held.fact.subject, sentence))
+                and (subject := find_mentions(held.fact.subject, sentence))
                 and _fits(held.fact.object, _sorts(sentence, outside := _outside(hits, subject)))
                 and all(_is_said_of(subject, hit, sentence) for hit in outside)
             ),
@@ -228,7 +228,7 @@ class FactMemory:
         Those whose subject is named in the text `about` come before all others but the one that is to be `first`.
         """
         groups = self._groups()
-        groups.sort(key=lambda group: (first not in group, not mentions(group[0].fact.subject, about)))
+        groups.sort(key=lambda group: (first not in group, not find_mentions(group[0].fact.subject, about)))
         return "\n".join(map(_line, groups[:most]))
 
     def _groups(self) -> list[tuple[Held, ...]]:

@@ -21,7 +21,7 @@ from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.methods.steps.worked_examples import draw_worked
 from hoptree.text.names import NameTagger
-from hoptree.text.retrieval_triggers import CEILING, Dynamic, Fixed
+from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold
 from hoptree.text.word_classes import open_tagger
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
@@ -133,8 +133,12 @@ async def mind(
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
-    highest = CEILING if robust else math.inf
-    by = Fixed(1.0 if theta is None else theta) if threshold == "fixed" else Dynamic(alpha, beta, over, highest)
+    highest = MAX_THRESHOLD if robust else math.inf
+    by = (
+        FixedThreshold(1.0 if theta is None else theta)
+        if threshold == "fixed"
+        else DynamicThreshold(alpha, beta, over, highest)
+    )
     tags = open_tagger(tagger)
     telling = telling_of(ctx, attention=True, beyond=robust or over == "history")
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)

@@ -13,9 +13,9 @@ from hoptree.methods.steps.continuation import Draft, Telling
 from hoptree.methods.steps.rewrite_loop import Doubt
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import fold, name_spans
-from hoptree.text.retrieval_triggers import NEUTRAL, entity_confidence, mentions
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, entity_confidence, find_mentions
 from hoptree.text.tokens import Span, word_spans
-from hoptree.text.word_classes import Tagger, tells_when
+from hoptree.text.word_classes import Tagger, is_time_expression
 
 Kind = Literal["entity", "relation"]
 MAX_TOKENS = 128
@@ -54,7 +54,7 @@ async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tup
     error = "" if readable else reading.error or "no name"
     ctx.trace.add("parse", step="extract", ok=readable, repairs=list(reading.repairs), error=error)
     names = [one for one in entities if _is_name(one)]
-    names += [one for one in names_in(question, tagger) if not any(mentions(one, name) for name in names)]
+    names += [one for one in names_in(question, tagger) if not any(find_mentions(one, name) for name in names)]
     common = [one for one in entities if not _is_name(one)]
     if not names:
         names, common = common, []
@@ -80,7 +80,7 @@ def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
         carrying = tagger.content(text, inside)
         while inside and not carrying[len(carrying) - len(inside)]:
             inside.pop(0)
-        if inside and not tells_when(text, (inside[0][0], end)):
+        if inside and not is_time_expression(text, (inside[0][0], end)):
             found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
     return tuple(dict.fromkeys(found))
 
@@ -172,7 +172,7 @@ class Doubted:
 
     def is_hit(self, name: str) -> bool:
         """Whether a name stands in the sentence with a word in doubt."""
-        return self.hits_any(mentions(name, self.sentence))
+        return self.hits_any(find_mentions(name, self.sentence))
 
     def hits_any(self, places: Sequence[Span]) -> bool:
         """Whether a word in doubt stands at one of these places of the sentence."""
@@ -180,7 +180,7 @@ class Doubted:
 
     def is_in_doubt(self, name: str, known: Sequence[str]) -> bool:
         """Whether a name stands in the sentence with a word in doubt, and neither before nor in what is known."""
-        return self.is_hit(name) and not any(mentions(name, text) for text in (self.before, *known))
+        return self.is_hit(name) and not any(find_mentions(name, text) for text in (self.before, *known))
 
 
 Filter = Literal["none", "cot", "confidence", "cot+confidence"]
@@ -270,7 +270,7 @@ class Names:
     def _all(self, text: Draft) -> tuple[Candidate, ...]:
         found = {fold(one.name): one for one in self._extracted}
         for name in names_in(text.text, self._tagger):
-            if not any(mentions(name, one.name) for one in self._extracted):  # "Hobbit" beside "The Hobbit"
+            if not any(find_mentions(name, one.name) for one in self._extracted):  # "Hobbit" beside "The Hobbit"
                 found.setdefault(fold(name), Candidate(name, origin="reasoning"))
         return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())
 
@@ -281,7 +281,7 @@ class Names:
             sure = entity_confidence(name, said, tokens, gamma=gamma, delta=delta)
             if sure is not None:
                 return sure
-        return NEUTRAL
+        return NEUTRAL_CONFIDENCE
 
     async def _read_question(self) -> tuple[Token, ...]:
         can = self._ctx.model_for("answer").capabilities

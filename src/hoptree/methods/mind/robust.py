@@ -16,7 +16,7 @@ from hoptree.methods.steps.continuation import Telling
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.text.names import fold
-from hoptree.text.retrieval_triggers import NEUTRAL, mentions
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import Tagger
 
@@ -31,12 +31,12 @@ def spoken_of(
     A name that the sentence has stands for no other; one that begins or ends a longer name, but for what is in
     brackets, stands for that.
     """
-    whole = [one for one in candidates if mentions(one.name, sentence)]
-    short = [name for name in names_in(sentence, tagger) if not any(mentions(name, one.name) for one in whole)]
+    whole = [one for one in candidates if find_mentions(one.name, sentence)]
+    short = [name for name in names_in(sentence, tagger) if not any(find_mentions(name, one.name) for one in whole)]
     found = []
     for one in candidates:
         called = [one.name, *(name for name in short if _is_short_for(name, one.name))]
-        places = tuple(place for name in called for place in mentions(name, sentence))
+        places = tuple(place for name in called for place in find_mentions(name, sentence))
         if places:
             found.append((one, places))
     return tuple(found)
@@ -44,7 +44,7 @@ def spoken_of(
 
 def _is_short_for(name: str, longer: str) -> bool:
     bare = _ASIDE.sub("", longer)
-    return any(start == 0 or end == len(bare) for start, end in mentions(name, bare))
+    return any(start == 0 or end == len(bare) for start, end in find_mentions(name, bare))
 
 
 _FEW = 3
@@ -85,7 +85,7 @@ class CarefulNames(Names):
         """The filter that tells something of these names, of those that may be used."""
         if self._filtering.filters != "cot+confidence":
             return self._filtering.filters
-        return "confidence" if any(one.confidence != NEUTRAL for one in candidates) else "cot"
+        return "confidence" if any(one.confidence != NEUTRAL_CONFIDENCE for one in candidates) else "cot"
 
 
 class CarefulLookUp(LookUp):
@@ -151,7 +151,7 @@ class CarefulLookUp(LookUp):
             return kept, sought
         if not sought and all(doubted.hits_any(places) for _, places in spoken):
             # Nothing says what is sought of the one name there is, and that is in doubt: the question does.
-            of_question = [one for one in kept if mentions(one.name, self._question)]
+            of_question = [one for one in kept if find_mentions(one.name, self._question)]
             return of_question, sought_words(self._question, (), self._tagger)
         used = [one for one, _ in spoken]
         if all(one.kind == "relation" and is_relation(one.name) for one in used):
@@ -162,4 +162,4 @@ class CarefulLookUp(LookUp):
 def _is_bridge(candidate: Candidate, latest: Sequence[Passage]) -> bool:
     if candidate.kind == "entity" and candidate.origin == "question":
         return True
-    return any(mentions(candidate.name, f"{passage.title} . {passage.text}") for passage in latest)
+    return any(find_mentions(candidate.name, f"{passage.title} . {passage.text}") for passage in latest)

@@ -13,7 +13,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_answer
 from hoptree.models.model import Reply
-from hoptree.text.parse import clean_answer, concluded, retrieval_trigger, why_unanswered
+from hoptree.text.parse import clean_answer, extract_conclusion, find_refusal, retrieval_trigger
 from hoptree.text.question_tree import Node
 
 MAX_TOKENS = 64
@@ -43,7 +43,7 @@ async def direct_answer(ctx: Context, question: str, *, node: Node | None = None
     reply = await ctx.generate("direct", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
     text = clean_answer(reply.text)
     note_answer(ctx, "direct", reply.text, text)
-    refused = why_unanswered(reply.text) or retrieval_trigger(reply.text)
+    refused = find_refusal(reply.text) or retrieval_trigger(reply.text)
     status = "answered" if text and not refused else "unknown"
     confidence = least_probability(reply) if logprobs else None
     if logprobs and confidence is None:
@@ -117,8 +117,8 @@ async def _read(
     reply = await ctx.generate(step, filled, max_tokens=max_tokens, node=node, top_logprobs=1 if logprobs else 0)
     raw = reply.text
     text = clean_answer(raw)
-    note_answer(ctx, step, concluded(raw) if reasoned else raw, text)
-    words = why_unanswered(concluded(raw) if reasoned else raw)
+    note_answer(ctx, step, extract_conclusion(raw) if reasoned else raw, text)
+    words = find_refusal(extract_conclusion(raw) if reasoned else raw)
     ctx.decide("answered", not words, node=node, step=step, continuation_hit=words or None, raw=raw)
     confidence = least_probability(reply) if logprobs else None
     support = holding(text, passages) if passages and text and not words else ()

@@ -14,7 +14,7 @@ from hoptree.methods.steps.decompose import tell_plan
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.comparison_questions import detect
+from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.names import fold
 from hoptree.text.question_tree import Node, Plan
 
@@ -40,7 +40,7 @@ async def both_hold(ctx: Context, question: str, search: Search, *, offered: boo
     What a thing's own page does not say of it counts as no. A no of one is `offered` for the case that the budget ends
     before the other is looked at, unless whoever asks weighs answers before giving them.
     """
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     if comparison is None or comparison.kind != "both":
         return None
     claim = comparison.claim

@@ -11,7 +11,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.answer import MAX_TOKENS, least_probability
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_answer, note_reply
-from hoptree.text.parse import clean_answer, why_unanswered
+from hoptree.text.parse import clean_answer, find_refusal
 from hoptree.text.question_tree import Node
 
 UNKNOWN = "[unknown]"
@@ -37,7 +37,7 @@ async def combine_answers(
     )
     reply = await ctx.generate("combine", prompt, max_tokens=MAX_TOKENS, node=node, top_logprobs=1 if logprobs else 0)
     note_answer(ctx, "combine", reply.text, clean_answer(reply.text))
-    words = why_unanswered(reply.text)
+    words = find_refusal(reply.text)
     ctx.decide("answered", not words, node=node, step="combine", continuation_hit=words or None, raw=reply.text)
     confidence = least_probability(reply) if logprobs else None
     return Answer(

@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
 from hoptree.text.comparison import conclude
-from hoptree.text.comparison_plans import facts_for
-from hoptree.text.comparison_questions import Comparison, detect
+from hoptree.text.comparison_plans import select_facts
+from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.question_tree import Node, Plan
 
 
 def compares(question: str) -> bool:
     """Whether the question asks which of two things comes first, is larger, is the same, and so on."""
-    return detect(question) is not None
+    return detect_comparison(question) is not None
 
 
 def chooses(question: str) -> bool:
     """Whether the answer is one of the things that the question sets side by side."""
-    found = detect(question)
+    found = detect_comparison(question)
     return found is not None and found.kind in ("choice", "which")
 
 
@@ -29,8 +29,8 @@ def compares_again(question: str, above: Iterable[str]) -> bool:
 
     To split it would come to the same parts once more. "The director of A" is A here: nothing new is compared.
     """
-    found = detect(question)
-    others = map(detect, above) if found else ()
+    found = detect_comparison(question)
+    others = map(detect_comparison, above) if found else ()
     return any(_same_things(found.operands, other.operands) for other in others if found and other)
 
 
@@ -41,7 +41,7 @@ def compare_branches(
 
     None where the question compares nothing, or what was found does not decide it.
     """
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     if comparison is None:
         return None
     about = {node.id: _named(asked[node.id], comparison.operands) for node in plan.nodes}
@@ -50,7 +50,7 @@ def compare_branches(
     found = [
         (operand, asked[end.id], answers[end.id].text) for operand, end in ends.items() if end and answers[end.id].known
     ]
-    facts = facts_for(comparison, question, found) if apart else {}
+    facts = select_facts(comparison, question, found) if apart else {}
     return decide_by(ctx, comparison, facts, (answers[node.id] for node in plan.nodes))
 
 
@@ -58,7 +58,7 @@ def compare_pairs(
     ctx: Context, question: str, pairs: Sequence[tuple[str, Answer]], *, node: Node | None = None
 ) -> Answer | None:
     """As `compare_branches`, from sub-questions side by side: those that name one of the things, and no other."""
-    comparison = detect(question)
+    comparison = detect_comparison(question)
     if comparison is None:
         return None
     found = []
@@ -66,7 +66,7 @@ def compare_pairs(
         named = _named(asked, comparison.operands)
         if len(named) == 1 and answer.known:
             found.append((named[0], asked, answer.text))
-    facts = facts_for(comparison, question, found)
+    facts = select_facts(comparison, question, found)
     return decide_by(ctx, comparison, facts, (answer for _, answer in pairs), node=node)
 
 

@@ -13,7 +13,7 @@ from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import text_of
 from hoptree.methods.steps.mentions import read_mentions
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.comparison_questions import detect
+from hoptree.text.comparison_questions import detect_comparison
 from hoptree.text.dates import date_spans
 from hoptree.text.loose_json import read_json
 from hoptree.text.names import name_spans
@@ -228,7 +228,7 @@ def may_list(question: str) -> bool:
         return False
     if _CHOOSES.search(_TOLD.sub("", plain)):
         return False
-    return len(named(question)) > 1 and detect(question) is None
+    return len(named(question)) > 1 and detect_comparison(question) is None
 
 
 def read_conditions(reply: str, question: str) -> Listing | None:

@@ -12,10 +12,10 @@ from hoptree.engine.prompts import Filled, plain, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.worked_examples import Worked, as_context
-from hoptree.models.model import MOST_LOGPROBS, Choice, Learns, NotGiven, Reply, Signal
+from hoptree.models.model import MAX_TOP_LOGPROBS, Choice, LearnsCapabilities, Reply, Signal, SignalNotGiven
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import Span, token_spans, word_spans
-from hoptree.text.uncertainty import entropy_of
+from hoptree.text.uncertainty import token_entropy
 
 _ENDS = (".", "!", "?", "…", '"', "”", ")", "。", "！", "？")
 _STOP = ("\nQuestion:", "\nContext:")
@@ -125,7 +125,7 @@ class Pen:
         if attention and told and "attention" in can:
             told.add("attention")
         self._signals = frozenset(told)
-        self._top = MOST_LOGPROBS if telling == "likeliest" else 1 if telling is None and "logprobs" in can else 0
+        self._top = MAX_TOP_LOGPROBS if telling == "likeliest" else 1 if telling is None and "logprobs" in can else 0
 
     async def write(self, text: str, *, step: str, max_tokens: int, context: str = "") -> Draft:
         """What the model writes next; what it did not get to the end of is left out, as far as there is more."""
@@ -139,15 +139,17 @@ class Pen:
 
     def _heard(self, draft: Draft) -> None:
         model = self._ctx.model_for("answer")
-        if not draft.tokens and isinstance(model, Learns):
+        if not draft.tokens and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
-            raise NotGiven(f"{model.name} gives no log-probabilities.", "Choose another model, or another method.")
+            raise SignalNotGiven(
+                f"{model.name} gives no log-probabilities.", "Choose another model, or another method."
+            )
         told = max((len(token.top) for token in draft.tokens), default=0)
-        if self._likeliest and 0 < told < MOST_LOGPROBS:  # with none, samples tell
+        if self._likeliest and 0 < told < MAX_TOP_LOGPROBS:  # with none, samples tell
             self._ctx.warn(
                 "few_logprobs",
-                f"{model.name} tells {told} likeliest tokens where {MOST_LOGPROBS} are asked for: entropy is estimated "
-                "lower, and thresholds want tuning for that.",
+                f"{model.name} tells {told} likeliest tokens where {MAX_TOP_LOGPROBS} are asked for: entropy is "
+                "estimated lower, and thresholds want tuning for that.",
             )
 
     async def drafts(
@@ -261,5 +263,5 @@ def _read(choice: Choice, before: str, size: int) -> Draft:
 
 def _with_entropy(token: Token) -> Token:
     """A token with the entropy of its likeliest rivals, where the model tells these and not the entropy itself."""
-    told = entropy_of(token) if token.entropy is None else None
+    told = token_entropy(token) if token.entropy is None else None
     return token if told is None else replace(token, entropy=told)

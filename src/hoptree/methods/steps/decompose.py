@@ -9,7 +9,7 @@ from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.demonstrations import Demonstration, copies
 from hoptree.text.loose_json import JsonReading, read_json
 from hoptree.text.parse import question_key, read_questions
-from hoptree.text.question_tree import Issue, Node, Plan, hang, make_plan, single_node
+from hoptree.text.question_tree import Issue, Node, Plan, make_plan, nest_plan, single_node
 
 
 def tell_plan(ctx: Context, plan: Plan, *, under: Node | None = None) -> None:
@@ -62,7 +62,7 @@ async def decompose_tree(
             ctx.warn(issue.kind, f"The model's plan was repaired: {issue.detail}.")
     if under and (len(plan.nodes) < 2 or copies(plan, question, demonstrations)):
         return single_node(question)  # one part is the node's question once more, and a copy is of another
-    plan = hang(plan, under) if under else plan
+    plan = nest_plan(plan, under) if under else plan
     tell_plan(ctx, plan, under=under)
     return plan
 

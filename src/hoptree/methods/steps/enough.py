@@ -10,8 +10,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.evidence_box import NOTHING, EvidenceBox
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.loose_json import MAX_REPLY
-from hoptree.text.parse import clean_answer, concluded, looks_unanswered
+from hoptree.text.loose_json import MAX_REPLY_CHARS
+from hoptree.text.parse import clean_answer, extract_conclusion, looks_unanswered
 
 _MAX_TOKENS = 128
 _LONGEST_CLUE = 300
@@ -45,7 +45,7 @@ def read_enough(reply: str) -> Enough:
 
     The answer may stand in braces too; one that says that there is none is none.
     """
-    text = _NEXT_QUESTION.split(reply[:MAX_REPLY].strip(), 1)[0]
+    text = _NEXT_QUESTION.split(reply[:MAX_REPLY_CHARS].strip(), 1)[0]
     verdicts = [found for form in (_BRACED, _LABELLED) if (found := form.search(text))]
     said = min(verdicts, key=lambda found: found.start()) if verdicts else _FIRST.match(text)
     if said is None:
@@ -61,7 +61,7 @@ def read_enough(reply: str) -> Enough:
 
 
 def _answer(told: str) -> str:
-    said = concluded(told)
+    said = extract_conclusion(told)
     if said == told.strip():  # no "Answer:" in it
         groups = _GROUP.findall(told)
         said = groups[-1] if groups else ""

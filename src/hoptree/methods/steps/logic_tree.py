@@ -11,7 +11,7 @@ from typing import Any, Literal
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.dates import date_spans
 from hoptree.text.names import name_spans
-from hoptree.text.parse import MAX_ANSWER, looks_unanswered, question_key, says_unknown
+from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
 from hoptree.text.question_tree import Issue, Pairs
 
 MAX_NODES = 16
@@ -143,12 +143,12 @@ def text_of(value: object, nesting: int = 0) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str | int | float):
-        text = " ".join(str(value).split())[:MAX_ANSWER]
+        text = " ".join(str(value).split())[:MAX_ANSWER_CHARS]
         return "" if len(text.split()) < _FEW_WORDS and looks_unanswered(text) else text
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, Sequence) and nesting < _MAX_NESTING:
-        return ", ".join(filter(None, (text_of(item, nesting + 1) for item in value)))[:MAX_ANSWER]
+        return ", ".join(filter(None, (text_of(item, nesting + 1) for item in value)))[:MAX_ANSWER_CHARS]
     return ""
 
 

@@ -9,8 +9,8 @@ from itertools import zip_longest
 
 from hoptree.core.values import Answer
 from hoptree.engine.context import Context
-from hoptree.text.loose_json import MAX_REPLY
-from hoptree.text.parse import MAX_ANSWER, clean_answer, looks_unanswered, question_key
+from hoptree.text.loose_json import MAX_REPLY_CHARS
+from hoptree.text.parse import MAX_ANSWER_CHARS, clean_answer, looks_unanswered, question_key
 
 _MARKS = "\"'“”‘’`*_ \t"
 _ITEM = re.compile(r"\A\d{1,2}[.)]\s+(?=\D)")
@@ -53,7 +53,7 @@ def read_dialogue(text: str, labels: re.Pattern[str], asked: Collection[str] = (
     anywhere in a line: some models write all on one. Of several questions without an answer between them the last
     counts: the others were thought better of. A line that is a question counts where nothing but answers has a label.
     """
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     marks = list(labels.finditer(text))
     known = set(asked) | _NO_QUESTION
     pairs: list[tuple[str, str]] = []
@@ -102,4 +102,4 @@ def read_answer(text: str) -> Answer:
 def first_line(text: str) -> str:
     """The first line that says something."""
     lines = (line.strip(_MARKS) for line in text.splitlines())
-    return next((" ".join(line.split())[:MAX_ANSWER] for line in lines if line), "")
+    return next((" ".join(line.split())[:MAX_ANSWER_CHARS] for line in lines if line), "")

@@ -11,7 +11,7 @@ from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import mean_probability
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_answer
-from hoptree.text.parse import clean_answer, why_unanswered
+from hoptree.text.parse import clean_answer, find_refusal
 
 MAX_TOKENS = 64
 
@@ -34,7 +34,7 @@ async def _read(ctx: Context, question: str, passage: Passage, *, titles: bool, 
     documents = show_passages(ctx, [passage], titles=titles)
     prompt = prompt_for(ctx.method, "read").fill(documents=documents, question=question)
     reply = await ctx.generate("read", prompt, max_tokens=MAX_TOKENS, top_logprobs=1 if logprobs else 0)
-    text, words = clean_answer(reply.text), why_unanswered(reply.text)
+    text, words = clean_answer(reply.text), find_refusal(reply.text)
     note_answer(ctx, "read", reply.text, text)
     ctx.decide("answered", not words, step="read", passage=passage.id, continuation_hit=words or None, raw=reply.text)
     confidence = mean_probability(reply.choices[0].tokens) if logprobs else None

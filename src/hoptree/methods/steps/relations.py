@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import prompt_for
 from hoptree.graph.facts import Entity, Fact, Neighbourhood, Term
@@ -210,7 +210,7 @@ class ByEncoder:
     ) -> tuple[Relation, ...]:
         if not relations:
             return ()
-        numpy: Any = library("numpy", "Ranking relations by an encoder", "dense")
+        numpy: Any = import_optional("numpy", "Ranking relations by an encoder", "dense")
         names = [[name.replace("_", " ") for name in one.names[:_NAMES]] for one in relations]
         await self._encode([name for some in names for name in some])
         asked = (await self._encoder.encode([query], role="query"))[0]

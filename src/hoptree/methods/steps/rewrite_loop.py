@@ -10,7 +10,7 @@ from hoptree.methods.steps.conclusion import gives_answer, read_conclusion, to_a
 from hoptree.methods.steps.continuation import Draft, Pen
 from hoptree.methods.steps.reply_notes import note_written
 from hoptree.text.tokens import Span
-from hoptree.text.uncertainty import answer_leads
+from hoptree.text.uncertainty import answer_lead_spans
 
 Stopped = Literal["answer", "end", "no growth", "length", "retrievals"]
 
@@ -108,7 +108,7 @@ async def write_with_help(ctx: Context, pen: Pen, judge: Judge, helper: Helper, 
 
 def _behind_lead(doubt: Doubt, draft: Draft) -> Doubt:
     """A doubt without the "So the answer is" that its sentence begins with, which is nothing to look up."""
-    for first, last in answer_leads(draft.text):
+    for first, last in answer_lead_spans(draft.text):
         if first < doubt.end and last > doubt.start and not draft.text[doubt.start : first].strip():
             return Doubt(min(last, doubt.end), doubt.end, tuple(hit for hit in doubt.hits if hit[0] >= last))
     return doubt

@@ -12,8 +12,8 @@ from importlib.resources import files
 from hoptree.engine.context import Context
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.models.model import MOST_LOGPROBS, Reply
-from hoptree.text.loose_json import MAX_REPLY
+from hoptree.models.model import MAX_TOP_LOGPROBS, Reply
+from hoptree.text.loose_json import MAX_REPLY_CHARS
 
 MAX_TOKENS = 32
 LABEL_TOKENS = 4
@@ -79,7 +79,7 @@ async def classify(ctx: Context, question: str, labels: Sequence[str], *, defaul
     It is the likeliest of the labels, also where the model would rather have written something else, if it tells.
     """
     prompt = prompt_for(ctx.method, "classify").fill(question=question.strip())
-    top = MOST_LOGPROBS if "logprobs" in ctx.model_for("route").capabilities else 0
+    top = MAX_TOP_LOGPROBS if "logprobs" in ctx.model_for("route").capabilities else 0
     reply = await ctx.generate("classify", prompt, role="route", max_tokens=LABEL_TOKENS, top_logprobs=top, part=True)
     label = likeliest_label(reply, labels) or read_way(reply.text, labels)
     return _chosen(ctx, "classify", label, reply, labels, default)
@@ -110,7 +110,7 @@ def read_way(text: str, names: Sequence[str]) -> str:
     Where it begins, or behind such words, a name may have another ending ("Retrieve" for "Retrieval"). A letter stands
     alone, and "A" before a word is an article. "" where none is said, or several are without a sign which is meant.
     """
-    text = text[:MAX_REPLY]
+    text = text[:MAX_REPLY_CHARS]
     for place in (0, *(lead.end() for lead in reversed(list(_LEAD.finditer(text))))):
         if found := _said_at(text, place, names):
             return found

@@ -8,11 +8,17 @@ from dataclasses import dataclass, replace
 from hoptree.engine.context import Context
 from hoptree.methods.steps.continuation import Draft, Pen
 from hoptree.methods.steps.rewrite_loop import Doubt, Verdict
-from hoptree.models.model import Learns, NotGiven
-from hoptree.text.retrieval_triggers import Fixed, Sentence, Threshold, improbable_sentence, judge_sentences
+from hoptree.models.model import LearnsCapabilities, SignalNotGiven
+from hoptree.text.retrieval_triggers import (
+    FixedThreshold,
+    JudgedSentence,
+    Threshold,
+    improbable_sentence,
+    judge_sentences,
+)
 from hoptree.text.sentences import sentence_spans
 from hoptree.text.tokens import token_spans, word_spans
-from hoptree.text.uncertainty import ScoredWord, disagreement, probability
+from hoptree.text.uncertainty import ScoredWord, disagreement, token_probability
 from hoptree.text.word_classes import Tagger
 
 _SAMPLES = 5
@@ -38,7 +44,7 @@ class Unsure:
     ) -> None:
         self._ctx, self._tagger, self._threshold, self._surer, self._weigh = ctx, tagger, threshold, surer, weigh
         self._before: list[ScoredWord] = []
-        self._doubted: Sentence | None = None
+        self._doubted: JudgedSentence | None = None
         self._heard = False
 
     async def judge(self, draft: Draft, written: Draft) -> Verdict:
@@ -56,7 +62,7 @@ class Unsure:
         return Verdict(len(draft.text))
 
     def accepts(self, sentence: Draft) -> bool:
-        judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, Fixed(float("inf")))
+        judged = judge_sentences(sentence.text, sentence.tokens, self._tagger, FixedThreshold(float("inf")))
         highest, doubted = _highest(judged), self._doubted
         taken = not (self._surer and doubted) or (highest is not None and highest < doubted.highest)
         for one in judged:
@@ -69,9 +75,9 @@ class Unsure:
     def _hear(self, draft: Draft) -> None:
         model = self._ctx.model_for("answer")
         told = any(token.entropy is not None for token in draft.tokens)
-        if draft.tokens and not told and not self._heard and isinstance(model, Learns):
+        if draft.tokens and not told and not self._heard and isinstance(model, LearnsCapabilities):
             model.lacks("logprobs")
-            raise NotGiven(
+            raise SignalNotGiven(
                 f"{model.name} gives no log-probabilities but those of what it wrote.", "Choose another model."
             )
         self._heard = self._heard or told
@@ -81,7 +87,7 @@ class Unsure:
         self._before += words
         self._doubted = None
 
-    def _record(self, draft: Draft, sentence: Sentence, *, rewritten: bool) -> None:
+    def _record(self, draft: Draft, sentence: JudgedSentence, *, rewritten: bool) -> None:
         words = [
             [word.word.text, _rounded(word.entropy), _rounded(word.attention), _rounded(word.score), word.content]
             for word in sentence.words
@@ -98,7 +104,7 @@ class Unsure:
         )
 
 
-def _highest(sentences: Sequence[Sentence]) -> float | None:
+def _highest(sentences: Sequence[JudgedSentence]) -> float | None:
     """The highest score of content words; where none carries content ("So the answer is: yes."), of those there are.
 
     None where nothing is said, or no more than that an answer follows.
@@ -189,7 +195,9 @@ def told_tokens(draft: Draft) -> list[list[str | float | None]]:
     """The tokens of a draft that wrote something visible, each with its probability, as they are recorded."""
     places = token_spans(draft.text, [token.text for token in draft.tokens])
     return [
-        [token.text, _rounded(probability(token))] for token, place in zip(draft.tokens, places, strict=True) if place
+        [token.text, _rounded(token_probability(token))]
+        for token, place in zip(draft.tokens, places, strict=True)
+        if place
     ]
 
 

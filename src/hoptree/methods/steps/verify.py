@@ -14,10 +14,10 @@ from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence_box import NOTHING, Cited, EvidenceBox, read_references
 from hoptree.methods.steps.logic_tree import answer_of, text_of
 from hoptree.methods.steps.reply_notes import note_reply
-from hoptree.text.answer_types import other_kind
+from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.loose_json import JsonReading, read_json
-from hoptree.text.parse import looks_unanswered, within_its_question
+from hoptree.text.parse import cut_at_next_question, looks_unanswered
 from hoptree.text.question_tree import Node, Pairs
 
 Label = Literal["supported", "refuted", "unknown"]
@@ -90,7 +90,7 @@ def _verdicts(reading: JsonReading) -> Iterator[dict[str, list[Any]]]:
         for item in items:
             if isinstance(item, Mapping) and "istrue" in (said := _by_name(item)):
                 yield said
-        beside = within_its_question(reading.beside)
+        beside = cut_at_next_question(reading.beside)
         if "{" not in beside:
             return
         reading = read_json(beside)
@@ -186,7 +186,7 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
             doubt = "it is called true, and another answer given"
         elif verdict.cited.fabricated and not (verdict.cited.passages or verdict.cited.facts):
             doubt = "it is said to rest on what is not there"
-        elif misfit := other_kind(question, stated or hypothesis):
+        elif misfit := explain_type_mismatch(question, stated or hypothesis):
             doubt = misfit
         elif chooses(question):
             doubt = "what is chosen stands there whatever is right"
@@ -195,7 +195,7 @@ def held(verdict: Verdict, question: str, hypothesis: str, box: EvidenceBox) -> 
     elif verdict.label == "refuted" and stated:
         if same(stated, hypothesis):
             doubt = "it is called false, and the same answer given"
-        elif misfit := other_kind(question, stated):
+        elif misfit := explain_type_mismatch(question, stated):
             doubt = misfit
         elif not box.supporting(stated):
             doubt = "what should be right is not in the evidence"

@@ -14,7 +14,7 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Candidates, Entity, Fact
-from hoptree.graph.linking.mention_models import NameReader, ReadCandidates
+from hoptree.graph.linking.mention_models import MentionModel, MentionModelCandidates
 from hoptree.methods.steps.agreement import agree
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.link import Linker, choose_facts
@@ -105,14 +105,14 @@ class Sources:
         kinds: Kinds,
         kept: Kept,
         *,
-        reader: NameReader | None = None,
+        reader: MentionModel | None = None,
         ranking: RelationRanking | None = None,
     ) -> None:
         self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
         plain = Titles if kinds == "text" else graph_names(ctx)
 
         def names(ctx: Context, node: Node | None) -> Candidates:
-            return ReadCandidates(reader, plain(ctx, node)) if reader else plain(ctx, node)
+            return MentionModelCandidates(reader, plain(ctx, node)) if reader else plain(ctx, node)
 
         self._linkers: dict[bool, Linker] = {
             ahead: MentionLinker(names, ahead=ahead, read=self._read) for ahead in (False, True)

@@ -33,7 +33,7 @@ from hoptree.methods.treeqa.nodes import (
 )
 from hoptree.methods.treeqa.walk import Walk
 from hoptree.retrieval.retriever import TITLE
-from hoptree.text.answer_types import other_kind
+from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -203,7 +203,7 @@ def _settled(said: Verdict, claim: Claim, box: EvidenceBox) -> Verdict:
     """
     if claim.hypothesis:
         return held(said, claim.question, claim.hypothesis, box)
-    if misfit := other_kind(claim.question, said.stated):
+    if misfit := explain_type_mismatch(claim.question, said.stated):
         return Verdict(reason=misfit, doubt=misfit)
     grounds = set(box.supporting(said.stated, claim.question)) if said.stated else set()
     if not grounds:
@@ -236,7 +236,7 @@ def _borne_out(rebuilt: Rebuilt, box: EvidenceBox) -> Rebuilt:
     something else.
     """
     claim = rebuilt.claim
-    fits = not other_kind(claim.question, claim.hypothesis)
+    fits = not explain_type_mismatch(claim.question, claim.hypothesis)
     return replace(rebuilt, borne_out=fits and bool(box.supporting(claim.hypothesis, claim.question)))
 
 

@@ -28,7 +28,7 @@ from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.methods.treeqa.nodes import MODEL_SAYS, SEARCHED, Branch, Outcome, told, unmarked
 from hoptree.methods.treeqa.robust import Careful, resting
 from hoptree.methods.treeqa.walk import Walk, written
-from hoptree.text.answer_types import other_kind
+from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -244,7 +244,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
     if last.known:
         grounds = _grounds(last.text, question, walk, kept, shown)
         says = bool(grounds) or any(tells(answer.text, last.text) for answer in said)
-        fits = not other_kind(question, last.text)
+        fits = not explain_type_mismatch(question, last.text)
         # What is chosen stands there whatever is right, and what one node says may be said of another's guess.
         if whole and fits and (says or chooses(question)):
             ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)

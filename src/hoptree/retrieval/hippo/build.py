@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Fact
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.hippo.store import FILE, FOLDER, FORMAT, FactStore, fact_text, phrase_key, phrase_of
@@ -47,7 +47,7 @@ def synonyms_of(
     Every fresh phrase is compared with all: that takes time by the product of their counts. Phrases with other
     numbers in them ("1912", "12 May 1913") are near to each other and mean something else.
     """
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     keys, rows = _all_vectors(folder)
     place = {key: number for number, key in enumerate(keys)}
     wanted = [key for key in sorted(fresh) if key in place and _may_have(fresh[key])]
@@ -66,7 +66,7 @@ def synonyms_of(
 
 
 def _nearest(row: NDArray[np.float32], others: NDArray[np.bool_]) -> list[int]:
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     near = np.flatnonzero((row >= SAME) & others)
     best: list[int] = near[np.argsort(-row[near], kind="stable")][: _MOST + 1].tolist()
     return best
@@ -78,7 +78,7 @@ def _may_have(phrase: str) -> bool:
 
 def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
     """The keys of a folder of vectors in ascending order, and their rows at length one."""
-    np = library("numpy", FEATURE, "dense")
+    np = import_optional("numpy", FEATURE, "dense")
     header, base, newer = open_files(folder)
     keys: list[Any] = []
     rows: list[Any] = []

@@ -12,7 +12,7 @@ from math import log
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.optional_import import library
+from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Fact, Passage
 from hoptree.retrieval.bm25_memory import Analysis
 from hoptree.retrieval.encoder import Encoder
@@ -75,7 +75,7 @@ class PhraseGraph:
         return self._count - 1
 
     def _made(self, weights: Mapping[tuple[int, int], float]) -> Any:
-        rustworkx = library("rustworkx", _FEATURE, "graph")
+        rustworkx = import_optional("rustworkx", _FEATURE, "graph")
         graph = rustworkx.PyDiGraph()
         graph.add_nodes_from([None] * self._count)
         graph.add_edges_from([(one, other, float(weight)) for (one, other), weight in weights.items()])
@@ -109,7 +109,7 @@ class PhraseGraph:
         inside = sum(starts.values())
         found = {key: (1 - damping) * weight / whole for key, weight in passages.items() if key not in self._passages}
         if inside > 0:
-            rank = library("rustworkx", _FEATURE, "graph").pagerank(
+            rank = import_optional("rustworkx", _FEATURE, "graph").pagerank(
                 self._graph,
                 alpha=damping,
                 weight_fn=float,

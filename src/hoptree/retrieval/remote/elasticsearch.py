@@ -20,7 +20,7 @@ from hoptree.core.errors import (
     RateLimited,
     UnusableReply,
 )
-from hoptree.core.http_client import Http
+from hoptree.core.http_client import HttpClient
 from hoptree.core.values import Passage
 from hoptree.retrieval.remote.address import Address, batches, pairs, shortened, whole_characters
 
@@ -58,10 +58,10 @@ class Elasticsearch:
         self.metadata_field = settings["metadata"]
         self._title_named = "title" in dict(address.settings)
         self.path = ("/api/v1/_elastic/" if self.quickwit else "/") + quote(self.index, safe="")
-        self.http = Http(
+        self.http = HttpClient(
             _base_url(address, tls=settings["tls"] == "1", port=7280 if self.quickwit else 9200),
             headers=_key(),
-            given_as="the URL of the corpus",
+            url_source="the URL of the corpus",
             max_body=_MAX_BODY,
         )
 

@@ -18,8 +18,8 @@ from hoptree.core.errors import (
     RateLimited,
     UnusableReply,
 )
-from hoptree.core.http_cache import Polite, Remembered, if_public, user_agent
-from hoptree.core.http_client import Http
+from hoptree.core.http_cache import ReplyCache, Throttle, unreachable_remedy, user_agent
+from hoptree.core.http_client import HttpClient
 
 _BUSY = ("maxlag", "readonly", "cirrussearch-too-busy-error", "cirrussearch-backend-error", "search-error")
 _LONGEST = 4_000_000
@@ -184,21 +184,21 @@ class WikiApi:
         url: str,
         *,
         contact: str = "",
-        remembered: Remembered | None = None,
+        remembered: ReplyCache | None = None,
         a_second: float = 10.0,
         patience: float = 60.0,
     ) -> None:
-        self._http = Http(
+        self._http = HttpClient(
             url,
             headers={"User-Agent": user_agent(contact)},
             timeout=_SECONDS,
-            given_as="the address of the wiki",
+            url_source="the address of the wiki",
             max_body=_MAX_BODY,
-            elsewhere=if_public(url),
+            unreachable_remedy=unreachable_remedy(url),
         )
         self.shown = self._http.shown
         self._remembered = remembered
-        self._polite = Polite(a_second=a_second, at_once=1, patience=patience)
+        self._polite = Throttle(per_second=a_second, concurrency=1, patience_s=patience)
 
     async def site(self) -> Site:
         """What the wiki says of itself."""

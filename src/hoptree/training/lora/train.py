@@ -77,12 +77,12 @@ def train(
     or the folder is told before anything is written.
     """
     require_libraries()
-    from hoptree.models.hf_weights import has_encoder, load, source_of, weights_digest
+    from hoptree.models.hf_weights import has_encoder, load, resolve_source, weights_digest
     from hoptree.training.lora.examples import encode
     from hoptree.training.lora.learner import started
 
     name = _name(wanted.model)
-    source = source_of(name)
+    source = resolve_source(name)
     if has_encoder(source):
         raise ConfigError(f"{name} has an encoder.", "Choose a model that reads and writes in one sequence.")
     processes = started(wanted.pace.device)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 from hoptree.core.errors import CacheError
-from hoptree.core.http_cache import Remembered, beside_cache
+from hoptree.core.http_cache import ReplyCache, path_beside_cache
 from hoptree.core.values import Passage
 from hoptree.corpus.chunk import Chunking, chunk
 from hoptree.corpus.document import Document, HeadingPath, Section, short
@@ -83,7 +83,7 @@ def open_wiki(corpus: str, *, cached: bool = True) -> Wikipedia:
     url = wiki_url(corpus)
     if cached:
         try:
-            remembered = Remembered(beside_cache("wikipedia.sqlite"))
+            remembered = ReplyCache(path_beside_cache("wikipedia.sqlite"))
         except CacheError:
             remembered = None  # a folder that cannot be written to: pages are in memory, too
     return Wikipedia(WikiApi(url, contact=os.environ.get("HOPTREE_CONTACT", ""), remembered=remembered))

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from hoptree.core.errors import EndpointError
-from hoptree.core.http_cache import Polite, user_agent
+from hoptree.core.http_cache import Throttle, user_agent
 
 
 def test_one_after_another_in_one_loop_after_another() -> None:
-    polite = Polite(a_second=1000, at_once=1)
+    polite = Throttle(per_second=1000, concurrency=1)
     running: list[int] = []
     most: list[int] = []
 
@@ -30,7 +30,7 @@ def test_one_after_another_in_one_loop_after_another() -> None:
 
 
 def test_not_more_than_so_many_a_second() -> None:
-    polite = Polite(a_second=50, at_once=4)
+    polite = Throttle(per_second=50, concurrency=4)
 
     async def nothing() -> None:
         return None
@@ -52,7 +52,7 @@ def test_patience_ends(after: float, times: int) -> None:
         raise EndpointError("busy", retryable=True, retry_after=after)
 
     with pytest.raises(EndpointError):
-        asyncio.run(Polite(a_second=1000, patience=1).send(once))
+        asyncio.run(Throttle(per_second=1000, patience_s=1).send(once))
     assert len(tried) == times
 
 
