@@ -117,7 +117,7 @@ def test_slow_clients_are_hung_up_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         with socket.create_connection(("127.0.0.1", server.port)) as second:  # slow only after a first request
             second.sendall(head(server, "/health", "X: y", method="GET"))
             assert b"200 OK" in until(second, b"}")
-            monkeypatch.setattr(server._server.config.http, "header_seconds", 0.3)
+            monkeypatch.setattr(server._server.config.http, "header_s", 0.3)
             assert drip(second, head(server, "/health", text)) == b""
         with socket.create_connection(("127.0.0.1", server.port)) as silent:
             assert all_of(silent) == b""
