@@ -11,7 +11,7 @@ from tests.methods.treeqa_asked import Run, node, rules, tree, verdict
 
 from hoptree.core.values import Passage
 from hoptree.engine.golden_tree import golden_tree
-from hoptree.methods.steps.answer_grounds import NONE_HOLDS
+from hoptree.engine.result import UNSUPPORTED
 from hoptree.models.scripted import Rule
 
 MADE = "Who made Film Alpha?"
@@ -355,7 +355,7 @@ def in_the_papers_form(final: str, *, pages: tuple[Passage, ...] = (FILM,), **gi
 
 def test_an_answer_that_nothing_read_holds_is_called_a_guess_in_the_papers_form_too() -> None:
     run = in_the_papers_form("Lodz")
-    assert run.result.answer == "Lodz" and NONE_HOLDS in run.result.warnings
+    assert run.result.answer == "Lodz" and UNSUPPORTED in run.result.warnings
     root, (final,) = run.result.tree[0], run.of("final")
     assert (root.source, root.evidence, final["source"]) == ("fallback", (), "fallback")
     assert final["support"] == in_the_papers_form("Zed Quux").of("final")[0]["support"], "what was cited stays"

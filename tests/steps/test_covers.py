@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.methods.steps.grounding import covers
+from hoptree.text.grounding import covers
 
 FILM = Passage("p1", "Whiplash", "A film by Damien Chazelle.")
 TOWN = Passage("p2", "Łódź", "A city in Poland.")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.steps.grounding import grounded
+from hoptree.text.grounding import grounded
 
 HAS = Passage("has", "Wojciech Jerzy Has", "The director died in Łódź in 2000.")
 CEMETERY = Passage("cemetery", "Assistens Cemetery", "Assistens Cemetery is in Copenhagen.")

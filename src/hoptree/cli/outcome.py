@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoptree.engine.events import Event
-from hoptree.engine.result import Result
-from hoptree.methods.steps.answer_grounds import with_grounds
+from hoptree.engine.result import Result, with_grounds
 
 _KINDS = frozenset(
     (

@@ -12,6 +12,7 @@ from hoptree.core.values import Passage, Usage
 from hoptree.engine.events import Event
 from hoptree.engine.explain import Decisions, SoFar, module_of, so_far, told_why, why_at_last
 from hoptree.engine.generation_view import Writing, read_writing
+from hoptree.text.grounding import supports_answer
 
 _CUT = ("cap_nodes", "cap_depth")
 _WITHOUT_CHILDREN = {
@@ -53,6 +54,8 @@ def _rebuilt(event: Event) -> Iterator[str]:
             yield f"{subject} {_SMALLER[kind]}"
 
 
+UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
+"""The warning of an answer that stands in none of the passages that were read for it."""
 STOPPED = "stopped"
 """The state of a node that a budget ended."""
 
@@ -334,3 +337,28 @@ def _critical_path(calls: Sequence[Event]) -> float:
         # Events are in the order they ended, so that a predecessor always stands before.
         last = next((i for i in range(last - 1, -1, -1) if calls[i]["t"] <= issued), None)
     return total
+
+
+def with_grounds(result: Result) -> Result:
+    """Drop passages that are no evidence: none of them holds the answer, nor all its names together.
+
+    Passages do not say yes or no, and the answer of a tree may follow from what its nodes cite without standing there:
+    these are left as they are. A node of a tree that read its answer in none of what it cites has guessed it, but where
+    a verdict tells what evidence said.
+    """
+    if not result.answer or not result.evidence:
+        return result
+    if result.tree:
+        passages = {passage.id: passage for passage in result.evidence}
+        return replace(result, tree=tuple(_judged(node, passages) for node in result.tree))
+    if supports_answer(result.answer, result.evidence):
+        return result
+    return replace(result, evidence=(), warnings=(*result.warnings, UNSUPPORTED))
+
+
+def _judged(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
+    below = [_judged(child, passages) for child in node.children]
+    read = tuple(passages[name] for name in node.evidence if name in passages)
+    if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
+        return replace(node, children=below)
+    return replace(node, children=below, source="fallback", evidence=())

@@ -10,16 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.events import (
-    Decision,
-    Event,
-    ModelCalled,
-    Planned,
-    ReplyParsed,
-    Retrieved,
-    make_event,
-    parse_event,
-)
+from hoptree.engine.events import Decision, Event, ModelCalled, Planned, ReplyParsed, Retrieved, make_event, parse_event
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are written out at once.

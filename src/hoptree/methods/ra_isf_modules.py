@@ -20,9 +20,9 @@ from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.combine import combine_answers
 from hoptree.methods.steps.compare import compare_pairs, compares, compares_again
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.grounding import covers, grounded
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.route import read_way
+from hoptree.text.grounding import covers, grounded
 from hoptree.text.parse import SelfKnowledge, question_key, read_self_knowledge, says_unknown
 from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
 from hoptree.text.question_tree import Node

@@ -17,8 +17,8 @@ from hoptree.methods.steps.combine import summarise_chain
 from hoptree.methods.steps.compare import compare_branches
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed, nearest
-from hoptree.methods.steps.grounding import grounded
 from hoptree.methods.steps.multi_read import CITED, GLANCES, glances, read_with_chains
+from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 

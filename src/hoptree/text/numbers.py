@@ -138,3 +138,11 @@ def _spelt(words: str) -> float:
             total += (part or 1.0) * _SCALES[word]
             part = 0.0
     return total + part
+
+
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
+
+
+def plain_numbers(text: str) -> str:
+    """The text with numbers as digits alone: 1200, where it has 1,200."""
+    return _THOUSANDS.sub("", text)

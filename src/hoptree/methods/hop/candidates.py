@@ -9,8 +9,8 @@ from typing import Any, Literal
 from hoptree.core.values import Answer, Passage
 from hoptree.methods.hop.chooser import Chooser, in_words
 from hoptree.methods.steps.agreement import same
-from hoptree.methods.steps.grounding import covers, grounded, has_names
 from hoptree.text.answer_types import fits_question_type
+from hoptree.text.grounding import covers, grounded, has_names
 from hoptree.text.parse import question_key
 from hoptree.text.sentences import sentence_spans
 

@@ -16,12 +16,12 @@ from hoptree.methods.steps.answer import answer_from, confident_answer
 from hoptree.methods.steps.decompose import decompose_tree
 from hoptree.methods.steps.demonstrations import fixed, nearest
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.grounding import grounded
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.countries import COUNTRY_OF
+from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
 

@@ -6,14 +6,13 @@ import math
 import re
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.steps.grounding import grounded
 from hoptree.text.comparison import read_names, read_yes_no
 from hoptree.text.dates import read_date
+from hoptree.text.grounding import grounded
 from hoptree.text.names import name_spans
-from hoptree.text.numbers import Quantity, read_quantity
+from hoptree.text.numbers import Quantity, plain_numbers, read_quantity
 from hoptree.text.parse import question_key
 
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 # In small letters: "Not Fade Away" is a song.
 _DENIED = re.compile(r"\b(?:not|never|neither|nor|except|anything but|anyone but)\b|n['’]t\b|\ANot? [a-z]")
 _APART = re.compile(r"[,;(]\s*(?:and\s+|but\s+)?(?:not|rather than|instead of)\b[^,;)]*\)?")
@@ -63,11 +62,6 @@ def tells(said: str, answer: str) -> bool:
     dates = read_date(said), read_date(answer)
     rougher = dates[0] is not None and dates[1] is not None and not dates[0].within(dates[1])
     return agree(said, answer) and not rougher
-
-
-def plain_numbers(text: str) -> str:
-    """The text with numbers as digits alone: 1200, where it has 1,200."""
-    return _THOUSANDS.sub("", text)
 
 
 def _within(one: str, other: str) -> bool:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from hoptree.core.values import Answer, Passage
+from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.graph.facts import Fact
-from hoptree.methods.steps.agreement import plain_numbers
 from hoptree.methods.steps.compare import chooses
 from hoptree.methods.steps.evidence import show_passages
-from hoptree.methods.steps.grounding import covers, grounded, has_names
-from hoptree.methods.steps.logic_tree import parts_of
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.dates import date_spans, read_date
+from hoptree.text.dates import date_spans
+from hoptree.text.grounding import covers, has_names, holding, parts_of
 from hoptree.text.parse import question_key
 
 NOTHING = "(none)"
@@ -81,8 +79,8 @@ class EvidenceBox:
         told = about._told()
         if question and _says_nothing(answer, question):
             told = [one for one in told if _ties(one, answer, question)]
-        whole = _holding(answer, question, told)
-        parts = [_holding(part, question, told) for part in parts_of(answer)]
+        whole = holding(answer, question, told)
+        parts = [holding(part, question, told) for part in parts_of(answer)]
         together = set(parts[0]).intersection(*parts[1:]) if len(parts) > 1 else set()
         return tuple(one.id for one in told if one.id in whole or one.id in together)
 
@@ -151,31 +149,11 @@ def _ties(one: Passage, answer: str, question: str) -> bool:
     others = [part for part in parts_of(question.partition(" ")[2]) if not _has_words(part, answer)]
     dates = [part for part in others if date_spans(part)]
     enough = len(others) >= (1 if parts_of(answer) else 2)
-    return enough and covers(question, [one]) and all(_holding(date, "", [one]) for date in dates)
+    return enough and covers(question, [one]) and all(holding(date, "", [one]) for date in dates)
 
 
 def _has_words(text: str, words: str) -> bool:
     return f" {question_key(words)} " in f" {question_key(text)} "
-
-
-def _holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
-    """The passages with an answer in one piece, or with the date that it is in another form."""
-    answer = plain_numbers(answer)
-    passages = [replace(one, text=plain_numbers(one.text)) for one in passages]
-    ways = [answer, *_dated(answer, passages)]
-    return {name for way in ways for name in grounded(Answer(way, way, "answered"), question, passages).support}
-
-
-def _dated(answer: str, passages: Sequence[Passage]) -> Iterator[str]:
-    """How passages write the date that an answer is, or one within it: a year alone does not tell the day."""
-    date = read_date(answer)
-    if date is None or date_spans(answer) != ((0, len(answer)),):
-        return
-    for passage in passages:
-        for start, end in date_spans(passage.text):
-            written = passage.text[start:end]
-            if (found := read_date(written)) and found.within(date):
-                yield written
 
 
 def read_references(value: Any, nesting: int = 0, *, listed: bool = False) -> list[str]:

@@ -6,11 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
-from hoptree.text.comparison import read_yes_no
 from hoptree.text.dates import date_spans
-from hoptree.text.names import name_spans
+from hoptree.text.grounding import PartKind, numbered_names, typed_parts
 from hoptree.text.parse import MAX_ANSWER_CHARS, looks_unanswered, question_key, says_unknown
 from hoptree.text.question_tree import Issue, Pairs
 
@@ -233,9 +232,7 @@ def _folded(key: object) -> str:
     return str(key).strip().casefold().replace("-", "_").replace(" ", "_")
 
 
-Kind = Literal["name", "date"]
 _AROUND = re.compile(r"^(?:the|an?)\s+|['’]s$", re.IGNORECASE)
-_NUMBER = re.compile(r"[ -]\d{1,3}\b")
 """Behind a name: Apollo 14."""
 _ADDED = re.compile(r"\w, (?=\w)(.+)")
 _LISTING = re.compile(r",.*,|\b(?:and|or)\b|[;&]")
@@ -252,7 +249,7 @@ def substituted(text: str, wrong: str, right: str) -> str | None:
     choose between the two. France, of "Paris, France", is no name of what is wrong, but says of a text that also has
     Paris that code cannot tell.
     """
-    in_text = [(kind, part) for kind, part in _parts(wrong) if _as_words(part).search(text)]
+    in_text = [(kind, part) for kind, part in typed_parts(wrong) if _as_words(part).search(text)]
     wrong_parts = _wrong_parts(wrong, right)
     named = [one for one in in_text if one in wrong_parts]
     if named and any(one not in named and not _as_words(one[1]).search(right) for one in in_text):
@@ -278,7 +275,7 @@ def _inside_longer(part: str, text: str) -> bool:
     return any(
         start <= found.start() and found.end() <= end and _bare(text[start:end]) != _bare(part)
         for found in _as_words(part).finditer(text)
-        for start, end in (*_names(text), *date_spans(text))
+        for start, end in (*numbered_names(text), *date_spans(text))
     )
 
 
@@ -319,20 +316,9 @@ def _carried(claim: Claim, wrong: str, right: str, guesses: bool) -> Claim | Non
     return replace(put, hypothesis=substituted(claim.hypothesis, wrong, right) or claim.hypothesis)
 
 
-def parts_of(text: str) -> tuple[str, ...]:
-    """The names and dates in an answer."""
-    return tuple(part for _, part in _parts(text))
-
-
-def _parts(text: str) -> Iterator[tuple[Kind, str]]:
-    """What a text may be named by: its dates, and its names."""
-    yield from (("date", text[start:end]) for start, end in date_spans(text))
-    yield from (("name", text[start:end]) for start, end in _names(text) if read_yes_no(text[start:end]) is None)
-
-
-def _wrong_parts(wrong: str, right: str) -> list[tuple[Kind, str]]:
+def _wrong_parts(wrong: str, right: str) -> list[tuple[PartKind, str]]:
     """The parts of a wrong answer that are wrong: not those of the right one, nor what a comma adds to a name."""
-    parts = list(_parts(wrong))
+    parts = list(typed_parts(wrong))
     added = [] if _LISTING.search(wrong) else [match[1] for match in _ADDED.finditer(wrong)]
     return [
         (kind, part)
@@ -342,19 +328,9 @@ def _wrong_parts(wrong: str, right: str) -> list[tuple[Kind, str]]:
     ]
 
 
-def _names(text: str) -> list[tuple[int, int]]:
-    """Where names stand that are no dates, with a number behind them."""
-    dates = date_spans(text)
-    return [
-        (start, numbered.end() if (numbered := _NUMBER.match(text, end)) else end)
-        for start, end in name_spans(text)
-        if end - start > 1 and not any(start < until and since < end for since, until in dates)
-    ]
-
-
-def _counterpart(kind: Kind, right: str) -> str:
+def _counterpart(kind: PartKind, right: str) -> str:
     """What stands in an answer for a part of another: its one name, or its one date."""
-    parts = [part for of, part in _parts(right) if of == kind]
+    parts = [part for of, part in typed_parts(right) if of == kind]
     return parts[0] if len(parts) == 1 else ""
 
 

@@ -8,9 +8,9 @@ from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import answer_from, synthesise
-from hoptree.methods.steps.answer_grounds import called_guess
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.evidence import show_passages
+from hoptree.text.grounding import guess_unless_supported
 
 GLANCES = ("the two best passages", "the three best passages", "all passages found")
 """What each of the readings is of."""
@@ -33,11 +33,11 @@ async def glances(ctx: Context, question: str, passages: Sequence[Passage]) -> l
     async def read(place: int, some: Sequence[Passage], prompt: str) -> Answer:
         answer = await answer_from(ctx, question, some, prompt=prompt, titles=True, logprobs=sure)
         # A budget may end before the others are read.
-        ctx.propose(called_guess(answer, some), order=_WHOLE - len(shown) + place)
+        ctx.propose(guess_unless_supported(answer, some), order=_WHOLE - len(shown) + place)
         return answer
 
     answers = await together(read(place, some, prompt) for place, (some, prompt) in enumerate(shown))
-    ctx.propose(called_guess(surest(ctx, answers, when="own", named=GLANCES), passages), order=_WHOLE)
+    ctx.propose(guess_unless_supported(surest(ctx, answers, when="own", named=GLANCES), passages), order=_WHOLE)
     return answers
 
 

@@ -16,13 +16,13 @@ from hoptree.methods.steps.logic_tree import (
     Claim,
     LogicTree,
     answer_of,
-    parts_of,
     read_subtree,
     read_tree,
     text_of,
 )
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.verify import Verdict
+from hoptree.text.grounding import parts_of
 from hoptree.text.loose_json import read_json
 from hoptree.text.parse import clean_answer, question_key, read_questions, says_unknown
 from hoptree.text.question_tree import Issue, Node

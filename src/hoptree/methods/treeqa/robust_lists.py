@@ -13,22 +13,22 @@ from itertools import accumulate
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, tells
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.answer_grounds import NONE_HOLDS, called_guess
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.compare import chooses, compare_pairs
 from hoptree.methods.steps.conditions import Listing, find_candidates, split_conditions
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.logic_tree import parts_of
 from hoptree.methods.steps.mentions import Kinds
 from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.methods.treeqa.nodes import MODEL_SAYS, SEARCHED, Branch, Outcome, told, unmarked
 from hoptree.methods.treeqa.robust import Careful, resting
 from hoptree.methods.treeqa.walk import Walk, written
 from hoptree.text.answer_types import explain_type_mismatch
+from hoptree.text.grounding import guess_unless_supported, parts_of
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -206,7 +206,7 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
     if evidence == "graph":
         return []
     passages = await ctx.search(question, k=SEARCHED)
-    return [called_guess(reading, passages) for reading in await glances(ctx, question, passages)]
+    return [guess_unless_supported(reading, passages) for reading in await glances(ctx, question, passages)]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
@@ -263,7 +263,7 @@ def told_as_guess(ctx: Context, walk: Walk, answer: Answer) -> Answer:
         return answer
     boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
     facts = [Passage(fact.text, "", fact.text) for box in boxes for fact in box.facts]
-    judged = called_guess(answer, [*(passage for box in boxes for passage in box.passages), *facts])
+    judged = guess_unless_supported(answer, [*(passage for box in boxes for passage in box.passages), *facts])
     branches = [one for top in walk.tops for one in (top, *top.below())]
     verified = [one for one in branches if walk.outcomes[one.node.id].checked]
     if not verified:
@@ -271,7 +271,7 @@ def told_as_guess(ctx: Context, walk: Walk, answer: Answer) -> Answer:
     elif any(tells(one.hypothesis, answer.text) for one in verified):
         return answer
     elif judged.source == "fallback":
-        ctx.warn("unsupported", NONE_HOLDS)
+        ctx.warn("unsupported", UNSUPPORTED)
     return replace(answer, source=judged.source)
 
 
@@ -282,7 +282,7 @@ def _checked(ctx: Context, taken: Answer, borne_out: Sequence[Answer]) -> Answer
     if any(tells(one.text, taken.text) for one in borne_out):
         support = dict.fromkeys(name for one in borne_out for name in one.support)
         return replace(taken, source="synthesis", support=tuple(support))
-    ctx.warn("unsupported", NONE_HOLDS)
+    ctx.warn("unsupported", UNSUPPORTED)
     return taken
 
 

@@ -1,15 +1,21 @@
-"""Holding an answer against the passages it is said to come from, without asking a model."""
+"""Whether passages hold an answer, decided on their text alone, without asking a model."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from hoptree.core.values import Answer, Passage
+from hoptree.text.comparison import read_yes_no
+from hoptree.text.dates import date_spans, read_date
 from hoptree.text.names import name_spans
+from hoptree.text.numbers import plain_numbers
 
+PartKind = Literal["name", "date"]
+_NUMBER_AFTER = re.compile(r"[ -]\d{1,3}\b")
 _WORD = re.compile(r"[^\W_]+")
 # Letters that Unicode does not take apart into a base and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d", "ı": "i"})
@@ -63,6 +69,69 @@ def covers(question: str, passages: Sequence[Passage]) -> bool:
     """Whether the passages together hold every name in the question; without any passage nothing is covered."""
     held = _folded(" ".join(f"{passage.title}. {passage.text}" for passage in passages))
     return bool(passages) and all(name.stands_in(held) for name in _names(question))
+
+
+def guess_unless_supported(answer: Answer, passages: Sequence[Passage]) -> Answer:
+    """Return the answer, marked as a guess without support where the passages do not hold it."""
+    if not answer.known or supports_answer(answer.text, passages):
+        return answer
+    return replace(answer, source="fallback", support=())
+
+
+def supports_answer(answer: str, passages: Sequence[Passage]) -> bool:
+    """Whether a passage holds an answer, or each of its names stands in some passage.
+
+    Passages do not say yes or no, so these count as supported.
+    """
+    parts = [holding(part, "", passages) for part in parts_of(answer)]
+    return read_yes_no(answer) is not None or bool(holding(answer, "", passages)) or (bool(parts) and all(parts))
+
+
+def holding(answer: str, question: str, passages: Sequence[Passage]) -> set[str]:
+    """Return the ids of passages with an answer in one piece, or with the date that it is in another form."""
+    answer = plain_numbers(answer)
+    passages = [replace(passage, text=plain_numbers(passage.text)) for passage in passages]
+    spellings = [answer, *_dates_within(answer, passages)]
+    return {
+        passage_id
+        for spelling in spellings
+        for passage_id in grounded(Answer(spelling, spelling, "answered"), question, passages).support
+    }
+
+
+def _dates_within(answer: str, passages: Sequence[Passage]) -> Iterator[str]:
+    """Yield how passages write the date that an answer is, or one within it: a year alone does not tell the day."""
+    date = read_date(answer)
+    if date is None or date_spans(answer) != ((0, len(answer)),):
+        return
+    for passage in passages:
+        for start, end in date_spans(passage.text):
+            written = passage.text[start:end]
+            if (found := read_date(written)) and found.within(date):
+                yield written
+
+
+def parts_of(text: str) -> tuple[str, ...]:
+    """Return the names and dates in an answer."""
+    return tuple(part for _, part in typed_parts(text))
+
+
+def typed_parts(text: str) -> Iterator[tuple[PartKind, str]]:
+    """Yield the dates in a text, then its names."""
+    yield from (("date", text[start:end]) for start, end in date_spans(text))
+    yield from (
+        ("name", text[start:end]) for start, end in numbered_names(text) if read_yes_no(text[start:end]) is None
+    )
+
+
+def numbered_names(text: str) -> list[tuple[int, int]]:
+    """Return where names stand that are no dates, each with a number behind it."""
+    dates = date_spans(text)
+    return [
+        (start, numbered.end() if (numbered := _NUMBER_AFTER.match(text, end)) else end)
+        for start, end in name_spans(text)
+        if end - start > 1 and not any(start < until and since < end for since, until in dates)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
