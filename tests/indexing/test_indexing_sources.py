@@ -22,7 +22,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.indexing.estimate import estimate
+from hoptree.retrieval.indexing.estimates import estimate
 from hoptree.retrieval.indexing.sources import Reading, prefix_for
 
 

@@ -23,7 +23,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.indexing.estimate import estimate, estimate_encoding
+from hoptree.retrieval.indexing.estimates import estimate, estimate_encoding
 from hoptree.retrieval.indexing.sources import Outcome
 from hoptree.retrieval.vectors import Vectors
 
@@ -196,7 +196,7 @@ def test_an_encoder_that_is_refused_leaves_nothing_behind(out: Path, monkeypatch
 def test_an_estimate_counts_vectors(
     docs: Path, out: Path, letters: Letters, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hoptree.retrieval.indexing.estimate.open_encoder", lambda spec: letters)
+    monkeypatch.setattr("hoptree.retrieval.indexing.estimates.open_encoder", lambda spec: letters)
     plain, dense = (estimate([docs], tmp_path / "new", Settings(encoder=encoder)) for encoder in ("", "letters"))
     assert dense.disk_bytes > plain.disk_bytes and dense.memory_bytes > plain.memory_bytes
     encoding = estimate_encoding(out, "letters")

@@ -123,7 +123,7 @@ def build(
     from hoptree.corpus.chunk import Chunking
     from hoptree.retrieval.index.manifest import Settings
     from hoptree.retrieval.indexing.commands import build_index, check_build
-    from hoptree.retrieval.indexing.estimate import estimate
+    from hoptree.retrieval.indexing.estimates import estimate
     from hoptree.retrieval.indexing.sources import Reading
     from hoptree.retrieval.open_encoder import settled
 
@@ -145,7 +145,7 @@ def build(
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
     from hoptree.retrieval.indexing.commands import add_to_index
-    from hoptree.retrieval.indexing.estimate import estimate_change
+    from hoptree.retrieval.indexing.estimates import estimate_change
 
     announce_change(estimate_change(out, sources), _NEW, as_json)
     with shown(as_json) as progress:
@@ -172,7 +172,7 @@ def update(
     A file counts as changed when its size or its time is another one.
     """
     from hoptree.retrieval.indexing.commands import update_index
-    from hoptree.retrieval.indexing.estimate import estimate_change
+    from hoptree.retrieval.indexing.estimates import estimate_change
 
     what = "of documents are read again" if reread else _NEW
     announce_change(estimate_change(out, reread=reread), what, as_json)
@@ -235,7 +235,7 @@ def encode(
     """Give an index vectors, for --retriever dense and hybrid."""
     from hoptree.retrieval.index.manifest import read_manifest
     from hoptree.retrieval.indexing.commands import encode_index
-    from hoptree.retrieval.indexing.estimate import estimate_encoding
+    from hoptree.retrieval.indexing.estimates import estimate_encoding
     from hoptree.retrieval.open_encoder import settled
 
     passages, spec = passages_of(read_manifest(out).passages), settled(encoder)

@@ -14,7 +14,7 @@ from hoptree.cli.console import print_json, say
 if TYPE_CHECKING:
     from hoptree.retrieval.index.manifest import Settings
     from hoptree.retrieval.indexing.check import Checked
-    from hoptree.retrieval.indexing.estimate import Estimate
+    from hoptree.retrieval.indexing.estimates import Estimate
     from hoptree.retrieval.indexing.sources import Outcome, Progress
 
 

@@ -31,7 +31,7 @@ def test_a_new_index_has_blocks_of_our_size(out: Path) -> None:
 def test_an_index_with_other_blocks_opens_and_can_be_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "idx"
     with monkeypatch.context() as patched:
-        patched.setattr(packing, "_BLOCK", 16_384)
+        patched.setattr(packing, "_STORE_BLOCK_BYTES", 16_384)
         build_index(write_rows(tmp_path / "a.jsonl", rows(20)), out)
     assert block_of(out) == 16_384 and found(out, "number3")
     assert add_to_index([write_rows(tmp_path / "b.jsonl", rows(5, 50))], out).added == 5

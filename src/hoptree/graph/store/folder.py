@@ -1,9 +1,9 @@
-"""A change of a graph's folder: made on a copy, counted only when it is complete.
+"""A graph's folder: its manifest, and changes that count only when they are complete.
 
     DIR/hoptree-graph.json   the manifest, which names the generation that counts
     DIR/000002/              its data (RocksDB files)
     DIR/000001/              the one before, for readers that still have it open; the next change removes it
-    DIR/000003.part/         a change that is being made, or was cut off
+    DIR/000003.part/         a change that is being made, or was interrupted
 
 Copying is cheap: the data files are never written again once they are there, so they are hard-linked.
 """
@@ -11,13 +11,12 @@ Copying is cheap: the data files are never written again once they are there, so
 from __future__ import annotations
 
 import errno
-import json
 import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from traceback import clear_frames
@@ -25,49 +24,55 @@ from typing import Any
 from uuid import uuid4
 
 from hoptree.core.errors import GraphError, GraphUnavailable
-from hoptree.core.files import FolderLock, atomic_write
+from hoptree.core.files import FolderLock
+from hoptree.core.versioned_folder import VersionedFolder, check_fields
 from hoptree.graph.oxigraph import ox
 from hoptree.graph.vocabulary import KEY, USES, GraphName, counts_graph, graph_names_of, predicate_role
 from hoptree.text.names import LANGUAGES
 
-
-def anew(folder: Path) -> str:
-    """How a graph that cannot be opened is replaced: a load changes only what it can read."""
-    return f"Remove the folder {folder}, then load its files again: hoptree graph load FILE --out {folder}"
+FORMAT = 2
+MANIFEST = "hoptree-graph.json"
+BATCH = 100_000
+"""Triples written at once: a million would take 1.1 GB of memory, this takes 0.15 GB and a tenth more time."""
+_COMPACT_FROM_TRIPLES = 3 * BATCH
+_REWRITE_FROM_ROWS = 20_000
+"""Facts and names of a source from which on writing all others is quicker than removing them one by one."""
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 def damaged(folder: Path, why: object) -> GraphError:
-    return GraphError(f"The graph {folder} is damaged: {str(why).rstrip('. ')}.", anew(folder))
+    return GraphError(f"The graph {folder} is damaged: {str(why).rstrip('. ')}.", _reload(folder))
+
+
+def _reload(folder: Path) -> str:
+    """Say how a graph that cannot be opened is replaced: a load changes only what it can read."""
+    return f"Remove the folder {folder}, then load its files again: hoptree graph load FILE --out {folder}"
 
 
 def damage(error: BaseException) -> str | None:
-    """What an error of the store says of its files, or None if it is another error."""
-    said = " ".join(str(error).split())
+    """Return what an error of the store says of its files, or None if it is another error."""
+    message = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
-        return said if "orruption" in said else None
-    return said if isinstance(error, OSError) else None
+        return message if "orruption" in message else None
+    return message if isinstance(error, OSError) else None
 
 
 @contextmanager
 def reading(folder: Path) -> Iterator[None]:
-    """Tells of damage that shows only when some part of the data is read."""
+    """Report damage that shows only when some part of the data is read."""
     try:
         yield
     except (RuntimeError, OSError) as error:
         why = damage(error)
         if why is None:
             raise
-        clear_frames(error.__traceback__)  # the store's iterators may only be let go in the thread that made them
+        clear_frames(error.__traceback__)  # the store's iterators may only be released in the thread that made them
         raise damaged(folder, why) from error
-
-
-FORMAT = 2
-MANIFEST = "hoptree-graph.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One source: how much it brought, and how many broken places of its files were passed over."""
+    """How much a source brought, and how many broken places of its files were skipped."""
 
     name: str
     facts: int
@@ -80,8 +85,8 @@ class Source:
 class Manifest:
     """What a graph holds and how it was made.
 
-    `generation` names the folder with the data and `bytes` the size of its files; `uid` is drawn anew at each change.
-    `base` is the source that is kept without naming it at each fact, which halves its size and the time to load it.
+    `generation` names the folder with the data, `bytes` is the size of its files, and `uid` is drawn anew at each
+    change. Facts of the source `base` do not name it, which halves its size and the time to load it.
     """
 
     format: int = FORMAT
@@ -103,27 +108,27 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a graph's folder, or an error that says what the folder is instead."""
+    """Read the manifest of a graph's folder; the error says what the folder is instead."""
     try:
-        data: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        data = VersionedFolder(folder, MANIFEST).read_manifest()
         if data.get("format") != FORMAT:
             raise GraphError(
                 f"The graph {folder} is of format {data.get('format')}, not {FORMAT}.",
-                f"It was made by another version of Hoptree. {anew(folder)}",
+                f"It was made by another version of Hoptree. {_reload(folder)}",
             )
-        return _checked(data)
+        return _parse_manifest(data)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-            raise GraphError(
-                f"{folder} is no graph yet: it is being loaded, or that was cut off.",
-                "Wait, or repeat the command that loads it.",
-            ) from error
-        raise _nothing_there(folder) from error
+        raise _no_graph(folder) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise damaged(folder, error) from error
 
 
-def _nothing_there(folder: Path) -> GraphError:
+def _no_graph(folder: Path) -> GraphError:
+    if folder.is_dir() and any(folder.glob("[0-9]*.part")):
+        return GraphError(
+            f"{folder} is no graph yet: it is being loaded, or that was cut off.",
+            "Wait, or repeat the command that loads it.",
+        )
     if folder.is_file():
         return GraphError(
             f"{folder} is a file, and no knowledge graph.",
@@ -137,43 +142,27 @@ def _nothing_there(folder: Path) -> GraphError:
     return GraphError(f"There is no knowledge graph at {folder}.", f"Load one: hoptree graph load FILE --out {folder}")
 
 
-def _checked(data: dict[str, Any]) -> Manifest:
-    if set(data) != {known.name for known in fields(Manifest)}:
-        raise ValueError("its manifest has other fields")
+def _parse_manifest(data: dict[str, Any]) -> Manifest:
+    check_fields(data, Manifest)
     wrong = [name for name in ("generation", "triples", "bytes") if type(data[name]) is not int]
     sources = tuple(Source(**source) for source in data["sources"])
     for source in sources:
         counts = (source.facts, source.names, source.qualifiers, source.broken)
         if not isinstance(source.name, str) or any(type(count) is not int for count in counts):
             wrong.append("sources")
-    if (
-        wrong
-        or not isinstance(data["base"] + data["uid"], str)
-        or not all(isinstance(tag, str) for tag in data["languages"])
-    ):
+    texts = (data["base"], data["uid"], *data["languages"])
+    if wrong or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'base or languages'})")
     return Manifest(**(data | {"sources": sources, "languages": tuple(data["languages"])}))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest in one step: from then on readers see the new generation."""
-    atomic_write(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])
-
-
-def data_bytes(generation: Path) -> int:
-    """The size of the data files, which are never changed once they are there."""
+def _data_bytes(generation: Path) -> int:
+    """Return the size of the data files, which are never changed once they are there."""
     return sum(path.stat().st_size for path in generation.glob("*.sst"))
 
 
-BATCH = 100_000
-"""Triples written at once: a million would take 1.1 GB of memory, this takes 0.15 GB and a tenth more time."""
-COMPACTED_FROM = 3 * BATCH
-_REWRITTEN_FROM = 20_000
-"""Facts and names of a source from which on it is quicker to write down all others than to take them out one by one."""
-
-
 class Change:
-    """The copy in the folder `part`; `manifest` is what it will say of itself."""
+    """A change on a copy in the folder `part`, of which `manifest` is the coming one."""
 
     def __init__(self, part: Path, manifest: Manifest) -> None:
         self.store = ox.Store(part)
@@ -194,24 +183,24 @@ class Change:
             self.written += len(batch)
 
     def clear(self, source: str) -> None:
-        """Take out all that a source brought."""
+        """Remove all that a source brought."""
         graphs = graph_names_of(self.store, source, self.manifest.base)
         named = [graph for graph in graphs if isinstance(graph, ox.NamedNode)]
         if len(named) < len(graphs):
             self.store.clear_graph(ox.DefaultGraph())  # takes no time, whatever it holds
-        known = next((one for one in self.manifest.sources if one.name == source), None)
-        if named and known is not None and known.facts + known.names >= _REWRITTEN_FROM:
+        known = next((item for item in self.manifest.sources if item.name == source), None)
+        if named and known is not None and known.facts + known.names >= _REWRITE_FROM_ROWS:
             self._rewrite_without({f" {graph} .\n".encode() for graph in named})
         else:
             for graph in named:
                 self.store.remove_graph(graph)
         self.store.remove_graph(counts_graph(source))
-        left = tuple(one for one in self.manifest.sources if one.name != source)
+        others = tuple(item for item in self.manifest.sources if item.name != source)
         base = "" if self.manifest.base == source else self.manifest.base
-        self.manifest = replace(self.manifest, sources=left, base=base)
+        self.manifest = replace(self.manifest, sources=others, base=base)
 
     def _rewrite_without(self, endings: set[bytes]) -> None:
-        """Make the copy anew of the lines that do not end with one of these graphs."""
+        """Write the copy again without the lines that end with one of these graphs."""
         with tempfile.TemporaryFile(dir=self._part.parent) as file:
             self.store.dump(file, ox.RdfFormat.N_QUADS)
             self.close()
@@ -224,37 +213,33 @@ class Change:
                 self.written += len(batch)
 
     def count(self, source: str, broken: int) -> Source:
-        """Count what a source has now, property by property, and put it into the manifest."""
+        """Count what a source has now, property by property, and enter it in the manifest."""
         graphs = graph_names_of(self.store, source, self.manifest.base)
         self.store.remove_graph(counts_graph(source))
         uses: list[ox.Quad] = []
         counts = {"fact": 0, "label": 0, "alias": 0, "qualifier": 0}
-        for predicate, count in _counted(self.store, graphs):
+        for predicate, count in _count_predicates(self.store, graphs):
             kind = predicate_role(predicate.value)
             if kind in counts:
                 counts[kind] += count
             if kind == "fact":
                 uses.append(ox.Quad(predicate, ox.NamedNode(USES), ox.Literal(count), counts_graph(source)))
         self.store.extend(uses)
-        told = Source(source, counts["fact"], counts["label"] + counts["alias"], counts["qualifier"], broken)
+        counted = Source(source, counts["fact"], counts["label"] + counts["alias"], counts["qualifier"], broken)
         others = tuple(known for known in self.manifest.sources if known.name != source)
-        self.manifest = replace(self.manifest, sources=(*others, told))
-        return told
+        self.manifest = replace(self.manifest, sources=(*others, counted))
+        return counted
 
 
-def _counted(store: ox.Store, graphs: Sequence[GraphName]) -> Iterator[tuple[ox.NamedNode, int]]:
+def _count_predicates(store: ox.Store, graphs: Sequence[GraphName]) -> Iterator[tuple[ox.NamedNode, int]]:
     if not graphs:
         return
-    found = store.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p", default_graph=[*graphs])
-    assert isinstance(found, ox.QuerySolutions)
-    for solution in found:
+    solutions = store.query("SELECT ?p (COUNT(*) AS ?n) WHERE { ?s ?p ?o } GROUP BY ?p", default_graph=[*graphs])
+    assert isinstance(solutions, ox.QuerySolutions)
+    for solution in solutions:
         predicate, count = solution["p"], solution["n"]
         if isinstance(predicate, ox.NamedNode) and isinstance(count, ox.Literal) and predicate.value != KEY:
             yield predicate, int(count.value)
-
-
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
-_GENERATION = re.compile(r"\d{6}(\.part)?", re.ASCII)
 
 
 @contextmanager
@@ -262,53 +247,42 @@ def changing(folder: Path, languages: tuple[str, ...] | None = None) -> Iterator
     """Change the graph in a folder, or make one: what is not finished never happened."""
     check_place(folder)
     folder = folder.resolve()
-    made = _make(folder)
+    versions = VersionedFolder(folder, MANIFEST)
+    is_new = _make(versions)
     with FolderLock(folder, GraphUnavailable):
         try:
-            old = _old(folder, languages)
+            old = read_manifest(folder) if versions.has_manifest() else Manifest(languages=languages or LANGUAGES)
             new = replace(old, generation=old.generation + 1, languages=languages or old.languages)
-            _sweep(folder, keep={f"{old.generation:06}"})
-            with _part(folder, old, new) as change:
+            versions.sweep(keep={versions.generation(old.generation).name})
+            with _copied(versions, old, new) as change:
                 yield change
-                _finish(folder, change)
+                _finish(versions, change)
         except BaseException:
-            if made:
+            if is_new:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
-def _make(folder: Path) -> bool:
-    """Whether the folder had to be made."""
+def _make(versions: VersionedFolder) -> bool:
+    """Make the folder; False if it was there already."""
     try:
-        folder.mkdir(parents=True)
+        versions.path.mkdir(parents=True)
     except FileExistsError:
-        if not (folder / MANIFEST).exists() and (
-            not folder.is_dir() or any(not _ours(path.name) for path in folder.iterdir())
-        ):
-            read_manifest(folder)  # says what is there instead
+        if versions.is_foreign():
+            read_manifest(versions.path)  # raises the error that says what is there instead
         return False
     return True
 
 
-def _old(folder: Path, languages: tuple[str, ...] | None) -> Manifest:
-    if (folder / MANIFEST).exists():
-        return read_manifest(folder)
-    return Manifest(languages=languages) if languages else Manifest()
-
-
-def _ours(name: str) -> bool:
-    return _GENERATION.fullmatch(name) is not None or name in (FolderLock.NAME, f"{MANIFEST}.new")
-
-
 @contextmanager
-def _part(folder: Path, old: Manifest, new: Manifest) -> Iterator[Change]:
-    """The copy that is changed; it is gone if the block fails."""
-    part = folder / f"{new.generation:06}.part"
+def _copied(versions: VersionedFolder, old: Manifest, new: Manifest) -> Iterator[Change]:
+    """Give the copy that is changed; it is deleted if the block fails."""
+    folder, part = versions.path, versions.part(new.generation)
     change: Change | None = None
     try:
         if old.generation:
             open_generation(folder, old).backup(part)
-            if data_bytes(part) != old.bytes:
+            if _data_bytes(part) != old.bytes:
                 raise GraphError(f"The graph {folder} could not be copied whole.", "Try again, or load it anew.")
         change = Change(part, new)
         yield change
@@ -325,37 +299,32 @@ def _part(folder: Path, old: Manifest, new: Manifest) -> Iterator[Change]:
         raise
 
 
-def _finish(folder: Path, change: Change) -> None:
-    part = folder / f"{change.manifest.generation:06}.part"
-    if change.written >= COMPACTED_FROM:
+def _finish(versions: VersionedFolder, change: Change) -> None:
+    number = change.manifest.generation
+    part = versions.part(number)
+    if change.written >= _COMPACT_FROM_TRIPLES:
         change.store.optimize()
     change.store.flush()  # what is only in the log would not be copied by the next change
     triples = len(change.store)
     change.close()
-    change.manifest = replace(change.manifest, uid=uuid4().hex, triples=triples, bytes=data_bytes(part))
-    part.rename(folder / f"{change.manifest.generation:06}")
-    write_manifest(folder, change.manifest)
-    _sweep(folder, keep={f"{change.manifest.generation - back:06}" for back in (0, 1)})
-
-
-def _sweep(folder: Path, keep: set[str]) -> None:
-    for path in folder.iterdir():
-        if _GENERATION.fullmatch(path.name) and path.name not in keep:
-            shutil.rmtree(path, ignore_errors=True)
+    change.manifest = replace(change.manifest, uid=uuid4().hex, triples=triples, bytes=_data_bytes(part))
+    part.rename(versions.generation(number))
+    versions.write_manifest(change.manifest)
+    versions.sweep(keep={versions.generation(number - back).name for back in (0, 1)})
 
 
 def open_generation(folder: Path, manifest: Manifest) -> ox.Store:
-    """The data of a graph, for reading; checked against its manifest."""
-    generation = folder / f"{manifest.generation:06}"
+    """Open the data of a graph for reading, checked against its manifest."""
+    generation = VersionedFolder(folder, MANIFEST).generation(manifest.generation)
     with reading(folder):
-        size = data_bytes(generation)
+        size = _data_bytes(generation)
         if size != manifest.bytes:
             raise damaged(folder, f"its data files have {size:,} bytes, not {manifest.bytes:,}")
         return ox.Store.read_only(str(generation))
 
 
 def check_place(folder: Path) -> None:
-    """Refuse what names a graph that is asked over a network, and not a folder of this machine."""
+    """Refuse the names of graphs that are queried over a network."""
     if str(folder) == "wikidata":
         raise GraphError("'wikidata' stands for Wikidata itself, not for a folder.", "Give the folder another name.")
     if _ADDRESS.match(str(folder)):

@@ -1,15 +1,14 @@
-"""What an index folder says of itself: one JSON file, replaced in one step, checked on every open."""
+"""The manifest of an index folder: what it holds and how it was made, checked on every open."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from hoptree.core.errors import CorpusError
-from hoptree.core.files import atomic_write
+from hoptree.core.versioned_folder import VersionedFolder, check_fields
 from hoptree.retrieval.index.tantivy_files import ALLOW
 
 FORMAT = 4
@@ -29,7 +28,7 @@ class Settings:
 class Manifest:
     """What an index holds and how it was made.
 
-    `generation` names the folder with the data; `digest` is that of the set of passages; `bytes` their size on disk;
+    `generation` names the folder with the data, `digest` the set of passages; `bytes` is their size on disk.
     `reading` is how sources are read (chunking and the like), for `hoptree index update`.
     """
 
@@ -43,56 +42,49 @@ class Manifest:
     sources: tuple[str, ...] = ()
 
 
+def index_folder(folder: Path) -> VersionedFolder:
+    return VersionedFolder(folder, MANIFEST, marker="text")
+
+
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of an index folder, or an error that says what the folder is instead."""
+    """Read the manifest of an index folder; the error says what the folder is instead."""
+    rebuild = f"hoptree index … --out {folder}"
     try:
-        data: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        found = data.get("format")
-        if found != FORMAT:
+        data = index_folder(folder).read_manifest()
+        if data.get("format") != FORMAT:
             raise CorpusError(
-                f"The index {folder} is of format {found}, not {FORMAT}.",
-                f"It was made by another version of Hoptree: build it again with hoptree index … --out {folder}",
+                f"The index {folder} is of format {data.get('format')}, not {FORMAT}.",
+                f"It was made by another version of Hoptree: build it again with {rebuild}",
             )
-        settings = Settings(**data.pop("settings"))
-        if set(data) != {known.name for known in fields(Manifest)} - {"settings"}:
-            raise ValueError("its manifest has other fields")
-        _check_kinds(data, settings)
+        check_fields(data, Manifest)
+        settings = Settings(**data["settings"])
+        _check_types(data, settings)
         return Manifest(**(data | {"settings": settings, "sources": tuple(data["sources"])}))
     except (FileNotFoundError, NotADirectoryError) as error:
-        if folder.is_dir() and any(folder.glob("[0-9]*.part")):
-            raise CorpusError(
-                f"{folder} is no index yet: it is being built, or that was cut off.",
-                "Wait, or repeat the command that built it: it goes on from there.",
-            ) from error
-        if folder.is_dir() and any(folder.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text")):
-            raise CorpusError(
-                f"The index {folder} has lost its file {MANIFEST}.", f"Build it again: hoptree index … --out {folder}"
-            ) from error
-        if folder.exists():
-            raise CorpusError(
-                f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx"
-            ) from error
-        raise CorpusError(
-            f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}"
-        ) from error
+        raise _no_index(folder) from error
     except PermissionError as error:
         raise CorpusError(f"The index {folder} may not be read by you: {error.strerror}.", ALLOW) from error
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise CorpusError(
-            f"The index {folder} is damaged: {error}.", f"Build it again: hoptree index … --out {folder}"
-        ) from error
+        raise CorpusError(f"The index {folder} is damaged: {error}.", f"Build it again: {rebuild}") from error
 
 
-def _check_kinds(data: Mapping[str, Any], settings: Settings) -> None:
-    kinds = {"generation": int, "passages": int, "digest": str, "bytes": int, "reading": dict, "sources": list}
-    wrong = [name for name, kind in kinds.items() if not isinstance(data[name], kind)]
-    wrong += [
-        known.name for known in fields(Settings) if type(getattr(settings, known.name)) is not type(known.default)
-    ]
+def _no_index(folder: Path) -> CorpusError:
+    if folder.is_dir() and any(folder.glob("[0-9]*.part")):
+        return CorpusError(
+            f"{folder} is no index yet: it is being built, or that was cut off.",
+            "Wait, or repeat the command that built it: it goes on from there.",
+        )
+    if folder.is_dir() and any(folder.glob("[0-9][0-9][0-9][0-9][0-9][0-9]/text")):
+        rebuild = f"Build it again: hoptree index … --out {folder}"
+        return CorpusError(f"The index {folder} has lost its file {MANIFEST}.", rebuild)
+    if folder.exists():
+        return CorpusError(f"{folder} is no index.", f"Make one: hoptree index {folder} --out {folder}.idx")
+    return CorpusError(f"There is no index at {folder}.", f"Make one: hoptree index FOLDER --out {folder}")
+
+
+def _check_types(data: Mapping[str, Any], settings: Settings) -> None:
+    types = {"generation": int, "passages": int, "digest": str, "bytes": int, "reading": dict, "sources": list}
+    wrong = [name for name, kind in types.items() if not isinstance(data[name], kind)]
+    wrong += [item.name for item in fields(Settings) if type(getattr(settings, item.name)) is not type(item.default)]
     if wrong or not all(isinstance(value, str) for value in (*data["reading"].values(), *data["sources"])):
         raise ValueError(f"its manifest has values of another kind ({', '.join(wrong) or 'reading or sources'})")
-
-
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest in one step: from then on readers see the new generation."""
-    atomic_write(folder / MANIFEST, [json.dumps(asdict(manifest), indent=1)])

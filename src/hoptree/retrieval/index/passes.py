@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.core.versioned_folder import link_or_copy
 from hoptree.retrieval.encoder import Encoder
 from hoptree.retrieval.index.folder import Change, open_vectors
 from hoptree.retrieval.index.ledger import key_of
@@ -208,16 +208,5 @@ def carry_vectors(old: Path, new: Path) -> None:
         return
     half = new.with_name(f"{new.name}.half")
     shutil.rmtree(half, ignore_errors=True)
-    shutil.copytree(old, half, copy_function=_link_or_copy)
+    shutil.copytree(old, half, copy_function=link_or_copy)
     half.rename(new)
-
-
-def _link_or_copy(old: str, new: str) -> None:
-    """Hard-link the vectors, which are never written in place; copy the rest, or what cannot be linked."""
-    if old.endswith(".usearch"):
-        try:
-            os.link(old, new)
-            return
-        except OSError:
-            pass
-    shutil.copyfile(old, new)

@@ -199,7 +199,7 @@ def unwritable(folder: Path, error: OSError) -> CorpusError:
     return (CorpusError if never else IndexUnavailable)(cause, "Look at that folder, or choose another --out.")
 
 
-_PACKING_BLOCK = 4_096
+_STORE_BLOCK_BYTES = 4_096
 """Bytes of stored passages that are packed together: a passage is read from tantivy's own 16,384 in twice the time."""
 
 
@@ -216,7 +216,7 @@ def open_packed(folder: Path, schema: tantivy.Schema) -> tantivy.Index:
         return index
     try:
         settings = json.loads(meta.read_text(encoding="utf-8"))
-        settings["index_settings"]["docstore_blocksize"] = _PACKING_BLOCK
+        settings["index_settings"]["docstore_blocksize"] = _STORE_BLOCK_BYTES
         atomic_write(meta, [json.dumps(settings)])
     except (LookupError, TypeError, RecursionError) as error:
         raise ValueError(f"{meta.name} is garbled") from error

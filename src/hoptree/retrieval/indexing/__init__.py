@@ -14,7 +14,7 @@ from hoptree.retrieval.indexing.commands import (
     remove_from_index,
     update_index,
 )
-from hoptree.retrieval.indexing.estimate import Estimate, estimate, estimate_change, estimate_encoding
+from hoptree.retrieval.indexing.estimates import Estimate, estimate, estimate_change, estimate_encoding
 from hoptree.retrieval.indexing.sources import Outcome, Progress, Reading
 
 __all__ = [

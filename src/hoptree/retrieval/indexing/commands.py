@@ -34,7 +34,7 @@ def build_index(
     # Who is told to let more broken places pass should not have to begin again.
     how = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
     intent = {"what": "build", "sources": "\n".join(names), **how}
-    with Change(out, settings, intent=intent, afresh=True) as change:
+    with Change(out, settings, intent=intent, from_scratch=True) as change:
         run = Run(change, reading, on_progress)
         run.take_in(paths)
         return run.finish()
@@ -47,7 +47,7 @@ def check_build(out: Path, settings: Settings, reading: Reading) -> None:
     above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
     if above != out.resolve() and not above.is_dir():
         raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
-    Change(out, settings, intent={}, afresh=True)  # says if something else is there; it is not begun
+    Change(out, settings, intent={}, from_scratch=True)  # says if something else is there; it is not begun
     if settings.encoder:
         wait_for(_try(settings.encoder))
 
@@ -123,7 +123,7 @@ def remove_from_index(
 def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
     """Write an index anew from its own passages: smaller, and with scores as if it had been built at once."""
     read_manifest(out)  # there must be an index, though nothing of it is carried over as it is
-    with Change(out, intent={"what": "compact"}, afresh=True) as change:
+    with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
         run = Run(change, _as_before(change), on_progress)
         index = Index(out)  # opened under the lock: what another writer finished meanwhile is in it
         run.copy(index)
@@ -161,7 +161,7 @@ def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress
 def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
     """Make an index of passages that a program has at hand."""
     settings = settings or Settings()
-    with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, afresh=True) as change:
+    with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, from_scratch=True) as change:
         run = Run(change, Reading(), None)
         run.take(passages, change.ledger.enter_file("", "", 0, 0), set())
         return run.finish().manifest
