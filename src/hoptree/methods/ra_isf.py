@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from hoptree.core.errors import ConfigError
@@ -10,7 +11,19 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant, spent_under, together
-from hoptree.methods.ra_isf_modules import Branch, Careful, Looked, Modules, Pairs, Paper, Setting
+from hoptree.methods.ra_isf_modules import (
+    UNKNOWN,
+    Branch,
+    Lookup,
+    Pairs,
+    Setting,
+    recall,
+    relevance_summary,
+    retrieve,
+)
+from hoptree.methods.ra_isf_robust import RobustModules
+from hoptree.methods.steps.answer import answer_from
+from hoptree.methods.steps.combine import combine_answers
 from hoptree.methods.steps.decompose import drop_asked, split_question
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
@@ -47,17 +60,18 @@ async def ra_isf(
     titles: bool = False,
     robust: bool = False,
 ) -> Answer:
-    """Answer what the model knows, look up what it does not, and split what passages do not answer.
+    """Answer what the model knows, look up what it does not, and decompose what passages do not answer.
 
-    `depth` is the paper's D_th. Under the `faithful` rule a question at that depth is still split, into sub-questions
-    that are unknown; `prune` does not split it. `relevance=listwise` judges all passages in one call, and whether they
-    suffice. `link_siblings` asks sub-questions one after another, each with the answers before it; `fallthrough` splits
-    a question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance` (nothing is looked up) and
-    `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles` shows passages to those who
-    judge and read them with their titles. `robust` goes beyond the paper: memory counts only where nothing that was
-    read stands in the passages. What stands there settles a sub-question, and the question itself only if the relevant
-    passages name all that it names; these go down with its sub-questions. Titles are always shown, and `fallthrough`
-    changes nothing.
+    `depth` is the paper's D_th. Under the `faithful` rule a question at that depth is still decomposed, into
+    sub-questions that are unknown; `prune` does not decompose it. `relevance=listwise` judges all passages in one call,
+    and whether they suffice. `link_siblings` asks sub-questions one after another, each with the answers before it;
+    `fallthrough` decomposes a question whose relevant passages do not answer it. `no_self_knowledge`, `no_relevance`
+    (nothing is looked up) and `no_decomposition` are the paper's ablations; `unfiltered` reads all passages. `titles`
+    shows passages with their titles to those who judge and read them.
+
+    `robust` goes beyond the paper: memory counts only where nothing that was read stands in the passages. What stands
+    there settles a sub-question, and the main question only if the relevant passages name all that it names; these go
+    down with its sub-questions. Titles are always shown, and `fallthrough` changes nothing.
     """
     if no_relevance and unfiltered:
         raise ConfigError(
@@ -74,88 +88,115 @@ async def ra_isf(
         fallthrough=fallthrough,
         titles=titles or robust,
     )
-    modules: Modules = Careful(ctx, setting) if robust else Paper(ctx, setting)
+    modules = RobustModules(ctx, setting) if robust else _PaperModules(ctx, setting)
     if no_decomposition:
         depth, depth_rule = 0, "prune"
-    recursion = _Recursion(ctx, modules, depth=depth, prune=depth_rule == "prune", in_turn=link_siblings)
-    return await recursion.solve(plant(ctx, question.text), question.text)
+    algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
+    return await algorithm.solve(plant(ctx, question.text), question.text)
 
 
-class _Recursion:
-    """Algorithm 1, with a memory: a question that comes again is not looked up, split or concluded from the same again.
+class _PaperModules:
+    """What Algorithm 1 does with one question: lines 5 to 15 before it is decomposed, line 20 after."""
 
-    Only work without recursion is remembered: so two branches cannot wait for each other, and what a question comes to
-    does not depend on which of its places in the tree was reached first.
+    def __init__(self, ctx: Context, setting: Setting) -> None:
+        self._ctx, self._setting = ctx, setting
+
+    async def lookup(self, asked: str, node: Node, carried: tuple[Passage, ...]) -> Lookup:
+        ctx, setting = self._ctx, self._setting
+        own = await recall(ctx, asked, node) if setting.know else None  # lines 5 to 8
+        if own is not None:
+            return Lookup(own, True, "self-knowledge", "the model says that it knows", node.id)
+        passages, relevant = await retrieve(ctx, asked, node, setting) if setting.search else ((), ())  # 9 to 12
+        why = relevance_summary(relevant, passages, setting)
+        if not relevant:
+            return Lookup(UNKNOWN, False, "none", why, node.id)
+        answer = await answer_from(ctx, asked, relevant, node=node, titles=setting.titles)  # 13 to 15
+        if setting.fallthrough and not answer.known:
+            return Lookup(answer, False, "none", f"{why}, without the answer", node.id)
+        return Lookup(answer, True, "passages", why, node.id)
+
+    def asks_again(self, question: str, above: Sequence[str]) -> bool:
+        return False
+
+    async def conclude(self, asked: str, node: Node, lookup: Lookup, pairs: Pairs) -> Answer:
+        return await combine_answers(self._ctx, asked, pairs, node=node)
+
+
+class _Algorithm1:
+    """The recursion of Algorithm 1, which looks up, decomposes and concludes each distinct question once.
+
+    Only work without recursion is shared: so two branches cannot wait for each other, and the answer to a question does
+    not depend on which of its places in the tree was reached first.
     """
 
-    def __init__(self, ctx: Context, modules: Modules, *, depth: int, prune: bool, in_turn: bool) -> None:
+    def __init__(
+        self, ctx: Context, modules: _PaperModules | RobustModules, *, depth: int, prune: bool, linked: bool
+    ) -> None:
         self._ctx, self._modules = ctx, modules
-        self._depth, self._prune, self._in_turn = depth, prune, in_turn
+        self._depth, self._prune, self._linked = depth, prune, linked
         self._once = Once()
 
     async def solve(
         self, node: Node, asked: str, above: tuple[str, ...] = (), carried: tuple[Passage, ...] = ()
     ) -> Answer:
-        """Problem-solving(q_t, iter): `iter` is the node's depth, `above` what was asked on the way down to it."""
+        """Problem-solving(q_t, iter): `iter` is the node's depth, `above` the questions on the way down to it."""
         self._ctx.begin_node(node, asked)
         if node.depth > self._depth:  # lines 2 to 4
-            return self._end(node, Answer("", status="unknown"), "none", f"deeper than {self._depth}")
-        key = question_key(asked)
-        known_by = (key, *(passage.id for passage in carried))
-        looked = await self._once(("look", *known_by), lambda: self._modules.look(asked, node, carried))  # 5 to 15
-        if looked.settled:
-            return self._end(node, looked.answer, looked.branch, looked.why, looked)
+            return self._end(node, UNKNOWN, "none", f"deeper than {self._depth}")
+        key = (question_key(asked), *(passage.id for passage in carried))
+        lookup = await self._once(("look", *key), lambda: self._modules.lookup(asked, node, carried))  # 5 to 15
+        if lookup.settled:
+            return self._end(node, lookup.answer, lookup.branch, lookup.why, lookup)
         if self._prune and node.depth == self._depth:
-            return self._end(node, looked.answer, looked.branch, f"{looked.why}; not split any further", looked)
-        self._propose(node, looked.answer)
-        self._note(node, looked)
+            return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; not split any further", lookup)
+        self._record_so_far(node, lookup)
         above += (asked, node.question)
-        children = grow(self._ctx, node, await self._split(node, asked, above))  # 16
+        children = grow(self._ctx, node, await self._decompose(node, asked, above))  # 16
         if not children:
-            return self._end(node, looked.answer, looked.branch, f"{looked.why}; no new sub-question", looked)
-        pairs = await self._solve_all(children, above, looked.passages)  # 17 to 19
-        found = tuple((question_key(said), answer.text if answer.known else None) for said, answer in pairs)
+            return self._end(node, lookup.answer, lookup.branch, f"{lookup.why}; no new sub-question", lookup)
+        pairs = await self._solve_all(children, above, lookup.passages)  # 17 to 19
+        sub_answers = tuple((question_key(sub), answer.text if answer.known else None) for sub, answer in pairs)
         answer, concluded_by = await self._once(  # 20
-            ("conclude", *known_by, found), lambda: self._conclude(asked, node, looked, pairs)
+            ("conclude", *key, sub_answers), lambda: self._conclude(asked, node, lookup, pairs)
         )
         unknown = sum(not sub.known for _, sub in pairs)
-        why = f"{looked.why}; {len(pairs)} sub-question{'s' if len(pairs) > 1 else ''}, {unknown} unknown"
-        branch = "sub-questions" if answer.source == "synthesis" else looked.branch
-        return self._end(node, answer, branch, why, looked, sub_questions=len(pairs), concluded_by=concluded_by)
+        why = f"{lookup.why}; {len(pairs)} sub-question{'s' if len(pairs) > 1 else ''}, {unknown} unknown"
+        branch = "sub-questions" if answer.source == "synthesis" else lookup.branch
+        return self._end(node, answer, branch, why, lookup, sub_questions=len(pairs), concluded_by=concluded_by)
 
-    async def _split(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
-        """The sub-questions of a question that none on the way down to them has asked."""
-        ctx, linked = self._ctx, self._in_turn
+    async def _decompose(self, node: Node, asked: str, above: tuple[str, ...]) -> tuple[str, ...]:
+        """M_decom: return the sub-questions that were not asked on the way down to them."""
+        ctx, linked = self._ctx, self._linked
         key = ("split", question_key(asked))
-        listed = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
+        questions = await self._once(key, lambda: split_question(ctx, asked, linked=linked, node=node))
+        asked_above = set(map(question_key, above))
         return drop_asked(
-            ctx,
-            listed,
-            set(map(question_key, above)),
-            again=lambda question: self._modules.asks_again(question, above),
-            node=node,
+            ctx, questions, asked_above, again=lambda question: self._modules.asks_again(question, above), node=node
         )
 
-    async def _conclude(self, asked: str, node: Node, looked: Looked, pairs: Pairs) -> tuple[Answer, int]:
-        """The answer from sub-questions, and the node for which it was found."""
-        return await self._modules.conclude(asked, node, looked, pairs), node.id
+    async def _conclude(self, asked: str, node: Node, lookup: Lookup, pairs: Pairs) -> tuple[Answer, int]:
+        """Return the answer from sub-questions, and the node for which it was found."""
+        return await self._modules.conclude(asked, node, lookup, pairs), node.id
 
     async def _solve_all(
         self, children: tuple[Node, ...], above: tuple[str, ...], carried: tuple[Passage, ...]
     ) -> Pairs:
-        """Siblings at once, or one after another where each may build on those before it."""
-        if not self._in_turn:
+        """Solve siblings at once, or in turn where each sees the answers before it."""
+        if not self._linked:
             answers = await together(self.solve(child, child.question, above, carried) for child in children)
             return [(child.question, answer) for child, answer in zip(children, answers, strict=True)]
         pairs: list[tuple[str, Answer]] = []
         for child in children:
-            pairs.append((child.question, await self.solve(child, _linked(child.question, pairs), above, carried)))
+            known = "; ".join(f"{asked} {answer.text}" for asked, answer in pairs if answer.known)
+            asked = f"{child.question} ({known})" if known else child.question
+            pairs.append((child.question, await self.solve(child, asked, above, carried)))
         return pairs
 
     def _end(
-        self, node: Node, answer: Answer, branch: Branch, why: str, looked: Looked | None = None, **of_parts: int
+        self, node: Node, answer: Answer, branch: Branch, why: str, lookup: Lookup | None = None, **of_parts: int
     ) -> Answer:
         """Record which module answered a node and why, with what the paper's tables are made from."""
+        looked_by, judged_by = (lookup.node, lookup.judged_by) if lookup else (node.id, None)
         self._ctx.end_node(
             node,
             answer,
@@ -164,37 +205,26 @@ class _Recursion:
             why=why,
             unknown=not answer.known,
             **{"sub_questions": 0, **of_parts},
-            looked_by=looked.node if looked else node.id,
+            looked_by=looked_by,
             spent=spent_under(self._ctx, node),
-            **_judgements(self._ctx, _judged_by(looked) if looked else node.id),
+            **_judgements(self._ctx, looked_by if judged_by is None else judged_by),
         )
-        self._propose(node, answer)
-        return answer
-
-    def _note(self, node: Node, looked: Looked) -> None:
-        """Record what a node has before it is split, for those who look at a question that the budget ended."""
-        if (answer := looked.answer).known:
-            told = {"source": answer.source, "support": list(answer.support), "branch": looked.branch}
-            self._ctx.decide("so_far", answer.text, node=node, **told, why=looked.why)
-
-    def _propose(self, node: Node, answer: Answer) -> None:
-        """For the case that the budget ends: what answers a part of the question is no answer to it."""
         if node.depth == 0:
             self._ctx.propose(answer, order=0)
+        return answer
 
-
-def _linked(question: str, before: Pairs) -> str:
-    """A sub-question with the answers of those before it, which it may call "that person"."""
-    said = "; ".join(f"{asked} {answer.text}" for asked, answer in before if answer.known)
-    return f"{question} ({said})" if said else question
-
-
-def _judged_by(looked: Looked) -> int:
-    return looked.node if looked.judged_by is None else looked.judged_by
+    def _record_so_far(self, node: Node, lookup: Lookup) -> None:
+        """Record what a node has before it is decomposed, in case the budget ends before the node does."""
+        answer = lookup.answer
+        if node.depth == 0:
+            self._ctx.propose(answer, order=0)
+        if answer.known:
+            where = {"source": answer.source, "support": list(answer.support), "branch": lookup.branch}
+            self._ctx.decide("so_far", answer.text, node=node, **where, why=lookup.why)
 
 
 def _judgements(ctx: Context, node: int) -> dict[str, object]:
-    """What was said of a question's self-knowledge, and of each of its passages, when it was looked up."""
+    """Return what the modules said of a question's self-knowledge, and of each of its passages."""
     record: dict[str, object] = {}
     for event in ctx.trace.events:
         if event["event"] == "decision" and event.get("node") == node:

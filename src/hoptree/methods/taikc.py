@@ -28,14 +28,14 @@ Attempt = Callable[[str, Node], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class _Solved:
-    """What a node finally asked, references filled in, and its answer."""
+    """A node's question with its references filled in, and its answer."""
 
-    asked: str
+    question: str
     answer: Answer
 
 
-class _Broken(Exception):
-    """A sub-question without an answer, where reasoning is not to be continued without one."""
+class _Unanswered(Exception):
+    """A sub-question has no answer and reasoning continuation is off."""
 
 
 @method(
@@ -68,17 +68,18 @@ async def taikc(
     `source` is the paper's ablation: internal answers every node from memory, external always retrieves, probability
     retrieves where the least token probability of the direct answer is under `tau`. With `continuation` off, a node
     that documents do not answer ends the run without an answer. `strict` takes only RAG_REQUIRED for a refusal.
+
     `robust` goes beyond the paper: nearest demonstrations, leaks in the plan mended, documents asked before memory and
-    their answers held against them, chains kept word for word, comparisons made in code, what is asked of both of two
-    things checked of each alone, and of four last readings (three of what the question itself finds, one of the chains
-    with all that was cited) the surest one.
-    With `continuation` off, it gives no answer rather than one that rests on a guess, and so makes neither that check
-    nor those readings. `titles` has no effect on it.
+    their answers checked against them, chains kept word for word, and comparisons made in code. A question about both
+    of two things is checked for each alone. The answer is the surest of four last readings: three of what the question
+    itself finds, one of the chains with all that was cited. With `continuation` off, `robust` gives no answer rather
+    than one that rests on a guess; it then makes neither that check nor those readings. `titles` has no effect on it.
     """
     if source != "internal":
         ctx.require_corpus()
     if source == "probability":
         ctx.require("logprobs")
+    parallel = order == "parallel"
 
     async def recall(asked: str, node: Node) -> Answer:
         """Confident QA, or what an ablation puts in its place."""
@@ -89,105 +90,34 @@ async def taikc(
         answer = await direct_answer(ctx, asked, node=node, logprobs=source == "probability")
         if source == "internal":
             return answer
-        sure = answer.confidence is not None and answer.confidence >= tau
-        ctx.decide("probability", sure, node=node, signal=answer.confidence, threshold=tau)
-        return answer if sure else replace(answer, status="refused")
+        confident = answer.confidence is not None and answer.confidence >= tau
+        ctx.decide("probability", confident, node=node, signal=answer.confidence, threshold=tau)
+        return answer if confident else replace(answer, status="refused")
 
-    if robust:
-        careful = _Careful(question.text, ctx, recall, k=k, read=source != "internal", guess=continuation)
-        return await careful.answer(parallel=order == "parallel")
-
-    async def look_up(asked: str, node: Node) -> Answer:
+    async def read(asked: str, node: Node) -> Answer:
         passages = await ctx.search(asked, k=k, node=node)
         return await answer_from(ctx, asked, passages, node=node, titles=titles)
 
-    async def go_on(asked: str, node: Node) -> Answer:
-        """Reasoning continuation: a guess keeps the chain whole."""
+    async def continue_reasoning(asked: str, node: Node) -> Answer:
+        """Reasoning continuation: a guess keeps the chain complete."""
         if not continuation:
             ctx.end_node(node, Answer("", status="unknown"), iterations=2)
-            raise _Broken
+            raise _Unanswered
         return replace(await direct_answer(ctx, asked, node=node), source="fallback")
 
+    if robust:
+        return await _Robust(question.text, ctx, recall, k, reads=source != "internal", guesses=continuation).answer(
+            parallel=parallel
+        )
     plan = await decompose_tree(ctx, question.text, demonstrations=fixed())
-    attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, look_up, go_on)
+    attempts: tuple[Attempt, ...] = (recall,) if source == "internal" else (recall, read, continue_reasoning)
     try:
-        solved = await _fill(ctx, question.text, plan, attempts, parallel=order == "parallel")
-    except _Broken:
+        solved = await _fill(ctx, question.text, plan, attempts, parallel=parallel)
+    except _Unanswered:
         return Answer("", status="unknown")
     chains = await together(summarise_chain(ctx, path) for path in _paths(plan, solved))
-    answer = await synthesise(ctx, question.text, _note(ctx, chains))
-    return replace(answer, status="answered")  # the paper takes what is said for the answer, also that there is none
-
-
-class _Careful:
-    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surest of four last readings."""
-
-    def __init__(self, question: str, ctx: Context, recall: Attempt, *, k: int, read: bool, guess: bool) -> None:
-        self._question, self._ctx, self._recall = question, ctx, recall
-        self._k, self._read, self._guess = k, read, guess
-        self._sure = "logprobs" in ctx.model_for("answer").capabilities
-        self._own: tuple[Passage, ...] = ()
-        self._seen: dict[str, Passage] = {}
-        self._read_from: dict[int, tuple[str, ...]] = {}
-
-    async def answer(self, *, parallel: bool) -> Answer:
-        ctx, question = self._ctx, self._question
-        if self._guess and self._read and (checked := await both_hold(ctx, question, self._search)):
-            return checked
-        planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
-        plan, own = await both(planning, self._read_own())
-        attempts: tuple[Attempt, ...] = (self._look_up, self._recall) if self._read else (self._recall,)
-        solved = await _fill(ctx, question, plan, attempts, parallel=parallel, build_on_nothing=self._guess)
-        answers = {node: one.answer for node, one in solved.items()}
-        if not self._guess and not all(answer.known for answer in answers.values()):
-            return Answer("", status="unknown")
-        asked = {node: one.asked for node, one in solved.items()}
-        if compared := compare_branches(ctx, question, plan, asked, answers):
-            return compared
-        chains = _note(ctx, (" ".join(f"{said} {found}." for _, said, found in path) for path in _paths(plan, solved)))
-        if not (self._guess and self._read):
-            return await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
-        last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
-        return surest(ctx, [*own, last], when="final", named=(*GLANCES, "the chains and what they cite"))
-
-    async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
-        passages = await self._ctx.search(asked, k=self._k, node=node)
-        self._seen |= {passage.id: passage for passage in passages}
-        return passages
-
-    async def _read_own(self) -> list[Answer]:
-        """The answers in what the question itself finds; asked for only where a guess may be made."""
-        if not (self._guess and self._read):
-            return []
-        self._own = await self._search(self._question)
-        return await glances(self._ctx, self._question, self._own)
-
-    async def _look_up(self, asked: str, node: Node) -> Answer:
-        passages = await self._search(asked, node)
-        for prompt in ("read", "read_or_not_found"):  # who may say NOT FOUND says it too often: only the second time
-            said = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
-            answer = grounded(said, asked, passages) if said.known else said
-            self._ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
-            self._read_from[node.id] = answer.support or said.support
-            if answer.known:
-                return answer
-        return replace(said, source="fallback", support=()) if self._guess else answer
-
-    async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
-        """The answer in the chains, in what they were read from, and in what the question itself finds."""
-        cited = [name for node in answers for name in self._read_from.get(node, ())[:CITED]]
-        answer, passages = await read_with_chains(
-            self._ctx,
-            self._question,
-            chains,
-            cited=cited,
-            own=self._own,
-            seen=self._seen,
-            k=self._k,
-            logprobs=self._sure,
-        )
-        behind = (name for found in answers.values() for name in found.support)
-        return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
+    answer = await synthesise(ctx, question.text, _record_chains(ctx, chains))
+    return replace(answer, status="answered")  # the paper scores the final reply even where it denies an answer
 
 
 async def _fill(
@@ -197,20 +127,20 @@ async def _fill(
     attempts: Sequence[Attempt],
     *,
     parallel: bool,
-    build_on_nothing: bool = True,
+    despite_unknown: bool = True,
 ) -> dict[int, _Solved]:
-    """Answer every node by the first attempt that succeeds, and with `build_on_nothing` also what rests on none.
+    """Answer every node by the first attempt that succeeds.
 
-    For the case that the budget ends, only a node that asks the question itself is proposed.
+    Without `despite_unknown`, a node that refers to an unknown answer is not attempted. Only a node that asks the
+    question itself is proposed as the answer of a run that its budget ends.
     """
 
     async def solve(node: Node, done: Mapping[int, _Solved]) -> _Solved:
         asked = _complete(ctx, node, done)
         ctx.begin_node(node, asked)
         answer, iterations = Answer("", status="unknown"), 0
-        if build_on_nothing or all(done[ref].answer.known for ref in node.refs):
-            for attempt in attempts:
-                iterations += 1
+        if despite_unknown or all(done[ref].answer.known for ref in node.refs):
+            for iterations, attempt in enumerate(attempts, 1):
                 answer = await attempt(asked, node)
                 if answer.known:
                     break
@@ -223,24 +153,95 @@ async def _fill(
 
 
 def _complete(ctx: Context, node: Node, done: Mapping[int, _Solved]) -> str:
-    """The node's question with answers in place of references; one without an answer is described."""
+    """Fill in answers for references (Equation 2); an unknown answer is described by its question."""
     texts = {}
     for ref in node.refs:
         answer = done[ref].answer
         if not answer.known:
             ctx.trace.add("plan_issue", kind="ref_unanswered", node=node.id, detail=f"#query{ref} has no answer")
-        texts[ref] = answer.text if answer.known else f'the answer to "{done[ref].asked}"'
+        texts[ref] = answer.text if answer.known else f'the answer to "{done[ref].question}"'
     return resolve(node.question, texts)
 
 
 def _paths(plan: Plan, solved: Mapping[int, _Solved]) -> list[list[tuple[int, str, str]]]:
-    """What was asked and answered along every path from the top to a leaf."""
-    return [[(node.id, solved[node.id].asked, solved[node.id].answer.text) for node in path] for path in plan.paths()]
+    """Return (id, question, answer) along every path from root to leaf (Equation 5)."""
+    return [[(n.id, solved[n.id].question, solved[n.id].answer.text) for n in path] for path in plan.paths()]
 
 
-def _note(ctx: Context, chains: Iterable[str]) -> list[str]:
-    """The knowledge chains, each once, and in the trace."""
+def _record_chains(ctx: Context, chains: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(chains))
     for text in texts:
         ctx.trace.add("chain", text=text)
     return texts
+
+
+class _Robust:
+    """TAIKC beyond its paper: documents before memory, comparisons in code, and the surest of four last readings."""
+
+    def __init__(self, question: str, ctx: Context, recall: Attempt, k: int, *, reads: bool, guesses: bool) -> None:
+        self._question, self._ctx, self._recall = question, ctx, recall
+        self._k, self._reads, self._guesses = k, reads, guesses
+        self._logprobs = "logprobs" in ctx.model_for("answer").capabilities
+        self._own_passages: tuple[Passage, ...] = ()
+        self._seen: dict[str, Passage] = {}
+        self._read_from: dict[int, tuple[str, ...]] = {}
+
+    async def answer(self, *, parallel: bool) -> Answer:
+        ctx, question = self._ctx, self._question
+        rereads = self._guesses and self._reads
+        if rereads and (checked := await both_hold(ctx, question, self._search)):
+            return checked
+        planning = decompose_tree(ctx, question, demonstrations=nearest(question), mend_leaks=True)
+        plan, own_readings = await both(planning, self._read_own(rereads))
+        attempts: tuple[Attempt, ...] = (self._read, self._recall) if self._reads else (self._recall,)
+        solved = await _fill(ctx, question, plan, attempts, parallel=parallel, despite_unknown=self._guesses)
+        answers = {node: part.answer for node, part in solved.items()}
+        if not self._guesses and not all(answer.known for answer in answers.values()):
+            return Answer("", status="unknown")
+        asked = {node: part.question for node, part in solved.items()}
+        if compared := compare_branches(ctx, question, plan, asked, answers):
+            return compared
+        chains = _record_chains(ctx, (" ".join(f"{q} {a}." for _, q, a in path) for path in _paths(plan, solved)))
+        if not rereads:
+            return await synthesise(ctx, question, chains, prompt="conclude", reasoned=True)
+        last = await self._read_all(chains, {node.id: answers[node.id] for node in plan.nodes})
+        return surest(ctx, [*own_readings, last], when="final", named=(*GLANCES, "the chains and what they cite"))
+
+    async def _search(self, asked: str, node: Node | None = None) -> tuple[Passage, ...]:
+        passages = await self._ctx.search(asked, k=self._k, node=node)
+        self._seen |= {passage.id: passage for passage in passages}
+        return passages
+
+    async def _read_own(self, wanted: bool) -> list[Answer]:
+        """Read what the question itself finds."""
+        if not wanted:
+            return []
+        self._own_passages = await self._search(self._question)
+        return await glances(self._ctx, self._question, self._own_passages)
+
+    async def _read(self, asked: str, node: Node) -> Answer:
+        passages = await self._search(asked, node)
+        for prompt in ("read", "read_or_not_found"):  # models overuse NOT FOUND: it is allowed the second time only
+            reading = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
+            answer = grounded(reading, asked, passages) if reading.known else reading
+            self._ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
+            self._read_from[node.id] = answer.support or reading.support
+            if answer.known:
+                return answer
+        return replace(reading, source="fallback", support=()) if self._guesses else answer
+
+    async def _read_all(self, chains: Sequence[str], answers: Mapping[int, Answer]) -> Answer:
+        """Answer from the chains, the passages behind them, and those the question itself finds."""
+        cited = [passage_id for node in answers for passage_id in self._read_from.get(node, ())[:CITED]]
+        answer, passages = await read_with_chains(
+            self._ctx,
+            self._question,
+            chains,
+            cited=cited,
+            own=self._own_passages,
+            seen=self._seen,
+            k=self._k,
+            logprobs=self._logprobs,
+        )
+        behind = (passage_id for part in answers.values() for passage_id in part.support)
+        return replace(answer, support=tuple(dict.fromkeys([*behind, *holding(answer.text, passages)])))
