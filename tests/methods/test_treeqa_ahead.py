@@ -24,11 +24,10 @@ from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim
 from hoptree.methods.steps.verify import Verdict
-from hoptree.methods.treeqa import robust as careful
-from hoptree.methods.treeqa import walk as treeqa_walk
+from hoptree.methods.treeqa import robust as treeqa_robust
 from hoptree.methods.treeqa.hypotheses import Rebuilt
-from hoptree.methods.treeqa.nodes import Ahead, Attempt, Branch, Outcome, Wanted
-from hoptree.methods.treeqa.walk import Walk, hang
+from hoptree.methods.treeqa.speculative import make_walk
+from hoptree.methods.treeqa.walk import Ahead, Attempt, Branch, Outcome, Walk, Wanted, hang
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -47,7 +46,7 @@ def test_what_is_below_a_refuted_node_is_given_up_and_the_new_nodes_are_validate
 def test_what_is_begun_ahead_costs_a_few_times_what_is_needed_at_most(refuted: float, robust: bool) -> None:
     """A model that refutes and rebuilds at its ease must not multiply its own work."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(careful, "held", lambda said, *_: said)
+        patched.setattr(treeqa_robust, "held", lambda said, *_: said)
         calls: dict[str, list[int]] = {
             how: [calls_of(Generous(seed, seed, (refuted, 0.0)), how, robust=robust) for seed in COSTLY]
             for how in ("serial", "speculative")
@@ -87,8 +86,8 @@ class Refusing:
 
 def refused(process: Refusing, *tops: Claim, how: Any = "speculative") -> Walk:
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = Walk(ctx, process, hang(tops, Node(0, "", depth=0), first=1))
-    asyncio.run(walk.go(how))
+    walk = make_walk(how, ctx, process, hang(tops, Node(0, "", depth=0), first=1))
+    asyncio.run(walk.run())
     return walk
 
 
@@ -108,7 +107,7 @@ def test_of_a_rebuilt_tree_no_more_is_begun_than_there_is_room_for() -> None:
 
 @pytest.mark.parametrize("nodes", [2, 4])
 def test_nodes_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch, nodes: int) -> None:
-    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", nodes)
+    monkeypatch.setattr(Walk, "max_validations", nodes)
     tops = [Claim(f"Which {n}?", "Apollo 8") for n in range(9)]
     serial, ahead = Refusing(()), Refusing(())
     refused(serial, *tops, how="serial")
@@ -120,7 +119,7 @@ def test_nodes_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyP
 
 
 def test_rebuilt_trees_begun_ahead_have_a_bound_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(treeqa_walk, "MAX_FIXES", 1)
+    monkeypatch.setattr(Walk, "max_fixes", 1)
     process = Refusing((Claim("What is new?", "b"), Claim("What else?", "b")))
     refused(process, *(Claim(f"Which {n}?", "Apollo 8") for n in range(4)))
     rebuilt = {number // 100 for number in process.begun if number > 100}
@@ -168,8 +167,8 @@ def walked(rebuilt: Claim, traversal: Any = "speculative", *, tells: bool = True
     old = Claim("Which flight?", "Apollo 8", (Claim("Who flew on Apollo 8?", "Frank Borman"),))
     process = Corrected(rebuilt, tells=tells)
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
-    walk = Walk(ctx, process, hang([old], Node(0, "", depth=0), first=1))
-    asyncio.run(walk.go(traversal))
+    walk = make_walk(traversal, ctx, process, hang([old], Node(0, "", depth=0), first=1))
+    asyncio.run(walk.run())
     return process, walk
 
 
@@ -239,6 +238,6 @@ def test_what_failed_when_it_was_given_up_is_done_again_if_it_is_needed_after_al
     ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=Trace("t"))
     process = Failing()
     tops = hang([Claim("Which?", "Apollo 8", (Claim("Who?", "Borman"),))], Node(0, "", depth=0), first=1)
-    walk = Walk(ctx, process, tops)
-    asyncio.run(walk.go("speculative"))
+    walk = make_walk("speculative", ctx, process, tops)
+    asyncio.run(walk.run())
     assert walk.outcomes[2].label == "supported"

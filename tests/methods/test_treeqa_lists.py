@@ -11,7 +11,7 @@ from tests.methods.treeqa_asked import Run, careful, node, rules, tree, verdict
 
 from hoptree.core.values import Passage
 from hoptree.methods.steps.conditions import may_list, read_conditions
-from hoptree.methods.treeqa import method, walk
+from hoptree.methods.treeqa.walk import Walk
 from hoptree.models.scripted import Rule
 
 NO_GRAPH = SmallGraph()
@@ -125,8 +125,7 @@ def many(count: int, **given: Any) -> Run:
 
 
 def test_checks_of_a_list_and_the_tree_after_it_have_one_cap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(method, "MAX_VALIDATIONS", 14)
-    monkeypatch.setattr(walk, "MAX_VALIDATIONS", 14)
+    monkeypatch.setattr(Walk, "max_validations", 14)
     run = many(12)
     assert run.of("decision", kind="intersected")[0]["validations"] == 12
     assert run.node(0)["validations"] == 14
@@ -134,8 +133,7 @@ def test_checks_of_a_list_and_the_tree_after_it_have_one_cap(monkeypatch: pytest
 
 
 def test_no_more_candidates_are_checked_than_the_cap_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(method, "MAX_VALIDATIONS", 5)
-    monkeypatch.setattr(walk, "MAX_VALIDATIONS", 5)
+    monkeypatch.setattr(Walk, "max_validations", 5)
     run = many(12)
     assert len(run.of("decision", kind="candidates")[0]["value"]) == 5 and run.node(0)["validations"] == 5
 

@@ -19,7 +19,7 @@ from tests.methods.treeqa_asked import (
 )
 
 from hoptree.core.values import Answer
-from hoptree.methods.treeqa.nodes import unmarked
+from hoptree.methods.treeqa.walk import strip_certainty
 from hoptree.models.scripted import Rule
 
 MARKS = [
@@ -46,7 +46,7 @@ def test_a_mark_that_was_copied_is_no_part_of_the_answer(mark: str) -> None:
 
 @pytest.mark.parametrize("answer", ["Paris (Texas)", "The Beatles (not The Who)", "not verified", "Evidence (album)"])
 def test_what_is_no_mark_stays(answer: str) -> None:
-    assert unmarked(Answer(answer)).text == answer
+    assert strip_certainty(Answer(answer)).text == answer
 
 
 def test_every_mark_of_a_tree_is_known() -> None:
@@ -59,7 +59,7 @@ def test_every_mark_of_a_tree_is_known() -> None:
     lines = [line.strip() for run in shown for line in run.texts("final")[0].splitlines()]
     answers = [line.removeprefix("Answer: ") for line in lines if line.startswith("Answer: ")]
     assert len(answers) >= 5
-    assert not any(unmarked(Answer(answer)).text.endswith(")") for answer in answers), answers
+    assert not any(strip_certainty(Answer(answer)).text.endswith(")") for answer in answers), answers
 
 
 @pytest.mark.parametrize("nothing", ["unknown (not verified)", "(not verified)"])

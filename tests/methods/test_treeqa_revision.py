@@ -15,11 +15,10 @@ from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.methods.steps.verify import Verdict
-from hoptree.methods.treeqa import walk as treeqa_walk
 from hoptree.methods.treeqa.hypotheses import Rebuilt
-from hoptree.methods.treeqa.nodes import Attempt, Branch, Outcome, Wanted
 from hoptree.methods.treeqa.robust import revise_siblings
-from hoptree.methods.treeqa.walk import Walk, hang
+from hoptree.methods.treeqa.speculative import make_walk
+from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, Wanted, hang
 from hoptree.models.scripted import ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -64,10 +63,10 @@ class Revised:
         trace = Trace("t")
         ctx = Context(method="treeqa", model=ScriptedModel(rules=[]), calls=Calls(None), trace=trace)
         self.process = Knowing(right, rebuilt or {})
-        self.walk = Walk(ctx, self.process, hang(tops, Node(0, "", depth=0), first=1))
+        self.walk = make_walk(traversal, ctx, self.process, hang(tops, Node(0, "", depth=0), first=1))
 
         async def go() -> None:
-            await self.walk.go(traversal)
+            await self.walk.run()
             await revise_siblings(ctx, self.walk, "What is it all about?")
 
         asyncio.run(go())
@@ -100,7 +99,7 @@ def test_what_did_not_change_is_not_counted_again(traversal: str) -> None:
 
 @pytest.mark.parametrize("cap", [5, 6])
 def test_nothing_supported_is_lost_where_the_validations_are_used_up(monkeypatch: pytest.MonkeyPatch, cap: int) -> None:
-    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", cap)
+    monkeypatch.setattr(Walk, "max_validations", cap)
     crew = Claim("Who commanded Apollo 8?", "Frank Borman", ONE_MOON)
     run = Revised(LANDING, crew, right=TO_APOLLO_14)
     assert [run.walk.outcomes[number].label for number in (2, 3, 4, 5)] == ["supported"] * 4
@@ -109,7 +108,7 @@ def test_nothing_supported_is_lost_where_the_validations_are_used_up(monkeypatch
 
 
 def test_a_sibling_that_there_is_no_validation_left_for_stays_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", 2)
+    monkeypatch.setattr(Walk, "max_validations", 2)
     run = Revised(LANDING, Claim("Who commanded Apollo 8?", "Frank Borman"), right=TO_APOLLO_14)
     assert run.questions == [LANDING.question, "Who commanded Apollo 8?"]
     (left,) = run.decided("sibling_left")
@@ -184,4 +183,4 @@ def test_two_nodes_that_would_put_each_other_right_come_to_an_end() -> None:
         "What came after Cora Lind?": "Ada Moor",
     }
     run = Revised(one, two, right=right)
-    assert run.walk.fixes <= treeqa_walk.MAX_FIXES and run.walk.validations == len(run.process.asked) <= 12
+    assert run.walk.fixes <= Walk.max_fixes and run.walk.validations == len(run.process.asked) <= 12

@@ -33,9 +33,9 @@ from hoptree.engine.engine import Engine
 from hoptree.engine.result import TreeNode
 from hoptree.engine.trace import Trace
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.treeqa import robust as careful
-from hoptree.methods.treeqa import walk as treeqa_walk
-from hoptree.methods.treeqa.nodes import PRESETS, Sources
+from hoptree.methods.treeqa import robust as treeqa_robust
+from hoptree.methods.treeqa.sources import PRESETS, Sources
+from hoptree.methods.treeqa.walk import Walk
 from hoptree.models.scripted import Rule, ScriptedModel
 from hoptree.text.question_tree import Node
 
@@ -65,8 +65,8 @@ def test_speculative_gives_the_same_tree_as_serial(
 def test_what_was_given_up_is_looked_up_again_as_a_whole() -> None:
     """A refuted node may stay, and what is below it is wanted again."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(treeqa_walk, "MAX_FIXES", 2)
-        patched.setattr(treeqa_walk, "MAX_VALIDATIONS", 5)
+        patched.setattr(Walk, "max_fixes", 2)
+        patched.setattr(Walk, "max_validations", 5)
         trees = [
             final_tree(asyncio.run(asked(Foreseeable(381245, 0, (0.2, 0.2)), APOLLO, traversal=how))[0])
             for how in ("serial", "speculative")
@@ -87,8 +87,8 @@ def test_what_is_foreseen_changes_nothing(
 ) -> None:
     """Names, entities and rebuilt children are guessed ahead, rightly or wrongly, within whatever caps."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(treeqa_walk, "MAX_FIXES", caps[0])
-        patched.setattr(treeqa_walk, "MAX_VALIDATIONS", caps[1])
+        patched.setattr(Walk, "max_fixes", caps[0])
+        patched.setattr(Walk, "max_validations", caps[1])
         serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", evidence=evidence))
         ahead, events = asyncio.run(
             asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", evidence=evidence)
@@ -111,9 +111,9 @@ def test_speculative_gives_the_same_tree_as_serial_beyond_the_paper(
 ) -> None:
     """What code makes of a verdict is left out: it would let little be refuted here."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(treeqa_walk, "MAX_FIXES", caps[0])
-        patched.setattr(treeqa_walk, "MAX_VALIDATIONS", caps[1])
-        patched.setattr(careful, "held", lambda said, *_: said)
+        patched.setattr(Walk, "max_fixes", caps[0])
+        patched.setattr(Walk, "max_validations", caps[1])
+        patched.setattr(treeqa_robust, "held", lambda said, *_: said)
         how: dict[str, Any] = {"evidence": evidence, "robust": True}
         serial, told = asyncio.run(asked(Foreseeable(seed, 0, share), APOLLO, traversal="serial", **how))
         ahead, events = asyncio.run(asked(Foreseeable(seed, haste, share), APOLLO, traversal="speculative", **how))
@@ -132,7 +132,7 @@ def test_level_by_level_gives_the_same_tree_unless_a_cap_comes_between(
     level, heard = asyncio.run(asked(Fickle(seed, haste, share), traversal="level"))
     reached = settled(told)
     thinned = any(event["event"] == "plan" and event.get("under") and event["issues"] for event in (*told, *heard))
-    if not thinned and reached["value"] < treeqa_walk.MAX_FIXES and reached["validations"] < 40:
+    if not thinned and reached["value"] < Walk.max_fixes and reached["validations"] < 40:
         assert final_tree(level) == final_tree(serial)
 
 
@@ -155,7 +155,7 @@ def test_the_caps_are_those_of_serial_also_where_what_was_given_up_is_needed_aft
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A node refuted at its second validation is only unknown where just one was left for it."""
-    monkeypatch.setattr(treeqa_walk, "MAX_VALIDATIONS", 3)
+    monkeypatch.setattr(Walk, "max_validations", 3)
     first, second, third = "What of the Moon 1?", "What of the Moon 2?", "What of the Moon 3?"
     script = [
         Rule([verdict("unknown"), verdict("unknown")], step="validate", contains=first),
@@ -234,8 +234,8 @@ def test_what_was_given_up_is_looked_up_when_it_is_wanted_after_all() -> None:
             retriever=Pages(*PAGES),
         )
         sources = Sources(ctx, "hybrid", PRESETS["paper"])
-        unwanted = await sources.look_up("What of Apollo 14?", Node(1, ""), lambda: False)
-        return unwanted, await sources.look_up("What of Apollo 14?", Node(2, ""), lambda: True)
+        unwanted = await sources.retrieve("What of Apollo 14?", Node(1, ""), lambda: False)
+        return unwanted, await sources.retrieve("What of Apollo 14?", Node(2, ""), lambda: True)
 
     unwanted, wanted = asyncio.run(look())
     assert not unwanted and wanted.facts and wanted.passages

@@ -18,7 +18,7 @@ from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.mentions import Kinds
 from hoptree.methods.steps.verify import Verdict, validate
 from hoptree.methods.treeqa.hypotheses import new_clue
-from hoptree.methods.treeqa.nodes import PRESETS, Sources
+from hoptree.methods.treeqa.sources import PRESETS, Sources
 from hoptree.text.comparison import read_yes_no
 from hoptree.text.question_tree import Node, Plan
 
@@ -98,7 +98,7 @@ async def check_claim(engine: Engine, claim: str, question: str, listeners: tupl
         sources = Sources(ctx, kinds, PRESETS["paper"])
         query, box = whole.text, EvidenceBox()
         for attempt in range(1, _ATTEMPTS + 1):
-            box = (await sources.look_up(query, node, lambda: True)).over(box)
+            box = (await sources.retrieve(query, node)).over(box)
             verdict = _standing(await validate(ctx, asked, answer, box, attempt=attempt, node=node))
             seen.append((verdict, box))
             if verdict.label != "unknown" or attempt == _ATTEMPTS:

@@ -1,4 +1,4 @@
-"""TreeQA: `method.py` reads like the paper; `nodes.py` and `walk.py` are its algorithms, and the rest goes beyond."""
+"""TreeQA: method.py reads like the paper; the files robust*.py and speculative.py go beyond it."""
 
 from hoptree.methods.treeqa.method import treeqa
 

@@ -7,32 +7,49 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hoptree.core.errors import ConfigError
-from hoptree.core.values import Answer, Question
+from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
-from hoptree.graph.linking.mention_models import parse_linker, shared_mention_model
+from hoptree.graph.linking.mention_models import read_linker, shared_reader
+from hoptree.methods.steps.agreement import tells
 from hoptree.methods.steps.answer import direct_answer, synthesise
+from hoptree.methods.steps.answer_grounds import NONE_HOLDS, called_guess
+from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
-from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete
-from hoptree.methods.treeqa.nodes import PRESETS, Branch, Processing, Sources, told, unmarked
-from hoptree.methods.treeqa.robust import Careful, align_ancestors, revise_siblings
-from hoptree.methods.treeqa.robust_lists import Listed, conclude, intersect, read_own, told_as_guess
-from hoptree.methods.treeqa.walk import MAX_VALIDATIONS, Traversal, Walk, hang, written
+from hoptree.methods.steps.verify import find_conflict, validate
+from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete, new_clue, rebuild
+from hoptree.methods.treeqa.robust import RobustProcess, align_ancestors, revise_siblings
+from hoptree.methods.treeqa.robust_lists import Intersection, conclude, intersect, read_own
+from hoptree.methods.treeqa.sources import PRESETS, Sources
+from hoptree.methods.treeqa.speculative import make_walk
+from hoptree.methods.treeqa.walk import (
+    Ahead,
+    Attempt,
+    Branch,
+    Outcome,
+    Traversal,
+    Walk,
+    Wanted,
+    flatten,
+    hang,
+    render_tree,
+    strip_certainty,
+)
 from hoptree.text.question_tree import Issue, Node
 
 _ENCODER = "minilm"
 _DRAFT = "the answer is the draft, which nothing was held against"
 
 
-def _dense(options: Mapping[str, Any]) -> bool:
-    """Whether an encoder says which relations matter; where no graph is asked, none does."""
+def _ranks_densely(options: Mapping[str, Any]) -> bool:
+    """Return whether an encoder ranks relations; where no graph is asked, none does."""
     return bool(options["relations"] == "dense" and options["correct"] and options["evidence"] != "text")
 
 
 def _uses(options: Mapping[str, Any]) -> dict[str, str]:
-    return {"encoder": BySharedEncoder(_ENCODER).identity} if _dense(options) else {}
+    return {"encoder": BySharedEncoder(_ENCODER).identity} if _ranks_densely(options) else {}
 
 
 @method(
@@ -64,86 +81,91 @@ async def treeqa(
     recursive: bool = False,
     robust: bool = False,
 ) -> Answer:
-    """Guess the answers of a tree of sub-questions, hold each against graph and text, and rebuild what is refuted.
+    """Guess the answers of a tree of sub-questions, validate each by graph and text, and rebuild what is refuted.
 
-    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` has the conflict
-    told with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the paper's
-    text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once (which spends
-    what repair may cost in another order), or all nodes at once, where those below a refuted one are done again and the
-    tree is the same as node by node. `evidence` is where to look, `preset` how many entities, relations and passages
-    are kept (3, 3, 3 or 2, 1, 2) and nothing else. Names are looked for by the words of a query and by what the model
-    reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them in the place of the words. The model says
-    which `relations` matter, or the encoder minilm does (dense). With `correct` off the answer is the draft that comes
-    with the tree, the paper's ablation, where `robust` has no effect. `recursive` builds the tree node by node
-    (Algorithm 1).
+    `max_attempts` are validations of a node; between them the model is asked for a new clue. `reason` asks for the
+    conflict with the verdict or in a call of its own, `query` searches with the hypothesis or without it, as the
+    paper's text and its algorithms differ there. `traversal` validates node by node, the nodes of a level at once
+    (which spends what repair may cost in another order), or all nodes at once (speculative), where those below a
+    refuted one are done again and the tree is the same as node by node. `evidence` is where to look, `preset` how many
+    entities, relations and passages are kept (3, 3, 3 or 2, 1, 2) and nothing else. Names are found by the words of a
+    query and by what the model reads out of it; a `linker` (gliner:FOLDER or relik:FOLDER) marks them instead of the
+    words. The model says which `relations` matter, or the encoder minilm does (dense). With `correct` off the answer is
+    the draft that comes with the tree, the paper's ablation, where `robust` has no effect. `recursive` builds the tree
+    node by node (Algorithm 1).
 
-    `robust` goes beyond the paper: what fulfils several conditions is found by intersecting candidates; texts and
-    facts are heard apart and weighed where they differ; evidence is searched for without the hypothesis too, and
-    what it mentions is followed, with one more validation, before a clue is asked for; a correction counts only where
-    evidence has it beside a name of its question; a refuted name is replaced in what is below before anything is
-    rebuilt, in siblings that name it too, and what is then asked anew is answered from evidence; unverified nodes
-    above are brought in line; comparisons are made in code; and the last word has the surest of four readings, three
-    of passages and one of the tree, which is read if evidence bears it out and those of passages differ. An answer
-    that the passages read do not hold, or that is put together from a tree with unverified nodes, is called a guess,
-    in a warning and at the root of the tree. `reason` and `query` have no say in it, `relations` none in what is
-    followed. What evidence holds is told by words in one piece: a name of which words are left out, or cut to initials,
-    is not found there. Texts and facts are judged in a call each, and in a third where they differ, which all count as
-    one validation.
+    `robust` goes beyond the paper. What fulfils several conditions is found by intersecting candidates. Texts and facts
+    are judged apart, in a call each, and in a third where they differ; all count as one validation. Evidence is
+    searched for without the hypothesis too, and what it mentions is followed, with one more validation, before a clue
+    is asked for. A correction counts only where evidence has it beside a name of its question. A refuted name is
+    replaced in what is below before anything is rebuilt, in siblings that name it too, and what is then asked anew is
+    answered from evidence. Unverified nodes above are brought in line, and comparisons are made in code. The answer is
+    the surest of four readings, three of passages and one of the tree, which is read if evidence bears it out and those
+    of passages differ. An answer that the passages read do not hold, or that rests on unverified nodes, is called a
+    guess, in a warning and at the root of the tree. `reason` and `query` have no effect on it, `relations` none on what
+    is followed. Evidence must hold an answer in one piece: a name with words left out, or cut to initials, is not found
+    there.
     """
     if correct and max_attempts < 1:
         raise ConfigError("A hypothesis cannot be validated 0 times.", "Set max_attempts=1 or more, or correct=off.")
-    dense = _dense({"relations": relations, "correct": correct, "evidence": evidence})
+    dense = _ranks_densely({"relations": relations, "correct": correct, "evidence": evidence})
     ranking = BySharedEncoder(_ENCODER) if dense else None
     if linker:
-        parse_linker(linker)
-    reader = shared_mention_model(linker) if linker and correct else None
+        read_linker(linker)
+    reader = shared_reader(linker) if linker and correct else None
     sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
     if correct:
         sources.require()
     elif robust:
         ctx.warn("no_effect", "With correct=off the answer is the draft: robust=on changes nothing.")
-    careful = Careful(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence) if robust else None
-    own: list[Answer] = []
-    listed = Listed()
-    if careful and correct:
-        listed = await intersect(ctx, question.text, careful, most=MAX_VALIDATIONS)
+    robust_process: RobustProcess | None = None
+    own_readings: list[Answer] = []
+    listed = Intersection()
+    if robust and correct:
+        robust_process = RobustProcess(ctx, question.text, sources, max_attempts=max_attempts, evidence=evidence)
+        listed = await intersect(ctx, question.text, robust_process, max_validations=Walk.max_validations)
         if listed.answer:
             return listed.answer
-        tree, own = await both(
-            _build(ctx, question.text, recursive=recursive, guess=False), read_own(ctx, question.text, evidence)
-        )
+        building = _build(ctx, question.text, recursive=recursive, guess=False)
+        tree, own_readings = await both(building, read_own(ctx, question.text, evidence))
     else:
         tree = await _build(ctx, question.text, recursive=recursive)
     root = Branch(Node(0, question.text, depth=0), tree.draft, hang(tree.children, Node(0, "", depth=0), first=1))
-    _announce(ctx, root, tree)
+    ctx.trace.add(
+        "plan",
+        nodes=[branch.as_plan_node() for branch in (root, *root.below())],
+        issues=[{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues],
+    )
     draft = Answer(tree.draft, tree.draft, "answered" if tree.draft else "unknown", "internal")
     if not correct:
         ctx.end_node(root.node, draft, hypothesis=tree.draft)
         return draft
-    # For a budget that ends before anything is concluded.
+    # In case the budget ends before anything is concluded.
     ctx.propose(replace(draft, source="fallback"), order=0, told=_DRAFT)
-    paper = Processing(ctx, question.text, sources, max_attempts=max_attempts, reason=reason, query=query)
-    walk = Walk(ctx, careful or paper, root.children)
+    process = robust_process or ProcessNode(
+        ctx, question.text, sources, max_attempts=max_attempts, separate_reason=reason == "separate", query=query
+    )
+    walk = make_walk(traversal, ctx, process, root.children)
     walk.validations = listed.validations  # one cap for both
-    await walk.go(traversal)
-    if careful:
+    await walk.run()
+    if robust_process:
         await revise_siblings(ctx, walk, question.text)
         await align_ancestors(ctx, walk, question.text)
-        answer = await conclude(ctx, question.text, walk, own)
+        answer = await conclude(ctx, question.text, walk, own_readings)
     else:
-        found = list(told(ctx, walk.tops, walk.outcomes))
-        answer = unmarked(await synthesise(ctx, question.text, found, prompt="final"))
-        cited = dict.fromkeys(one.id for outcome in walk.outcomes.values() for one in outcome.verdict.cited.passages)
+        golden_tree = list(render_tree(ctx, walk.tops, walk.outcomes))
+        answer = strip_certainty(await synthesise(ctx, question.text, golden_tree, prompt="final"))
+        cited = (passage.id for outcome in walk.outcomes.values() for passage in outcome.verdict.cited.passages)
         answer = replace(answer, support=tuple(dict.fromkeys([*cited, *answer.support])))
-        answer = told_as_guess(ctx, walk, answer)
-    # What is cited was cited for other answers than a guess.
+        answer = _with_guess_marked(ctx, walk, answer)
+    # What nodes cite supports other answers than a guess.
     shown = replace(answer, support=()) if answer.source == "fallback" else answer
     ctx.end_node(root.node, shown, hypothesis=tree.draft, fixes=walk.fixes, validations=walk.validations)
     return answer
 
 
 async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = True) -> LogicTree:
-    """The tree with a hypothesis for every node; one without any node is the question itself, answered from memory.
+    """BuildLogicTree: the tree with a hypothesis for every node; without any node, the question itself is the tree.
 
     Without `guess`, nodes that came without a hypothesis stay so.
     """
@@ -152,10 +174,11 @@ async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = 
         ctx.warn("build_failed", "The model's tree could not be read; the question was validated as one piece.")
         issue = Issue("build_failed", 0, "no tree in the reply; the question is its own node")
         tree = replace(tree, children=(Claim(question, tree.draft),), issues=(*tree.issues, issue))
-    missing = [one.question for top in tree.children for one in top.all() if not one.hypothesis]
+    missing = [claim.question for top in tree.children for claim in top.all() if not claim.hypothesis]
     if missing and guess:
-        guesses = await together(direct_answer(ctx, one) for one in dict.fromkeys(missing))
-        known = {one: guess.text for one, guess in zip(dict.fromkeys(missing), guesses, strict=True) if guess.known}
+        asked = list(dict.fromkeys(missing))
+        guesses = await together(direct_answer(ctx, one) for one in asked)
+        known = {one: guess.text for one, guess in zip(asked, guesses, strict=True) if guess.known}
         issue = Issue("hypothesis_empty", 0, f"{len(missing)} hypotheses were asked for one by one")
         tree = replace(complete(tree, known), issues=(*tree.issues, issue))
     if not tree.draft and tree.children[0].question == question:
@@ -163,9 +186,84 @@ async def _build(ctx: Context, question: str, *, recursive: bool, guess: bool = 
     return tree
 
 
-def _announce(ctx: Context, root: Branch, tree: LogicTree) -> None:
-    ctx.trace.add(
-        "plan",
-        nodes=[written(branch) for branch in (root, *root.below())],
-        issues=[{"kind": issue.kind, "node": issue.node, "detail": issue.detail} for issue in tree.issues],
-    )
+class ProcessNode:
+    """ProcessNode (Algorithm 3), with VerifyAndCorrect (Algorithm 2) inside its loop.
+
+    Evidence is kept from one attempt to the next, the newest first. Work that is not wanted any more is left as it is.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        question: str,
+        sources: Sources,
+        *,
+        max_attempts: int,
+        separate_reason: bool,
+        query: Literal["dual", "question"],
+    ) -> None:
+        self._ctx, self._question, self._sources = ctx, question, sources
+        self.max_attempts, self._separate_reason, self._query = max_attempts, separate_reason, query
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome:
+        ctx, node, claim = self._ctx, branch.node, branch.claim
+        dual = self._query == "dual" and claim.hypothesis
+        query = f"{claim.question} {claim.hypothesis}" if dual else claim.question
+        box = EvidenceBox()
+        attempts: tuple[Attempt, ...] = ()
+        for number in range(1, allowed + 1):
+            if not wanted():
+                break
+            box = (await self._sources.retrieve(query, node, wanted)).over(box)
+            if not wanted():
+                break
+            verdict = await validate(
+                ctx,
+                claim.question,
+                claim.hypothesis,
+                box,
+                attempt=number,
+                with_reason=not self._separate_reason,
+                node=node,
+            )
+            attempts += (Attempt(query, verdict, box),)
+            if verdict.label == "refuted":
+                return await self._correct(branch, attempts, may_rebuild=may_rebuild, wanted=wanted)
+            if verdict.label == "supported" or number == allowed or not wanted():
+                break
+            query = await new_clue(ctx, claim.question, claim.hypothesis, box, node=node)
+            if not query:
+                break
+        return Outcome(attempts)
+
+    async def _correct(
+        self, branch: Branch, attempts: tuple[Attempt, ...], *, may_rebuild: bool, wanted: Wanted
+    ) -> Outcome:
+        """Algorithm 2 for a refuted node: find the conflict, and rebuild the sub-tree."""
+        ctx, node, claim, last = self._ctx, branch.node, branch.claim, attempts[-1]
+        if self._separate_reason and wanted():
+            verdict = await find_conflict(ctx, claim.question, claim.hypothesis, last.verdict, last.box, node=node)
+            attempts = (*attempts[:-1], replace(last, verdict=verdict))
+        if not may_rebuild or not wanted():
+            return Outcome(attempts)
+        if isinstance(wanted, Ahead):
+            wanted.refuted(attempts[-1].verdict)
+        rebuilt = await rebuild(ctx, self._question, claim, attempts[-1].verdict, last.box, node=node)
+        return Outcome(attempts, rebuilt, stays=rebuilt is None)
+
+
+def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
+    """Call the answer a guess where no passage or fact read holds it and no verified node says it."""
+    if not answer.known:
+        return answer
+    boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
+    facts = [Passage(fact.text, "", fact.text) for box in boxes for fact in box.facts]
+    judged = called_guess(answer, [*(passage for box in boxes for passage in box.passages), *facts])
+    verified = [branch for branch in flatten(walk.tops) if walk.outcomes[branch.node.id].checked]
+    if not verified:
+        ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
+    elif any(tells(branch.hypothesis, answer.text) for branch in verified):
+        return answer
+    elif judged.source == "fallback":
+        ctx.warn("unsupported", NONE_HOLDS)
+    return replace(answer, source=judged.source)

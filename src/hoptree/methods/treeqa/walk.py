@@ -1,254 +1,270 @@
-"""How TreeQA goes through its tree: node after node, level by level, or all at once; and the caps that end it.
-
-Whatever is worked on first, outcomes are settled in the order of the walk. Those of `speculative` are settled as those
-of `serial`, so that the same replies give the same tree, caps included. What is begun ahead of the walk may be for
-nothing: it has bounds of its own, and beyond these `speculative` is `serial`. Its failures count only where the walk
-comes to them; a budget counts it as any other work, so that one just enough for `serial` may end before.
-"""
+"""TreeQA's tree while it is validated: its nodes, what becomes of each, the walk through them, and the golden tree."""
 
 from __future__ import annotations
 
-import asyncio
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
-from hoptree.core.errors import HoptreeError
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
-from hoptree.engine.schedule import both, together
+from hoptree.engine.schedule import together
 from hoptree.engine.trace import events_of
 from hoptree.methods.steps.agreement import agree
-from hoptree.methods.steps.logic_tree import MAX_NODES, Claim, carried
-from hoptree.methods.steps.verify import Verdict
-from hoptree.methods.treeqa.nodes import Ahead, Branch, NodeProcess, Outcome, Wanted
+from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
+from hoptree.methods.steps.logic_tree import MAX_NODES, Claim
+from hoptree.methods.steps.verify import Label, Verdict
+from hoptree.methods.treeqa.hypotheses import Rebuilt
+from hoptree.text.parse import looks_unanswered
 from hoptree.text.question_tree import Node
 
 Traversal = Literal["serial", "level", "speculative"]
-MAX_FIXES = 8
-MAX_VALIDATIONS = 40
-_Key = tuple[int, Claim]
-_ROOM = 100
-"""Numbers that a rebuilt node has for what hangs below it: more than there are nodes."""
+Wanted = Callable[[], bool]
+"""Whether work that was begun is still of use."""
+Path = tuple[int, ...]
+"""The ids of the nodes above a node."""
+CHILD_IDS = 100
+"""Ids that a rebuilt node has for what hangs below it: more than there are nodes."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Ahead:
+    """A `Wanted` of work that is done before it is known to be needed: to be there early, it may cost a call more.
+
+    `refuted` is to be called with a verdict that refutes, before the node is rebuilt.
+    """
+
+    wanted: Wanted
+    refuted: Callable[[Verdict], None]
+
+    def __call__(self) -> bool:
+        return self.wanted()
+
+
+@dataclass(slots=True)
+class Branch:
+    """A node of the tree with its hypothesis as it is now, and what hangs below it; `dropped` as in a `Claim`."""
+
+    node: Node
+    hypothesis: str
+    children: list[Branch] = field(default_factory=list)
+    dropped: str = ""
+
+    @property
+    def claim(self) -> Claim:
+        return Claim(self.node.question, self.hypothesis, tuple(child.claim for child in self.children), self.dropped)
+
+    def below(self) -> list[Branch]:
+        return [branch for child in self.children for branch in (child, *child.below())]
+
+    def as_plan_node(self) -> dict[str, Any]:
+        node = self.node
+        planned = {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
+        return {**planned, "hypothesis": self.hypothesis}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One validation: the query, the evidence found, and what it says."""
+
+    query: str
+    verdict: Verdict
+    box: EvidenceBox
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "verdict": self.verdict.label,
+            "reason": self.verdict.reason,
+            "passages": [passage.id for passage in self.box.passages],
+            "facts": [fact.text for fact in self.box.facts],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a node: its validations, and the tree that takes its place, if it was refuted.
+
+    `stays` is set where rebuilding gave nothing but the refuted hypothesis: node and children stay as they are. Beyond
+    the paper, `stated` is an answer without a refutation: read from evidence where there was no hypothesis, or made to
+    agree with what was corrected below, which is then `aligned`; and what hangs below an answered node is rebuilt where
+    it names what was once guessed there.
+    """
+
+    attempts: tuple[Attempt, ...] = ()
+    rebuilt: Rebuilt | None = None
+    stated: str = ""
+    aligned: bool = False
+    stays: bool = False
+
+    @property
+    def checked(self) -> bool:
+        """Whether evidence says what the node says now."""
+        return self.label == "supported" or (self.rebuilt is not None and self.rebuilt.borne_out)
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.attempts[-1].verdict if self.attempts else Verdict()
+
+    @property
+    def label(self) -> Label:
+        return self.verdict.label
+
+    @property
+    def replants(self) -> bool:
+        """Whether what hung below the node does not stay there."""
+        return self.rebuilt is not None or (self.label == "refuted" and not self.stays)
+
+    @property
+    def source(self) -> Source:
+        return "external" if self.checked else "synthesis" if self.aligned else "internal"
+
+    @property
+    def clues(self) -> list[str]:
+        """The queries that differ from the first one."""
+        return [attempt.query for attempt in self.attempts[1:] if attempt.query != self.attempts[0].query]
+
+    def why(self, before: str) -> str:
+        if self.aligned:
+            return f"it follows from what was corrected below{f'; the guess was: {before}' if before else ''}"
+        if not self.attempts:
+            return "not validated: too many validations"
+        if self.label == "unknown":
+            doubts = [attempt.verdict.doubt for attempt in self.attempts if attempt.verdict.doubt]
+            tries = f"{len(self.attempts)} attempt{'s' if len(self.attempts) > 1 else ''}"
+            return f"{doubts[-1] if doubts else 'nothing found says so'}, {tries}"
+        return self.verdict.reason if self.label == "refuted" else ""
+
+    def within(self, validations: int) -> Outcome:
+        """Return the outcome as if only so many validations had been allowed."""
+        if len(self.attempts) <= validations:
+            return self
+        left = self.attempts[:validations]
+        return Outcome(left, stated=last_stated(left) if self.stated else "")
+
+
+def last_stated(attempts: Sequence[Attempt]) -> str:
+    """Return the answer of the last validation that gives one."""
+    return next((attempt.verdict.stated for attempt in reversed(attempts) if attempt.verdict.stated), "")
+
+
+class NodeProcess(Protocol):
+    """ProcessNode: validate one node at most `allowed` times, and correct it where it is refuted."""
+
+    max_attempts: int
+
+    async def __call__(self, branch: Branch, allowed: int, *, may_rebuild: bool, wanted: Wanted) -> Outcome: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
     """What became of a node, and what would hang below it then."""
 
     outcome: Outcome
     below: tuple[Branch, ...] = ()
 
 
-class Walk:
-    """One walk through one tree, from its top nodes down."""
+Key = tuple[int, Claim]
+"""What the outcome of a node depends on: a cap may have left less below it than it began with."""
 
-    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch]) -> None:
-        self._ctx, self._process, self.tops = ctx, process, tops
+
+class Walk:
+    """One walk through one tree, node after node or level by level, within the caps of the authors' runs.
+
+    `outcomes` are by the id of a node; `struck` are the answers that a node had and that turned out wrong.
+    """
+
+    max_fixes = 8
+    max_validations = 40
+
+    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch], *, by_level: bool = False) -> None:
+        self._ctx, self._process, self.tops, self._by_level = ctx, process, tops, by_level
         self.outcomes: dict[int, Outcome] = {}
         self.struck: dict[int, tuple[str, ...]] = {}
         self.fixes = self.validations = 0
-        self._nodes = sum(1 + len(top.below()) for top in tops)
+        self._nodes = len(flatten(tops))
         self._once = Once()
-        self._settled: dict[_Key, Outcome] = {}
-        self._ahead = False
-        self._begun: set[_Key] = set()
-        self._under: dict[_Key | None, list[_Key]] = {}
-        self._discarded: set[_Key] = set()
-        self._refuted: dict[_Key, asyncio.Future[Verdict | None]] = {}
-        self._rebuilt: set[_Key] = set()
+        self._settled: dict[Key, Outcome] = {}
 
     @property
     def spent(self) -> bool:
         """Whether nothing can be validated any more."""
-        return self.validations >= MAX_VALIDATIONS
+        return self.validations >= self.max_validations
 
-    async def go(self, traversal: Traversal) -> None:
+    async def run(self) -> None:
         """Validate and correct all nodes, those that come into the tree on the way included."""
-        if traversal == "level":
-            await self._by_level()
-        elif traversal == "speculative":
-            self._ahead = True
-            ahead = _thinned(self.tops, MAX_NODES)  # as it is now: the walk changes the tree, and may be faster
-            await both(self._explore(ahead), self._in_turn_until_done())
-        else:
-            await self._in_turn(self.tops, (0,))
+        await self._traverse()
         self._ctx.decide("corrected", self.fixes, validations=self.validations, nodes=self._nodes)
 
-    async def again(self, branch: Branch, path: tuple[int, ...]) -> None:
+    async def _traverse(self) -> None:
+        if not self._by_level:
+            await self._in_turn(self.tops, (0,))
+        level: list[tuple[Branch, Path]] = [(branch, (0,)) for branch in self.tops] if self._by_level else []
+        while level:
+            processed = await together(self._process_once(branch) for branch, _ in level)
+            for (branch, path), result in zip(level, processed, strict=True):
+                self._settle(branch, result, path)
+            level = [(child, (*path, branch.node.id)) for branch, path in level for child in branch.children]
+
+    async def again(self, branch: Branch, path: Path) -> None:
         """Validate a node that was changed from outside, and what comes to hang below it; what stays there stands."""
         self._settle(branch, await self._reach(branch), path)
         if self.outcomes[branch.node.id].replants:
             await self._in_turn(branch.children, (*path, branch.node.id))
 
-    def restate(self, branch: Branch, path: tuple[int, ...], answer: str) -> None:
-        """Give a node another answer, for what was found below it."""
-        before = branch.hypothesis
+    def restate(self, branch: Branch, path: Path, answer: str) -> None:
+        """Give a node another answer, which follows from what was found below it."""
+        before, branch.hypothesis = branch.hypothesis, answer
         outcome = replace(self.outcomes[branch.node.id], stated=answer, aligned=True)
-        branch.hypothesis = answer
         self.outcomes[branch.node.id] = outcome
         self._record(branch, outcome, path, before, branch.claim.size)
 
-    async def _in_turn(self, branches: Iterable[Branch], path: tuple[int, ...]) -> None:
+    async def _in_turn(self, branches: Iterable[Branch], path: Path) -> None:
         """Depth first, a node before those below it."""
         for branch in branches:
             self._settle(branch, await self._reach(branch), path)
             await self._in_turn(branch.children, (*path, branch.node.id))
 
-    async def _in_turn_until_done(self) -> None:
-        await self._in_turn(self.tops, (0,))
-        self._ahead = False
-        self._discarded |= self._begun - self._settled.keys()  # nobody will come to it
+    async def _reach(self, branch: Branch) -> Processed:
+        """Process a node that the walk has come to."""
+        return await self._process_once(branch)
 
-    async def _by_level(self) -> None:
-        level: list[tuple[Branch, tuple[int, ...]]] = [(branch, (0,)) for branch in self.tops]
-        while level:
-            found = await together(self._find(branch) for branch, _ in level)
-            below: list[tuple[Branch, tuple[int, ...]]] = []
-            for (branch, path), one in zip(level, found, strict=True):
-                self._settle(branch, one, path)
-                below += [(child, (*path, branch.node.id)) for child in branch.children]
-            level = below
+    async def _process_once(self, branch: Branch) -> Processed:
+        return await self._once(key_of(branch), lambda: self._processed(branch, lambda: True))
 
-    async def _explore(self, branches: Iterable[Branch], under: _Key | None = None) -> None:
-        """Begin all nodes at once; of a refuted one, what was below is given up and what is new is begun."""
-
-        async def onward(branch: Branch) -> None:
-            key, found = _key(branch), await self._find_ahead(branch)
-            if found and found.outcome.replants:
-                self._rebuilt.add(key)
-                new = _thinned(found.below, self._room(key))
-                self._give_up(branch, but=new)
-                if key not in self._discarded:
-                    await self._explore(new, key)
-
-        begun = self._begin(branches, under)
-        await together((*map(onward, begun), *(self._foresee(branch) for branch in begun if branch.children)))
-
-    async def _foresee(self, branch: Branch) -> None:
-        """While the tree below a refuted node is written anew, begin what it likely is: the old one, put right."""
-        key = _key(branch)
-        verdict = await self._refuted_by(key)
-        if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
-            return
-        likely = hang(carried(branch.claim, verdict.correction) or (), branch.node, first=_ROOM * branch.node.id + 1)
-        await together(map(self._find_ahead, self._begin(_thinned(likely, self._room(key)), key)))
-
-    def _begin(self, branches: Iterable[Branch], under: _Key | None) -> list[Branch]:
-        """The branches that may be begun ahead: as many nodes as may be validated, below as many as may be rebuilt.
-
-        What was given up counts too. Rebuilds under way when the bound is reached are not stopped.
-        """
-        begun: list[Branch] = []
-        for branch in branches:
-            key = _key(branch)
-            if key not in self._begun:
-                if not self._ahead or len(self._begun) >= MAX_VALIDATIONS or len(self._rebuilt) > MAX_FIXES:
-                    break
-                self._begun.add(key)
-                self._under.setdefault(under, []).append(key)
-            begun += [branch, *self._begin(branch.children, key)]
-        return begun
-
-    def _begun_under(self, key: _Key) -> list[_Key]:
-        """What was begun below a node, whatever it was rebuilt or thought to be rebuilt into."""
-        return [one for child in self._under.get(key, ()) for one in (child, *self._begun_under(child))]
-
-    def _room(self, key: _Key) -> int:
-        """How many nodes may come below a node, as far as is known ahead."""
-        return MAX_NODES - len(self._begun.difference(self._discarded, self._begun_under(key)))
-
-    def _give_up(self, branch: Branch, *, but: Iterable[Branch] = ()) -> None:
-        """Go on with nothing that was begun below a node, but for what is known to come there."""
-        stays = self._discarded.union(map(_key, _all(but)))
-        given_up = [key for key in dict.fromkeys(self._begun_under(_key(branch))) if key not in stays]
-        if given_up:
-            self._discarded.update(given_up)
-            self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
-
-    def _refuted_by(self, key: _Key) -> asyncio.Future[Verdict | None]:
-        """The verdict that refutes a node, as soon as it is known; None where it is not refuted."""
-        return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
-
-    async def _reach(self, branch: Branch) -> _Found:
-        """As `_find`, for a node that the walk has come to: one that was given up is done again.
-
-        That happens only where a cap kept what was above it from being refuted.
-        """
-        key = _key(branch)
-        try:
-            found = await self._find(branch)
-        except HoptreeError:
-            if key not in self._discarded:
-                raise
-        else:
-            if key not in self._discarded:
-                return found
-        return await self._once(("again", key), lambda: self._work(branch, lambda: True))
-
-    async def _find_ahead(self, branch: Branch) -> _Found | None:
-        """As `_find`; None where it failed, of which the walk is told if it comes to this node, and nobody else."""
-        try:
-            return await self._find(branch)
-        except HoptreeError as error:
-            self._ctx.decide("failed_ahead", type(error).__name__, node=branch.node)
-            return None
-
-    async def _find(self, branch: Branch) -> _Found:
-        key = _key(branch)
-
-        def wanted() -> bool:
-            return key not in self._discarded
-
-        if not self._ahead:
-            return await self._once(key, lambda: self._work(branch, wanted))
-        refuted = self._refuted_by(key)
-
-        def tell(verdict: Verdict | None) -> None:
-            if not refuted.done():
-                refuted.set_result(verdict)
-                if verdict is not None:  # at once: what is below must not be rebuilt as well
-                    self._give_up(branch)
-
-        try:
-            return await self._once(key, lambda: self._work(branch, Ahead(wanted, tell)))
-        finally:  # whatever became of it: somebody may wait for the verdict
-            tell(None)
-
-    async def _work(self, branch: Branch, wanted: Wanted) -> _Found:
+    async def _processed(self, branch: Branch, wanted: Wanted) -> Processed:
         if not wanted():
-            return _Found(Outcome())
+            return Processed(Outcome())
         node = branch.node
         self._ctx.begin_node(node, node.question)
-        outcome = await self._process(
-            branch,
-            min(self._process.max_attempts, MAX_VALIDATIONS - self.validations),
-            may_rebuild=self.fixes < MAX_FIXES,
-            wanted=wanted,
-        )
+        allowed = min(self._process.max_attempts, self.max_validations - self.validations)
+        outcome = await self._process(branch, allowed, may_rebuild=self.fixes < self.max_fixes, wanted=wanted)
         new = outcome.rebuilt.claim.children if outcome.rebuilt else ()
-        return _Found(outcome, tuple(hang(new, node, first=_ROOM * node.id + 1)))
+        return Processed(outcome, tuple(hang(new, node, first=CHILD_IDS * node.id + 1)))
 
-    def _settle(self, branch: Branch, found: _Found, path: tuple[int, ...]) -> None:
+    def _settle(self, branch: Branch, processed: Processed, path: Path) -> None:
         """Put an outcome into the tree, within the caps."""
-        before, size = branch.hypothesis, branch.claim.size
-        outcome = self._counted(_key(branch), found.outcome)
+        before, size, number = branch.hypothesis, branch.claim.size, branch.node.id
+        outcome = self._within_caps(key_of(branch), processed.outcome)
         if outcome.stated:
             branch.hypothesis = outcome.stated
-        if gone := _gone(branch, outcome, before):
-            self.struck[branch.node.id] = (*self.struck.get(branch.node.id, ()), gone)
+        # Other nodes may still name what was thought to be the answer of this one.
+        dropped = "" if agree(branch.dropped, outcome.stated) else branch.dropped
+        if wrong := before if outcome.rebuilt and before else dropped:
+            self.struck[number] = (*self.struck.get(number, ()), wrong)
         if outcome.replants:  # what was below rests on what is wrong
-            self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, found.below)
-        self.outcomes[branch.node.id] = outcome
+            self._replant(branch, outcome.rebuilt.claim if outcome.rebuilt else None, processed.below)
+        self.outcomes[number] = outcome
         self._record(branch, outcome, path, before, size)
 
-    def _counted(self, key: _Key, outcome: Outcome) -> Outcome:
-        """What the caps leave of an outcome; one that comes again has been counted."""
+    def _within_caps(self, key: Key, outcome: Outcome) -> Outcome:
+        """Return what the caps leave of an outcome, and count it once."""
         if key not in self._settled:
-            outcome = outcome.within(MAX_VALIDATIONS - self.validations)
-            if self.fixes >= MAX_FIXES:  # then nothing would have been asked for
+            outcome = outcome.within(self.max_validations - self.validations)
+            if self.fixes >= self.max_fixes:  # then nothing would have been asked for
                 outcome = replace(outcome, rebuilt=None, stays=False)
             self.validations += len(outcome.attempts)
             self.fixes += outcome.rebuilt is not None
@@ -266,7 +282,7 @@ class Walk:
         if claim is not None:
             branch.node = replace(branch.node, question=claim.question)
             branch.hypothesis = claim.hypothesis
-            branch.children = _thinned(below, MAX_NODES - self._nodes)
+            branch.children = first_branches(below, MAX_NODES - self._nodes)
             self._nodes += len(branch.below())
             dropped = claim.size - branch.claim.size
         issue = {"kind": "cap_nodes", "node": branch.node.id, "detail": f"{dropped} nodes beyond {MAX_NODES} dropped"}
@@ -274,46 +290,48 @@ class Walk:
             "plan",
             under=branch.node.id,
             rebuilt=True,
-            nodes=[written(one) for one in branch.below()],
+            nodes=[one.as_plan_node() for one in branch.below()],
             issues=[issue] if dropped else [],
         )
 
-    def _record(self, branch: Branch, outcome: Outcome, path: tuple[int, ...], before: str, size: int) -> None:
-        """What the paper's tables are made from, for one node."""
-        cited = outcome.verdict.cited
+    def _record(self, branch: Branch, outcome: Outcome, path: Path, before: str, size: int) -> None:
+        """Record what the paper's tables are made from, for one node."""
+        cited, node = outcome.verdict.cited, branch.node
         support = tuple(passage.id for passage in cited.passages)
-        answer = Answer(branch.hypothesis, source=_source(outcome), support=support)
+        stages: Counter[str] = Counter()
+        for event in events_of(self._ctx.trace.events, node.id):
+            if event["event"] == "llm":
+                stages[event["step"]] += event["prompt_tokens"] + event["completion_tokens"]
         self._ctx.end_node(
-            branch.node,
-            answer,
-            resolved=branch.node.question,
-            path=[*path, branch.node.id],
-            depth=branch.node.depth,
-            level=branch.node.depth - 1,
+            node,
+            Answer(branch.hypothesis, source=outcome.source, support=support),
+            resolved=node.question,
+            path=[*path, node.id],
+            depth=node.depth,
+            level=node.depth - 1,
             verdict=outcome.label,
-            why=_why(outcome, before),
+            why=outcome.why(before),
             hypothesis=branch.hypothesis,
             hypothesis_before=before,
             struck=[before] if before and outcome.rebuilt else [],
             attempts=[attempt.as_dict() for attempt in outcome.attempts],
-            clues=_clues(outcome),
+            clues=outcome.clues,
             facts=[list(fact.triple) for fact in cited.facts],
             fabricated=list(cited.fabricated),
             rebuilt=outcome.rebuilt is not None,
             rebuild_issues=list(outcome.rebuilt.issues) if outcome.rebuilt else [],
             size_before=size,
             size_after=branch.claim.size,
-            stages=_stages(self._ctx, branch.node.id),
+            stages=dict(stages),
         )
 
 
-def _key(branch: Branch) -> _Key:
-    """What the outcome of a node depends on: a cap may have left less below it than it began with."""
+def key_of(branch: Branch) -> Key:
     return branch.node.id, branch.claim
 
 
 def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
-    """Claims as branches under a node, numbered from `first` on, each before those below it."""
+    """Turn claims into branches under a node, numbered from `first` on, each before those below it."""
     branches = []
     for claim in claims:
         branch = Branch(Node(first, claim.question, parent.id, parent.depth + 1), claim.hypothesis, [], claim.dropped)
@@ -323,64 +341,82 @@ def hang(claims: Iterable[Claim], parent: Node, *, first: int) -> list[Branch]:
     return branches
 
 
-def written(branch: Branch) -> dict[str, Any]:
-    """A branch as a plan tells of it."""
-    node = branch.node
-    told = {"id": node.id, "question": node.question, "parent": node.parent, "refs": []}
-    return {**told, "hypothesis": branch.hypothesis}
-
-
-def _all(branches: Iterable[Branch]) -> list[Branch]:
+def flatten(branches: Iterable[Branch]) -> list[Branch]:
+    """Return all branches, each before those below it."""
     return [one for branch in branches for one in (branch, *branch.below())]
 
 
-def _thinned(branches: Iterable[Branch], most: int) -> list[Branch]:
-    """The first `most` branches, each before those below it."""
-    kept = []
+def first_branches(branches: Iterable[Branch], most: int) -> list[Branch]:
+    """Return the first `most` branches, each before those below it."""
+    kept: list[Branch] = []
     for branch in branches:
         if most < 1:
             break
-        kept.append(replace(branch, children=_thinned(branch.children, most - 1)))
+        kept.append(replace(branch, children=first_branches(branch.children, most - 1)))
         most -= 1 + len(kept[-1].below())
     return kept
 
 
-def _gone(branch: Branch, outcome: Outcome, before: str) -> str:
-    """What was thought to be the answer of a node, and is not: others may name it still."""
-    if outcome.rebuilt and before:
-        return before
-    return branch.dropped if not agree(branch.dropped, outcome.stated) else ""
+MODEL_SAYS = "the model says"
+"""Beyond the paper, what evidence says is what code finds there."""
+_SUPPORTED, _CORRECTED, _REFUTED = "supported by evidence", "corrected by evidence", "refuted by evidence"
+_UNVERIFIED = "not verified"
+_FOLLOWS = "as it follows from what was corrected below"
+_MOOT = "it is asked about what turned out wrong"
+_MARKS = "|".join((_SUPPORTED, _CORRECTED, _REFUTED, _UNVERIFIED, _FOLLOWS, _MOOT))
+_MARK = re.compile(rf"\s*[(\[](?:{_MARKS})(?:[:;].*)?[)\]]?\W*\Z", re.IGNORECASE)
+"""How sure an answer is, as it stands behind it in the golden tree."""
 
 
-def _source(outcome: Outcome) -> Source:
-    """Where the answer of a node comes from: evidence, what is below it, or the model's memory."""
-    if outcome.checked:
-        return "external"
-    return "synthesis" if outcome.aligned else "internal"
+def render_tree(
+    ctx: Context,
+    branches: Sequence[Branch],
+    outcomes: Mapping[int, Outcome],
+    *,
+    texts: bool = True,
+    says: str = "evidence says",
+    moot: Collection[int] = (),
+    indent: str = "",
+) -> Iterator[str]:
+    """Render the golden tree: what was asked, the answer, how sure that is, and what it rests on.
+
+    Without `texts`, passages are left out; the facts stay. `says` introduces a correction that was not borne out.
+    Nothing cited is shown for a node whose new hypothesis it does not bear out, nor for `moot` nodes, which rest on
+    what is wrong.
+    """
+    for branch in branches:
+        number = branch.node.id
+        outcome, is_moot = outcomes[number], number in moot
+        unsaid = outcome.rebuilt is not None and not outcome.rebuilt.borne_out
+        cited = Cited() if is_moot or unsaid else outcome.verdict.cited
+        certainty = _MOOT if is_moot else _certainty(outcome, branch.hypothesis, says)
+        yield f"{indent}- {branch.node.question}"
+        yield f"{indent}  Answer: {branch.hypothesis or 'unknown'} ({certainty})"
+        box = EvidenceBox(cited.passages if texts else (), cited.facts)
+        for present, shown in zip((box.passages, box.facts), box.shown(ctx), strict=True):
+            yield from (f"{indent}  {line}" for line in shown.splitlines() if present)
+        yield from render_tree(ctx, branch.children, outcomes, texts=texts, says=says, moot=moot, indent=indent + "  ")
 
 
-def _clues(outcome: Outcome) -> list[str]:
-    """The new things that were searched for: to follow what the evidence mentions is to ask the same again."""
-    first = outcome.attempts[0].query if outcome.attempts else ""
-    return [attempt.query for attempt in outcome.attempts[1:] if attempt.query != first]
+def strip_certainty(answer: Answer) -> Answer:
+    """Remove the golden tree's words about certainty from an answer: small models copy them."""
+    text = _MARK.sub("", answer.text)
+    if text == answer.text:
+        return answer
+    raw = "\n".join(_MARK.sub("", line) for line in answer.raw.splitlines()) or text
+    return replace(answer, text=text, status="unknown" if looks_unanswered(raw) else "answered")
 
 
-def _why(outcome: Outcome, before: str) -> str:
+def _certainty(outcome: Outcome, answer: str, says: str) -> str:
+    said = outcome.verdict.correction or outcome.verdict.reason
+    if outcome.rebuilt and outcome.label == "refuted":
+        if outcome.rebuilt.borne_out:
+            return _CORRECTED
+        return f"{_UNVERIFIED}; {says}: {said}" if said and not agree(said, answer) else _UNVERIFIED
+    if outcome.stays:
+        return f"{_UNVERIFIED}: it was called wrong, and nothing else was given"
+    if outcome.label == "refuted":
+        return f"{_REFUTED}: {outcome.verdict.reason}".removesuffix(": ")
     if outcome.aligned:
-        return f"it follows from what was corrected below{f'; the guess was: {before}' if before else ''}"
-    if not outcome.attempts:
-        return "not validated: too many validations"
-    tries = len(outcome.attempts)
-    if outcome.label == "unknown":
-        doubts = [attempt.verdict.doubt for attempt in outcome.attempts if attempt.verdict.doubt]
-        return f"{doubts[-1] if doubts else 'nothing found says so'}, {tries} attempt{'s' if tries > 1 else ''}"
-    return outcome.verdict.reason if outcome.label == "refuted" else ""
-
-
-def _stages(ctx: Context, node: int) -> dict[str, int]:
-    """Tokens of a node by the step that took them."""
-    spent: Counter[str] = Counter()
-    for event in events_of(ctx.trace.events, node):
-        if event["event"] == "llm":
-            spent[event["step"]] += event["prompt_tokens"] + event["completion_tokens"]
-    return dict(spent)
+        return _FOLLOWS
+    return _SUPPORTED if outcome.label == "supported" else _UNVERIFIED

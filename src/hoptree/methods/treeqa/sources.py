@@ -1,0 +1,160 @@
+"""Where TreeQA looks for evidence: the knowledge graph and the corpus, asked with one query."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from hoptree.core.singleflight import Once
+from hoptree.core.values import Passage
+from hoptree.engine.context import Context
+from hoptree.engine.schedule import both, together
+from hoptree.graph.facts import Candidates, Entity, Fact
+from hoptree.graph.linking.mention_models import NameReader, ReadCandidates
+from hoptree.methods.steps.evidence_box import EvidenceBox
+from hoptree.methods.steps.link import choose_facts
+from hoptree.methods.steps.mentions import (
+    Kinds,
+    MentionLinker,
+    Titles,
+    extract_mentions,
+    find_titles,
+    graph_names,
+    require_sources,
+)
+from hoptree.methods.steps.own_pages import own_page
+from hoptree.methods.steps.relations import RelationRanking
+from hoptree.methods.treeqa.walk import Ahead, Wanted
+from hoptree.text.question_tree import Node
+
+SEARCHED = 5
+"""Passages of a search in the whole corpus: where no page is that of an entity, and beyond the paper always."""
+_YES_OR_NO = re.compile(r"(?<=\?) (?:yes|no)\.?\Z", re.IGNORECASE)
+"""A hypothesis behind its question that names nothing to look up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How much is kept: entities of a query, relations of these, and passages of each page."""
+
+    entities: int
+    relations: int
+    passages: int
+
+
+PRESETS = {"paper": Kept(3, 3, 3), "code": Kept(2, 1, 2)}
+
+
+class Sources:
+    """RetrieveEvidence: entities of a query, their facts, and passages of their pages; shared within a question.
+
+    Entities are those of the words of a query and of the names that the model reads out of it; a `reader` marks names
+    in the query, which then count instead of its words. The model says which of their relations matter, or a `ranking`.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        kinds: Kinds,
+        kept: Kept,
+        *,
+        reader: NameReader | None = None,
+        ranking: RelationRanking | None = None,
+    ) -> None:
+        self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
+        candidates = Titles if kinds == "text" else graph_names(ctx)
+
+        def names(ctx: Context, node: Node | None) -> Candidates:
+            return ReadCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
+
+        self._linkers = {ahead: MentionLinker(names, ahead=ahead, read=self._read_names) for ahead in (False, True)}
+        self._once, self._names = Once(), Once()
+        self._waiting: dict[str, list[Wanted]] = {}
+        self._abandoned: Counter[str] = Counter()
+
+    async def _read_names(self, ctx: Context, query: str, *, node: Node | None = None) -> tuple[str, ...]:
+        """Read the names in a query, once for graph and corpus."""
+        return await self._names(query, lambda: extract_mentions(ctx, query, node=node))
+
+    def require(self) -> None:
+        """Refuse to start without a source that is to be asked."""
+        require_sources(self._ctx, self._kinds)
+
+    async def retrieve(self, query: str, node: Node, wanted: Wanted = lambda: True) -> EvidenceBox:
+        """Return the evidence about the entities of a query; nothing more is asked once nobody wants it any more."""
+        query = _YES_OR_NO.sub("", query)
+        waiting = self._waiting.setdefault(query, [])
+        waiting.append(wanted)
+        while True:
+            key = (query, self._abandoned[query])
+            found = await self._once(
+                key,
+                lambda: self._retrieve(query, node, lambda: any(one() for one in waiting), isinstance(wanted, Ahead)),
+            )
+            if found is not None or not wanted():
+                return found or EvidenceBox()
+            # It was abandoned while nobody wanted it.
+            self._abandoned[query] = key[1] + 1
+
+    async def _retrieve(self, query: str, node: Node, wanted: Wanted, ahead: bool) -> EvidenceBox | None:
+        """Return None where it was abandoned."""
+        entities, titles = await self._link(query, node, ahead)
+        if not wanted():
+            return None
+        facts, passages = await both(
+            self._facts(query, entities, node, wanted), self._passages(query, titles, entities, node, wanted)
+        )
+        return EvidenceBox(passages, facts) if facts is not None and passages is not None else None
+
+    async def _link(self, query: str, node: Node, ahead: bool) -> tuple[tuple[Entity, ...], tuple[Entity, ...]]:
+        """Return the entities of a query, and those of its names that are titles of the corpus."""
+        linking = self._linkers[ahead].link(self._ctx, query, keep=self._kept.entities, node=node)
+        if self._kinds == "hybrid":  # a graph may know only some of the names
+            return await both(linking, find_titles(self._ctx, query, self._read_names, node=node))
+        entities = await linking
+        return entities, entities if self._kinds == "text" else ()
+
+    async def _facts(
+        self, query: str, entities: tuple[Entity, ...], node: Node, wanted: Wanted
+    ) -> tuple[Fact, ...] | None:
+        if self._kinds == "text" or not entities:
+            return ()
+        found = await together(self._ctx.facts(entity, node=node) for entity in entities)
+        if not wanted():
+            return None
+        return await choose_facts(self._ctx, query, found, keep=self._kept.relations, ranking=self._ranking, node=node)
+
+    async def _passages(
+        self, query: str, titles: tuple[Entity, ...], entities: tuple[Entity, ...], node: Node, wanted: Wanted
+    ) -> tuple[Passage, ...] | None:
+        """Return the best passages of the pages that the query names, and of the entities' own pages.
+
+        Where either has none, the whole corpus is searched too: the graph adds to what the corpus gives.
+        """
+        if self._kinds == "graph":
+            return ()
+        titled = {entity.page for entity in titles}
+        others = [entity for entity in entities if (entity.page or entity.label) not in titled]
+        most = max(self._kept.entities * self._kept.passages, SEARCHED)
+        named, own = await both(self._pages(query, titles[:most], most, node), self._pages(query, others, most, node))
+        if named and (own or len(others) < len(entities)):
+            return _distinct(named, own)[:most]
+        if not wanted():  # the part found so far must not be remembered as all of it
+            return None
+        searched = await self._ctx.search(query, k=SEARCHED, node=node)
+        return _distinct(named, searched)[:most] if named else _distinct(own[: most - len(searched)], searched)
+
+    async def _pages(self, query: str, entities: Sequence[Entity], most: int, node: Node) -> tuple[Passage, ...]:
+        """Return the best passages of each page; of more than `most`, the best of each page in turn."""
+        k = self._kept.passages
+        pages = await together(own_page(self._ctx, entity, query, k=k, node=node) for entity in entities)
+        if sum(map(len, pages)) <= most:
+            return _distinct(*pages)
+        return _distinct([passage for rank in zip_longest(*pages) for passage in rank if passage])[:most]
+
+
+def _distinct(*groups: Sequence[Passage]) -> tuple[Passage, ...]:
+    return tuple({passage.id: passage for group in groups for passage in group}.values())

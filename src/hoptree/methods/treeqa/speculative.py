@@ -1,0 +1,163 @@
+"""TreeQA's `traversal=speculative`: validate all nodes at once, and settle them as the serial walk would.
+
+The same replies give the same tree as node by node, caps included. Work ahead of the walk may be for nothing: it has
+bounds of its own, beyond which the walk is serial. Its failures count only where the walk comes to them. A budget
+counts it as any other work, so that one just enough for the serial walk may end before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from hoptree.core.errors import HoptreeError
+from hoptree.engine.context import Context
+from hoptree.engine.schedule import both, together
+from hoptree.methods.steps.logic_tree import MAX_NODES, carried
+from hoptree.methods.steps.verify import Verdict
+from hoptree.methods.treeqa.walk import (
+    CHILD_IDS,
+    Ahead,
+    Branch,
+    Key,
+    NodeProcess,
+    Processed,
+    Traversal,
+    Walk,
+    first_branches,
+    flatten,
+    hang,
+    key_of,
+)
+
+
+def make_walk(traversal: Traversal, ctx: Context, process: NodeProcess, tops: list[Branch]) -> Walk:
+    if traversal == "speculative":
+        return SpeculativeWalk(ctx, process, tops)
+    return Walk(ctx, process, tops, by_level=traversal == "level")
+
+
+class SpeculativeWalk(Walk):
+    """The serial walk, with an exploration ahead of it."""
+
+    def __init__(self, ctx: Context, process: NodeProcess, tops: list[Branch]) -> None:
+        super().__init__(ctx, process, tops)
+        self._ahead = True
+        self._begun: set[Key] = set()
+        self._begun_under: dict[Key | None, list[Key]] = {}
+        self._discarded: set[Key] = set()
+        self._refuted: dict[Key, asyncio.Future[Verdict | None]] = {}
+        self._rebuilt: set[Key] = set()
+
+    async def _traverse(self) -> None:
+        tops = first_branches(self.tops, MAX_NODES)  # a copy: the walk changes the tree, and may be faster
+        await both(self._explore(tops), self._in_turn_until_done())
+
+    async def _in_turn_until_done(self) -> None:
+        await self._in_turn(self.tops, (0,))
+        self._ahead = False
+        self._discarded |= self._begun - self._settled.keys()  # the walk never comes to these
+
+    async def _explore(self, branches: Iterable[Branch], under: Key | None = None) -> None:
+        """Begin all nodes at once; below a refuted one, give up what there was and begin what is new."""
+
+        async def explore_one(branch: Branch) -> None:
+            key, processed = key_of(branch), await self._process_ahead(branch)
+            if processed and processed.outcome.replants:
+                self._rebuilt.add(key)
+                new = first_branches(processed.below, self._room(key))
+                self._give_up(branch, but=new)
+                if key not in self._discarded:
+                    await self._explore(new, key)
+
+        begun = self._begin(branches, under)
+        await together((*map(explore_one, begun), *(self._foresee(branch) for branch in begun if branch.children)))
+
+    async def _foresee(self, branch: Branch) -> None:
+        """While the tree below a refuted node is rebuilt, begin what it likely is: the old one, corrected."""
+        key = key_of(branch)
+        verdict = await self._refuted_by(key)
+        if verdict is None or not verdict.correction or key in self._rebuilt or key in self._discarded:
+            return
+        claims = carried(branch.claim, verdict.correction) or ()
+        likely = hang(claims, branch.node, first=CHILD_IDS * branch.node.id + 1)
+        await together(map(self._process_ahead, self._begin(first_branches(likely, self._room(key)), key)))
+
+    def _begin(self, branches: Iterable[Branch], under: Key | None) -> list[Branch]:
+        """Return the branches that may be begun: as many as may be validated, below as many as may be rebuilt.
+
+        What was given up counts too. Rebuilds under way when the bound is reached are not stopped.
+        """
+        begun: list[Branch] = []
+        for branch in branches:
+            key = key_of(branch)
+            if key not in self._begun:
+                bound = len(self._begun) >= self.max_validations or len(self._rebuilt) > self.max_fixes
+                if bound or not self._ahead:
+                    break
+                self._begun.add(key)
+                self._begun_under.setdefault(under, []).append(key)
+            begun += [branch, *self._begin(branch.children, key)]
+        return begun
+
+    def _descendants(self, key: Key) -> list[Key]:
+        """Return what was begun below a node, whatever it was rebuilt or thought to be rebuilt into."""
+        return [one for child in self._begun_under.get(key, ()) for one in (child, *self._descendants(child))]
+
+    def _room(self, key: Key) -> int:
+        """Return how many nodes may come below a node, as far as is known ahead."""
+        return MAX_NODES - len(self._begun.difference(self._discarded, self._descendants(key)))
+
+    def _give_up(self, branch: Branch, *, but: Iterable[Branch] = ()) -> None:
+        """Abandon what was begun below a node, except what is known to come there."""
+        stays = self._discarded.union(map(key_of, flatten(but)))
+        given_up = [key for key in dict.fromkeys(self._descendants(key_of(branch))) if key not in stays]
+        if given_up:
+            self._discarded.update(given_up)
+            self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
+
+    def _refuted_by(self, key: Key) -> asyncio.Future[Verdict | None]:
+        """Return the verdict that refutes a node, as soon as it is known; None where it is not refuted."""
+        return self._refuted.setdefault(key, asyncio.get_running_loop().create_future())
+
+    async def _reach(self, branch: Branch) -> Processed:
+        """Process a node again that was given up: a cap kept what was above it from being refuted."""
+        key = key_of(branch)
+        try:
+            processed = await self._process_once(branch)
+        except HoptreeError:
+            if key not in self._discarded:
+                raise
+        else:
+            if key not in self._discarded:
+                return processed
+        return await self._once(("again", key), lambda: self._processed(branch, lambda: True))
+
+    async def _process_ahead(self, branch: Branch) -> Processed | None:
+        """Return None where it failed; the failure is raised if the walk comes to this node, and only then."""
+        try:
+            return await self._process_once(branch)
+        except HoptreeError as error:
+            self._ctx.decide("failed_ahead", type(error).__name__, node=branch.node)
+            return None
+
+    async def _process_once(self, branch: Branch) -> Processed:
+        key = key_of(branch)
+
+        def wanted() -> bool:
+            return key not in self._discarded
+
+        if not self._ahead:
+            return await self._once(key, lambda: self._processed(branch, wanted))
+        refuted = self._refuted_by(key)
+
+        def announce(verdict: Verdict | None) -> None:
+            if not refuted.done():
+                refuted.set_result(verdict)
+                if verdict is not None:  # at once: what is below must not be rebuilt as well
+                    self._give_up(branch)
+
+        try:
+            return await self._once(key, lambda: self._processed(branch, Ahead(wanted, announce)))
+        finally:  # somebody may wait for the verdict, whatever became of the node
+            announce(None)
