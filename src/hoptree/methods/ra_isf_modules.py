@@ -14,7 +14,7 @@ from hoptree.methods.steps.answer import direct_answer, least_probability
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.methods.steps.route import read_way
-from hoptree.text.parse import Knowing, read_knowing, says_unknown
+from hoptree.text.parse import SelfKnowledge, read_self_knowledge, says_unknown
 from hoptree.text.parse_relevance import judges_relevance, read_numbers, read_relevance
 from hoptree.text.question_tree import Node
 
@@ -56,7 +56,9 @@ class Lookup:
     judged_by: int | None = None
 
 
-async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False) -> Knowing:
+async def judge_knowledge(
+    ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False
+) -> SelfKnowledge:
     """M_know: ask whether the model knows the answer; a reply that goes on after its "yes" gives it as well.
 
     With `logprobs`, such an answer has a confidence: the least probability among the reply's tokens.
@@ -65,7 +67,7 @@ async def judge_knowledge(ctx: Context, question: str, *, node: Node | None = No
     reply = await ctx.generate(
         "know", prompt, role="know", max_tokens=_KNOW_TOKENS, node=node, top_logprobs=1 if logprobs else 0
     )
-    knowing = read_knowing(reply.text, question)
+    knowing = read_self_knowledge(reply.text, question)
     readable = knowing.known or says_unknown(reply.text) or read_way(reply.text, ("Yes", "No")) == "No"
     note_reply(ctx, "know", "" if readable else "neither yes nor no")
     ctx.decide("know", knowing.known, node=node, raw=reply.text, answer=knowing.answer)

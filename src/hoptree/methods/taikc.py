@@ -140,7 +140,8 @@ async def _fill(
         ctx.begin_node(node, asked)
         answer, iterations = Answer("", status="unknown"), 0
         if despite_unknown or all(done[ref].answer.known for ref in node.refs):
-            for iterations, attempt in enumerate(attempts, 1):
+            for attempt in attempts:
+                iterations += 1
                 answer = await attempt(asked, node)
                 if answer.known:
                     break

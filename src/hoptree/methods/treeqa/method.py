@@ -11,7 +11,7 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, together
-from hoptree.graph.linking.mention_models import read_linker, shared_reader
+from hoptree.graph.linking.mention_models import parse_linker, shared_mention_model
 from hoptree.methods.steps.agreement import tells
 from hoptree.methods.steps.answer import direct_answer, synthesise
 from hoptree.methods.steps.answer_grounds import NONE_HOLDS, called_guess
@@ -111,8 +111,8 @@ async def treeqa(
     dense = _ranks_densely({"relations": relations, "correct": correct, "evidence": evidence})
     ranking = BySharedEncoder(_ENCODER) if dense else None
     if linker:
-        read_linker(linker)
-    reader = shared_reader(linker) if linker and correct else None
+        parse_linker(linker)
+    reader = shared_mention_model(linker) if linker and correct else None
     sources = Sources(ctx, evidence, PRESETS[preset], reader=reader, ranking=ranking)
     if correct:
         sources.require()

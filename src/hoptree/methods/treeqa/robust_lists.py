@@ -28,7 +28,7 @@ from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.methods.treeqa.robust import RobustProcess, moot_nodes
 from hoptree.methods.treeqa.sources import SEARCHED
 from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Outcome, Walk, flatten, render_tree, strip_certainty
-from hoptree.text.answer_types import other_kind
+from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -224,7 +224,7 @@ async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -
         facts = tuple(dict.fromkeys(fact for box in boxes for fact in box.facts))
         grounds = _grounds(last.text, question, kept, EvidenceBox(shown, facts))
         is_said = bool(grounds) or any(tells(answer.text, last.text) for answer in said)
-        fits = not other_kind(question, last.text)
+        fits = not explain_type_mismatch(question, last.text)
         # A choice stands there whatever is right, and what one node says may be said of another's guess.
         if all_verified and fits and (is_said or chooses(question)):
             ids = dict.fromkeys(passage.id for passage in (*cited, *shown) if passage in cited or passage.id in grounds)

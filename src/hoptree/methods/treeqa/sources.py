@@ -13,7 +13,7 @@ from hoptree.core.values import Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Candidates, Entity, Fact
-from hoptree.graph.linking.mention_models import NameReader, ReadCandidates
+from hoptree.graph.linking.mention_models import MentionModel, MentionModelCandidates
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.link import choose_facts
 from hoptree.methods.steps.mentions import (
@@ -61,14 +61,14 @@ class Sources:
         kinds: Kinds,
         kept: Kept,
         *,
-        reader: NameReader | None = None,
+        reader: MentionModel | None = None,
         ranking: RelationRanking | None = None,
     ) -> None:
         self._ctx, self._kinds, self._kept, self._ranking = ctx, kinds, kept, ranking
         candidates = Titles if kinds == "text" else graph_names(ctx)
 
         def names(ctx: Context, node: Node | None) -> Candidates:
-            return ReadCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
+            return MentionModelCandidates(reader, candidates(ctx, node)) if reader else candidates(ctx, node)
 
         self._linkers = {ahead: MentionLinker(names, ahead=ahead, read=self._read_names) for ahead in (False, True)}
         self._once, self._names = Once(), Once()
