@@ -27,7 +27,7 @@ from hoptree.methods.steps.answer import answer_from, holding
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.combine import combine_answers
 from hoptree.methods.steps.compare import compare_pairs, compares, compares_again
-from hoptree.methods.steps.grounding import covers, grounded
+from hoptree.text.grounding import covers, grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 

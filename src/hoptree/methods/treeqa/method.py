@@ -10,11 +10,11 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
+from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import both, together
 from hoptree.graph.linking.mention_models import parse_linker, shared_mention_model
 from hoptree.methods.steps.agreement import tells
 from hoptree.methods.steps.answer import direct_answer, synthesise
-from hoptree.methods.steps.answer_grounds import NONE_HOLDS, called_guess
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
@@ -37,6 +37,7 @@ from hoptree.methods.treeqa.walk import (
     render_tree,
     strip_certainty,
 )
+from hoptree.text.grounding import guess_unless_supported
 from hoptree.text.question_tree import Issue, Node
 
 _ENCODER = "minilm"
@@ -258,12 +259,12 @@ def _with_guess_marked(ctx: Context, walk: Walk, answer: Answer) -> Answer:
         return answer
     boxes = [attempt.box for outcome in walk.outcomes.values() for attempt in outcome.attempts]
     facts = [Passage(fact.text, "", fact.text) for box in boxes for fact in box.facts]
-    judged = called_guess(answer, [*(passage for box in boxes for passage in box.passages), *facts])
+    judged = guess_unless_supported(answer, [*(passage for box in boxes for passage in box.passages), *facts])
     verified = [branch for branch in flatten(walk.tops) if walk.outcomes[branch.node.id].checked]
     if not verified:
         ctx.warn("unsupported", "None of the answers below was verified; this one is put together from guesses.")
     elif any(tells(branch.hypothesis, answer.text) for branch in verified):
         return answer
     elif judged.source == "fallback":
-        ctx.warn("unsupported", NONE_HOLDS)
+        ctx.warn("unsupported", UNSUPPORTED)
     return replace(answer, source=judged.source)

@@ -13,22 +13,22 @@ from itertools import accumulate
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, tells
 from hoptree.methods.steps.answer import synthesise
-from hoptree.methods.steps.answer_grounds import NONE_HOLDS, called_guess
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.compare import chooses, compare_pairs
 from hoptree.methods.steps.conditions import Listing, find_candidates, split_conditions
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
-from hoptree.methods.steps.logic_tree import parts_of
 from hoptree.methods.steps.mentions import Kinds
 from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.methods.treeqa.robust import RobustProcess, moot_nodes
 from hoptree.methods.treeqa.sources import SEARCHED
 from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Outcome, Walk, flatten, render_tree, strip_certainty
 from hoptree.text.answer_types import explain_type_mismatch
+from hoptree.text.grounding import guess_unless_supported, parts_of
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node
 
@@ -187,7 +187,7 @@ async def read_own(ctx: Context, question: str, evidence: Kinds) -> list[Answer]
     if evidence == "graph":
         return []
     passages = await ctx.search(question, k=SEARCHED)
-    return [called_guess(reading, passages) for reading in await glances(ctx, question, passages)]
+    return [guess_unless_supported(reading, passages) for reading in await glances(ctx, question, passages)]
 
 
 async def conclude(ctx: Context, question: str, walk: Walk, own: list[Answer]) -> Answer:
@@ -244,7 +244,7 @@ def _checked(ctx: Context, taken: Answer, borne_out: Sequence[Answer]) -> Answer
     if any(tells(answer.text, taken.text) for answer in borne_out):
         support = dict.fromkeys(passage_id for answer in borne_out for passage_id in answer.support)
         return replace(taken, source="synthesis", support=tuple(support))
-    ctx.warn("unsupported", NONE_HOLDS)
+    ctx.warn("unsupported", UNSUPPORTED)
     return taken
 
 
