@@ -11,7 +11,7 @@ from tests.methods.mind_asked import CHARLES, LAST, figure
 from tests.methods.stretch_asked import DUKES, Run, Search, sure
 
 from hoptree.engine.prompts import prompt_for
-from hoptree.methods.mind.look_up import sought_words
+from hoptree.methods.mind.lookup import sought_words
 from hoptree.methods.steps.fact_extraction import ground_triples
 from hoptree.models.scripted import Rule
 from hoptree.text.parse_triples import read_triples

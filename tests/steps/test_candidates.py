@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.look_up import sought_words, sub_query
-from hoptree.methods.mind.names import Candidate, choose_by_confidence, names_in
+from hoptree.methods.mind.entities import Candidate, filter_by_confidence, names_in
+from hoptree.methods.mind.lookup import sought_words, sub_query
 from hoptree.text.word_classes import LexiconTagger
 
 TAGGER = LexiconTagger()
@@ -68,10 +68,10 @@ def test_any_text_has_names_or_none(text: str) -> None:
 
 def test_the_surest_stay_in_their_order() -> None:
     given = [Candidate("a", confidence=0.2), Candidate("b", confidence=0.9), Candidate("c", confidence=0.5)]
-    found = choose_by_confidence(given, top_k=2)
+    found = filter_by_confidence(given, top_k=2)
     assert [one.name for one in found.kept] == ["b", "c"] and [one.name for one in found.dropped] == ["a"]
-    assert [one.name for one in choose_by_confidence(given, top_k=2, least=0.95).kept] == ["b"]
-    assert choose_by_confidence([], top_k=2).kept == choose_by_confidence([], top_k=2, least=0.1).kept == ()
+    assert [one.name for one in filter_by_confidence(given, top_k=2, least=0.95).kept] == ["b"]
+    assert filter_by_confidence([], top_k=2).kept == filter_by_confidence([], top_k=2, least=0.1).kept == ()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Fact
-from hoptree.methods.mind.look_up import sought_words
-from hoptree.methods.mind.memory import FactMemory, Held, relation_key
+from hoptree.methods.mind.lookup import sought_words
+from hoptree.methods.mind.memory import FactMemory, Held
+from hoptree.text.relation_words import relation_key
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import LexiconTagger
 
@@ -57,10 +58,10 @@ def test_sources_that_differ_are_named_and_a_list_is_no_contradiction() -> None:
     memory = FactMemory()
     memory.add(held("Louis", relation="child"))
     memory.add(held("Marie", 0.8, relation="child"))
-    assert memory.conflicts() == () and memory.render() == "- Jean | child | Louis, Marie"
+    assert memory.conflicts() == [] and memory.render() == "- Jean | child | Louis, Marie"
     memory.add(held("Henri", 0.7, relation="child", by="p2"))
     (group,) = memory.conflicts()
-    assert [one.fact.object for one in group] == ["Louis", "Marie", "Henri"]
+    assert [fact[2] for fact in group] == ["Louis", "Marie", "Henri"]
     assert 'Henri (by "Title p2"); the sources differ' in memory.render()
 
 

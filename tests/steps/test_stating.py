@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.learning import states
+from hoptree.text.relation_words import states_relation
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from hoptree.methods.mind.learning import states
     ],
 )
 def test_what_is_stated(relation: str, said: str, sentence: str) -> None:
-    assert states(relation, said, sentence)
+    assert states_relation(relation, said, sentence)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_what_is_stated(relation: str, said: str, sentence: str) -> None:
     ],
 )
 def test_what_is_only_named(relation: str, said: str, sentence: str) -> None:
-    assert not states(relation, said, sentence)
+    assert not states_relation(relation, said, sentence)
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=200))
 def test_any_texts_can_be_asked_about(relation: str, said: str, sentence: str) -> None:
-    assert states(relation, said, sentence) in (True, False)
+    assert states_relation(relation, said, sentence) in (True, False)

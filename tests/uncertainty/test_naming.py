@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.methods.mind.look_up import sought_words
-from hoptree.methods.mind.names import names_in
+from hoptree.methods.mind.entities import names_in
+from hoptree.methods.mind.lookup import sought_words
 from hoptree.text.names import NameTagger
 from hoptree.text.word_classes import LexiconTagger
 

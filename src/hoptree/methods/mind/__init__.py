@@ -1,4 +1,4 @@
-"""MIND: `method.py` reads like the paper, of `names.py` and `look_up.py`; `careful.py` and `spoken.py` go beyond."""
+"""MIND: method.py reads like the paper, with entities.py, lookup.py and memory.py; robust.py goes beyond it."""
 
 from hoptree.methods.mind.method import mind
 

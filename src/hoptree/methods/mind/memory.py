@@ -1,4 +1,4 @@
-"""What was read while one question is answered: facts with their confidence and where they come from."""
+"""MIND's memory of one question: facts that passages state about kept names, with confidence and source."""
 
 from __future__ import annotations
 
@@ -6,158 +6,46 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from hoptree.core.values import Fact
+from hoptree.core.values import Fact, Passage
+from hoptree.engine.context import Context
+from hoptree.engine.events import Event
+from hoptree.engine.prompts import prompt_for
+from hoptree.methods.steps.evidence import show_passages
+from hoptree.methods.steps.fact_extraction import StatedFact, ground_triples
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.models.model import Choice
 from hoptree.text.dates import date_spans
 from hoptree.text.names import fold
-from hoptree.text.retrieval_triggers import find_mentions
-from hoptree.text.tokens import Span, word_spans
-from hoptree.text.word_classes import CLOSED, word_set
+from hoptree.text.parse_triples import Triple, read_triples
+from hoptree.text.relation_words import asks_for, is_inverse, relation_is_of, relation_key, states_relation
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
+from hoptree.text.sentences import sentences
+from hoptree.text.tokens import Span, token_spans
+from hoptree.text.uncertainty import token_probability
 
-_STEM = 5
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_LIGHT = _words("named called known name person man woman answer")
-"""Words that say nothing about which relation is meant."""
-KINDS = _words(
-    "date place year month day city town village country state time "
-    "film films movie movies documentary series show episode song songs album single track music book novel poem play "
-    "actor actress singer musician band group writer novelist poet painter artist politician player footballer company"
-)
-"""Words that tell what kind of thing is spoken of; they name a relation only where no other word does."""
-_ALIKE = {
-    "birth": "born birth birthplace birthday birthdate",
-    "death": "died dies die death deathplace",
-    "burial": "buried burial interred grave",
-    "spouse": "spouse spouses husband wife married marriage marry wed",
-    "publication": "released release publication published premiered premiere came comes issued",
-    "education": "educated education studied studies attended graduated alma mater",
-    "employer": "employer employed worked works",
-    "award": "award awards awarded received receives won wins prize",
-    "founding": "founded founder founders founding inception established formed",
-    "author": "author authors authored wrote writes written writer novelist screenwriter screenplay",
-    "performer": "performer performed performs sang sung sings singer recorded",
-    "citizenship": "citizenship citizen nationality national",
-    "producer": "producer producers produced produces",
-    "location": "located location situated lies",
-}
-_MEANT = {word: meant for meant, words in _ALIKE.items() for word in words.split()}
-_RELATIONS = frozenset(_ALIKE) | {
-    word[:_STEM]
-    for word in _words(
-        "maternal paternal partner friend director composer production editor cinematographer creator inventor "
-        "designer architect developer manufacturer publisher owner successor predecessor student teacher doctoral "
-        "advisor leader president minister mayor king queen ruler chairman manager coach captain member cast starring "
-        "stars starred capital language religion cause origin headquarters occupation distributor label narrator "
-        "translator killer"
-    )
-}
-"""Words beside which, as beside kin, another relation is spoken of: "the king of Jean was born" is no birth of Jean."""
-_KIN = re.compile(
-    r"((?:great|grand|step|half)*(?:father|mother|parent|brother|sister|sibling|son|daughter|child)"
-    r"|uncle|aunt|nephew|niece|cousin|twin)(?:ren)?s?(inlaw)?"
-)
-_BEFORE_KIN = re.compile(r"\b(great|grand|step|half)-(?=\w)", re.IGNORECASE)
-_IN_LAW = re.compile(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
-
-
-def relation_key(text: str) -> frozenset[str]:
-    """What tells a relation: "director of" is "direc", and "born" or "date of birth" is "birth".
-
-    Kin are told by whole words, in the singular: a father-in-law is no father, and no grandmother is a grandfather.
-    """
-    text = joined(text)
-    words = [fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text)]
-    telling = [word for word in words if word not in CLOSED and word not in _LIGHT]
-    own = [word for word in telling if word not in KINDS] or telling
-    return frozenset(map(_key, own))
-
-
-def head(relation: str) -> str:
-    """The noun that names a relation, kin in the singular: "of" stands behind it where it is told of somebody."""
-    text = joined(relation)
-    words = [fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text)]
-    last = next((word for word in reversed(words) if word not in CLOSED), "")
-    return _key(last) if _KIN.fullmatch(last) else last
-
-
-def joined(text: str) -> str:
-    """A text in which each word for kin is one: "step-son" is "stepson", and "father in law" is "fatherinlaw"."""
-    return _IN_LAW.sub("inlaw", _BEFORE_KIN.sub(r"\1", text))
-
-
-def _key(word: str) -> str:
-    kin = _KIN.fullmatch(word)
-    return _MEANT.get(word) or (kin[1] + (kin[2] or "") if kin else word[:_STEM])
-
-
-def is_relation(text: str) -> bool:
-    """Whether words name a usual relation: "composer" does, and "giant pandas" do not."""
-    return any(map(_is_known, relation_key(text)))
-
-
-def says(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
-    """Whether words that are sought speak of this relation, and of no other beside it."""
-    return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
-
-
-def _is_known(key: str) -> bool:
-    return key in _RELATIONS or _KIN.fullmatch(key) is not None
-
-
-_MUTUAL = word_set("spouse sibling cousin twin partner friend")
-"""What each of two is to the other."""
-_OF = re.compile(r"\s+of\s+")
-_OWNED = re.compile(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
-"""What stands between who has something and that: "'s eldest "."""
-_DESCRIBED = re.compile(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
-"""What may stand between "of" and a name: "the horror film "."""
-
-
-def is_of(relation: str) -> bool:
-    """Whether a fact of this relation says what its subject is to its object ("member of"), and not the reverse."""
-    return relation.casefold().split()[-1:] == ["of"]
-
-
-def tells_of(name: str, relation: str, sentence: str) -> bool | None:
-    """Whether a sentence tells a relation of this name ("the father of NAME", "NAME's father") or of something else.
-
-    None where it does not tell it in such words, or where it is the same for both.
-    """
-    noun = head(relation)
-    if not noun or relation_key(relation) & _MUTUAL:
-        return None
-    places = find_mentions(name, sentence)
-    found = None
-    for start, end in word_spans(sentence):
-        if head(sentence[start:end]) != noun:
-            continue
-        before = sentence[:start]
-        if of := _OF.match(sentence, end):
-            behind = of.end()
-            own = any(first >= behind and _DESCRIBED.match(sentence[behind:first]) for first, _ in places)
-        elif _OWNED.search(before):
-            own = any(_OWNED.match(before, last) for _, last in places)
-        else:
-            continue
-        if own:
-            return True
-        found = False
-    return found
-
-
+_LEARN_TOKENS = 256
+_MAX_FACTS = 8
+"""Facts that are asked for, and taken, of one search."""
+_OTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")
+_COMPARES = re.compile(r"\b(?:before|after|than|as|like|unlike)\b")
 Outcome = Literal["added", "surer", "known", "unsure"]
 """What became of a fact: it is new, it was there with less confidence, it was there, or it is too unsure."""
-
 _Sort = Literal["date", "name", "phrase"]
 
-_ANOTHER_CLAUSE = re.compile(r";|\b(?:but|while|whereas|although|though)\b|\b(?:and|or)\s+[^\W\d_a-z]")
-_COMPARED = re.compile(r"\b(?:before|after|than|as|like|unlike)\b")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactRead(Event):
+    """A fact was read in a passage; `op` is its outcome, or "not stated" where no passage states it."""
+
+    event: ClassVar[str] = "memory"
+    op: str
+    step: int
+    fact: list[str]
+    confidence: float
+    passage: str | None = None
+    sentence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,37 +81,39 @@ class FactMemory:
         return "added" if before is None else "surer"
 
     def answers(self, sentence: str, sought: AbstractSet[str], *, hits: Sequence[Span] = ()) -> Held | None:
-        """The surest fact that says what a sentence is about to: of a subject it names, and of just this relation.
+        """Return the surest fact that says what a sentence is about to: of a subject it names, and of this relation.
 
         What the subject is to another is not what that is to it: "Anna is the mother of" says nothing of her mother.
-        `hits` are the places of the words in doubt: a date settles no doubt of a name, and a name none of a date.
-        Those in the subject tell nothing of what is said about it, and no fact settles those in another clause, or of a
-        name that the subject is only held against.
+        `hits` are the uncertain words: a date settles no uncertain name, and a name no date. Those in the subject tell
+        nothing of what is said about it. No fact settles those in another clause, or a name that the subject is only
+        compared to.
         """
-        return max(
-            (
-                held
-                for held in self._held.values()
-                if says(sought, relation_key(held.fact.relation))
-                and (tells_of(held.fact.subject, held.fact.relation, sentence) is False) is is_of(held.fact.relation)
-                and (subject := find_mentions(held.fact.subject, sentence))
-                and _fits(held.fact.object, _sorts(sentence, outside := _outside(hits, subject)))
-                and all(_is_said_of(subject, hit, sentence) for hit in outside)
-            ),
-            key=lambda held: held.fact.confidence,
-            default=None,
-        )
 
-    def conflicts(self) -> tuple[tuple[Held, ...], ...]:
-        """Facts that give one subject different objects of one relation, and do not come from one passage."""
-        return tuple(
-            group
+        def settles(fact: Fact) -> bool:
+            subject = find_mentions(fact.subject, sentence)
+            outside = [hit for hit in hits if not _overlaps(hit, subject)]
+            inverse = relation_is_of(fact.subject, fact.relation, sentence) is False
+            return (
+                bool(subject)
+                and asks_for(sought, relation_key(fact.relation))
+                and inverse is is_inverse(fact.relation)
+                and _fits(fact.object, _sorts(sentence, outside))
+                and all(_is_said_of(subject, hit, sentence) for hit in outside)
+            )
+
+        settling = (held for held in self._held.values() if settles(held.fact))
+        return max(settling, key=lambda held: held.fact.confidence, default=None)
+
+    def conflicts(self) -> list[list[list[str]]]:
+        """Return facts that give one subject different objects of one relation, and do not come from one passage."""
+        return [
+            [[held.fact.subject, held.fact.relation, held.fact.object, held.fact.passage_id] for held in group]
             for group in self._groups()
-            if len({held.fact.passage_id for held in group}) > 1 and len({fold(h.fact.object) for h in group}) > 1
-        )
+            if _conflict(group)
+        ]
 
     def render(self, most: int = 3, *, first: Held | None = None, about: str = "") -> str:
-        """The surest facts, of equals the latest first, one a line; what contradicts each other stands together.
+        """Render the surest facts, of equals the latest first, one a line; contradictions stand together.
 
         Those whose subject is named in the text `about` come before all others but the one that is to be `first`.
         """
@@ -231,39 +121,48 @@ class FactMemory:
         groups.sort(key=lambda group: (first not in group, not find_mentions(group[0].fact.subject, about)))
         return "\n".join(map(_line, groups[:most]))
 
-    def _groups(self) -> list[tuple[Held, ...]]:
-        """Facts of one subject and relation, surest first."""
-        found: dict[tuple[str, str], list[Held]] = {}
-        for (subject, relation, _), held in sorted(self._held.items(), key=_rank):
-            found.setdefault((subject, relation), []).append(held)
-        return [tuple(group) for group in found.values()]
+    def _groups(self) -> list[list[Held]]:
+        """Group facts of one subject and relation, surest first."""
+        groups: dict[tuple[str, str], list[Held]] = {}
+        ranked = sorted(self._held.items(), key=lambda item: (-item[1].fact.confidence, -item[1].step))
+        for (subject, relation, _), held in ranked:
+            groups.setdefault((subject, relation), []).append(held)
+        return list(groups.values())
 
 
-def _rank(item: tuple[tuple[str, str, str], Held]) -> tuple[float, int]:
-    return -item[1].fact.confidence, -item[1].step
+def _conflict(group: Sequence[Held]) -> bool:
+    sources = {held.fact.passage_id for held in group}
+    return len(sources) > 1 and len({fold(held.fact.object) for held in group}) > 1
 
 
-def _outside(hits: Iterable[Span], places: Sequence[Span]) -> list[Span]:
-    return [(start, end) for start, end in hits if not any(first < end and start < last for first, last in places)]
+def _line(group: Sequence[Held]) -> str:
+    fact = group[0].fact
+    objects = list(dict.fromkeys((held.fact.object, held.title) for held in group))
+    if len({held.fact.passage_id for held in group}) > 1 and len({value for value, _ in objects}) > 1:
+        values = " or ".join(f'{value} (by "{title}")' for value, title in objects) + "; the sources differ"
+    else:
+        values = ", ".join(dict.fromkeys(value for value, _ in objects))
+    return f"- {fact.subject} | {fact.relation} | {values}"
+
+
+def _overlaps(hit: Span, places: Sequence[Span]) -> bool:
+    return any(first < hit[1] and hit[0] < last for first, last in places)
 
 
 def _is_said_of(subject: Sequence[Span], hit: Span, sentence: str) -> bool:
-    """Whether a word in doubt stands in one clause with the subject next to it, and is not what that is compared to."""
+    """Return whether an uncertain word is in one clause with the subject next to it, and not compared to it."""
     first, last = hit
     apart = (sentence[end:first] if end <= first else sentence[last:start] for start, end in subject)
     between = min(apart, key=len)
-    if _ANOTHER_CLAUSE.search(between):
+    if _OTHER_CLAUSE.search(between):
         return False
-    return _sorts(sentence, [hit]) == {"date"} or not _COMPARED.search(between)
+    return _sorts(sentence, [hit]) == {"date"} or not _COMPARES.search(between)
 
 
-def _sorts(sentence: str, hits: Iterable[Span]) -> frozenset[_Sort]:
-    """What sort of thing each word in doubt is, or belongs to."""
+def _sorts(sentence: str, hits: Iterable[Span]) -> set[_Sort]:
+    """Return what sort of thing each uncertain word is, or belongs to."""
     dates = date_spans(sentence)
-    return frozenset(
-        "date" if any(first < end and start < last for first, last in dates) else _sort(sentence[start:end])
-        for start, end in hits
-    )
+    return {"date" if _overlaps(hit, dates) else _sort(sentence[hit[0] : hit[1]]) for hit in hits}
 
 
 def _sort(text: str) -> _Sort:
@@ -272,17 +171,111 @@ def _sort(text: str) -> _Sort:
     return "phrase" if text == text.lower() else "name"
 
 
-def _fits(said: str, doubted: AbstractSet[_Sort]) -> bool:
-    """Whether what a fact says may stand in the place of what is in doubt; a phrase may begin a name."""
-    sort = _sort(said)
-    return not doubted or sort in doubted or ("phrase" in doubted and sort == "name")
+def _fits(value: str, uncertain: AbstractSet[_Sort]) -> bool:
+    """Return whether a value may stand in the place of uncertain words; a phrase may begin a name."""
+    sort = _sort(value)
+    return not uncertain or sort in uncertain or ("phrase" in uncertain and sort == "name")
 
 
-def _line(group: tuple[Held, ...]) -> str:
-    fact = group[0].fact
-    objects = list(dict.fromkeys((held.fact.object, held.title) for held in group))
-    if len({held.fact.passage_id for held in group}) > 1 and len({said for said, _ in objects}) > 1:
-        said = " or ".join(f'{said} (by "{title}")' for said, title in objects) + "; the sources differ"
-    else:
-        said = ", ".join(dict.fromkeys(said for said, _ in objects))
-    return f"- {fact.subject} | {fact.relation} | {said}"
+async def learn(
+    ctx: Context,
+    memory: FactMemory,
+    question: str,
+    names: Sequence[str],
+    passages: Sequence[Passage],
+    *,
+    step: int,
+    quoted: bool = False,
+) -> None:
+    """Add to a memory what passages state about these names, each fact with the passage that states it.
+
+    Names that enter with a fact count for those behind it: that is how one hop leads to the next. A fact whose names do
+    not stand in a passage does not enter, nor one that the model was unsure of: its confidence is the probability of
+    the least likely token of its object, 0.5 where that is not known. With `quoted`, one sentence must name subject and
+    object, or stand under the subject's title, and state the relation.
+    """
+    if not passages or not names:
+        return
+
+    def clean(text: str, passage_id: str) -> str:
+        """Remove sentences that address a model."""
+        return show_passages(ctx, [Passage(passage_id, "", text)], titles=False).removeprefix("passage:").strip()
+
+    shown = [Passage(one.id, clean(one.title, one.id), clean(one.text, one.id)) for one in passages]
+    listed = "\n".join(f"[{number}] {passage.title}: {passage.text}" for number, passage in enumerate(shown, 1))
+    prompt = prompt_for(ctx.method, "facts").fill(
+        passages=listed, names=", ".join(names), question=question, most=str(_MAX_FACTS)
+    )
+    logprobs = 1 if "logprobs" in ctx.model_for("extract").capabilities else 0
+    reply = await ctx.generate(
+        "facts", prompt, role="extract", max_tokens=_LEARN_TOKENS, top_logprobs=logprobs, part=True
+    )
+    reading = read_triples(reply.text, cut=reply.finish == "length")
+    note_reply(ctx, "facts", "" if reading.understood else "no fact")
+    # Each triple as it was written first: later ones copy it and are sure of themselves.
+    confidences: dict[tuple[str, ...], tuple[Triple, float]] = {}
+    for triple, confidence in zip(reading.triples, _confidences(reply.choices[0], reading.triples), strict=True):
+        confidences.setdefault(tuple(map(fold, triple)), (triple, confidence))
+    near = [*names]
+    for triple, confidence in list(confidences.values())[:_MAX_FACTS]:
+        held = _stated(triple, near, shown, confidence, step, quoted=quoted)
+        outcome = "not stated" if held is None else memory.add(held)
+        if held is not None and outcome != "unsure":
+            near += (held.fact.subject, held.fact.object)
+        subject, relation, value = triple if held is None else (held.fact.subject, held.fact.relation, held.fact.object)
+        ctx.emit(
+            FactRead(
+                op=outcome,
+                step=step,
+                fact=[subject, relation, value],
+                confidence=round(confidence, 4),
+                passage=held.fact.passage_id if held else None,
+                sentence=held.sentence if held else "",
+            )
+        )
+
+
+def _stated(
+    triple: Triple, names: Sequence[str], shown: Sequence[Passage], confidence: float, step: int, *, quoted: bool
+) -> Held | None:
+    """Return the fact as the first passage states it that does, if it is about one of the names."""
+    subject, _, value = triple
+    about = f"{subject} . {value}"
+    if not any(find_mentions(n, about) or find_mentions(subject, n) or find_mentions(value, n) for n in names):
+        return None
+    for passage in shown:
+        for stated in ground_triples([triple], passage.title, passage.text)[0]:
+            sentence = _quote(stated, passage) if quoted else stated.sentence
+            if sentence or not quoted:
+                fact = Fact(stated.subject, stated.relation, stated.object, confidence, passage.id)
+                return Held(fact, sentence, passage.title, step)
+    return None
+
+
+def _quote(stated: StatedFact, passage: Passage) -> str:
+    """Return the sentence that states a fact, the one that has most of its words before the others; "" if none does."""
+    titled = bool(find_mentions(stated.subject, passage.title))
+    for sentence in (stated.sentence, *sentences(passage.text)):
+        named = (titled or find_mentions(stated.subject, sentence)) and find_mentions(stated.object, sentence)
+        if named and states_relation(stated.relation, stated.object, sentence):
+            return sentence
+    return ""
+
+
+def _confidences(choice: Choice, triples: Sequence[Triple]) -> list[float]:
+    """Return the confidence of each triple's object, where the reply has it behind the triples before."""
+    places = token_spans(choice.text, [token.text for token in choice.tokens])
+    found: list[float] = []
+    at = 0
+    for triple in triples:
+        start = end = -1
+        for part in triple:  # the object behind its subject and relation, since it may be a part of the subject too
+            if (start := choice.text.find(part, at)) >= 0:
+                at = end = start + len(part)
+        inside = [
+            token_probability(token)
+            for token, place in zip(choice.tokens, places, strict=True)
+            if start >= 0 and place and place[0] < end and place[1] > start
+        ]
+        found.append(min(inside, default=NEUTRAL_CONFIDENCE))
+    return found

@@ -10,10 +10,10 @@ from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
-from hoptree.methods.mind.look_up import LookUp, Wanted
+from hoptree.methods.mind.entities import EntityFilter, Filter, FilterSetting
+from hoptree.methods.mind.lookup import Lookup, LookupSetting
 from hoptree.methods.mind.memory import FactMemory
-from hoptree.methods.mind.names import Filter, Filtering, Names
-from hoptree.methods.mind.robust import CarefulLookUp, CarefulNames
+from hoptree.methods.mind.robust import RobustEntityFilter, RobustLookup
 from hoptree.methods.steps.answer import holding
 from hoptree.methods.steps.conclusion import conclude
 from hoptree.methods.steps.continuation import Pen, telling_of
@@ -21,7 +21,7 @@ from hoptree.methods.steps.rewrite_loop import Judge, Limits, write_with_help
 from hoptree.methods.steps.uncertain_sentences import Disagreeing, Unsure
 from hoptree.methods.steps.worked_examples import draw_worked
 from hoptree.text.names import NameTagger
-from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold
+from hoptree.text.retrieval_triggers import MAX_THRESHOLD, DynamicThreshold, FixedThreshold, Threshold
 from hoptree.text.word_classes import open_tagger
 
 _ALPHA, _BETA, _TOP_K = 1.5, 0.2, 2
@@ -112,49 +112,47 @@ async def mind(
     more names), or instead those above `cut`, meant to be a quantile of a slice of questions: nearly all names pass
     small values. The filter `cot` asks the model which names the next step needs. Facts that passages state about kept
     names enter the memory with a confidence of `admit` or more; the `rendered` surest are shown, and what is there is
-    not searched for again. Without attention or entropy, which hf/smollm and hf/qwen tell, it goes as with dragin.
+    not searched for again. Without attention or entropy, which hf/smollm and hf/qwen give, it does as dragin does.
     `stretch` and `max_tokens` count a draft and the whole text, `retrievals` every search. `shots` worked examples are
     shown; another `draw` than 0 shows others. `tagger` is as with dragin.
 
     Known limits: relations can be surer than every name, so that a search goes out without one. Names that the
-    extractor invents are not held against the question. Memory tells relations by their words: several values of one
+    extractor invents are not held against the question. Memory knows relations by their words: several values of one
     that has many (starring, child) read as sources that differ, the same relation in other words is not noticed, and
     prepositions do not count ("released by" settles a doubt about "released in").
 
-    `robust` goes beyond the paper: it begins with what the question itself finds, and gives the surest of three
-    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. A name in doubt
-    is sought and not searched with, unless the question, the text before or the passages read last have it, names of
-    the question and of the passages read last are never dropped, three names or fewer are not filtered, of two
-    `filters` the one is taken that tells something of these names (confidence before cot), the query is of the names of
-    the sentence in doubt, in full where that has less of them (of the question's, where it would be of a name in doubt
-    or of relations alone), names dropped so far are tried where it finds nothing new, one sentence must state a fact
-    (kin, marriage, birth, death and who made a work with a word for it), a sentence is replaced by a surer one only,
-    and where none is in doubt nothing is asked about names.
+    `robust` goes beyond the paper. It begins with what the question itself finds, and gives the surest of three
+    readings of that and one of all that was written and found. No dynamic threshold is higher than 1.5. An uncertain
+    name is sought and not searched with, unless the question, the text before or the passages read last have it. Names
+    of the question and of the passages read last are never dropped, and three names or fewer are not filtered. Of two
+    `filters` the one is taken that distinguishes these names (confidence before cot). The query is of the names of the
+    uncertain sentence, in full where that has less of them; of the question's, where it would be of an uncertain name
+    or of relations alone. Names dropped so far are tried where it finds nothing new. One sentence must state a fact
+    (kin, marriage, birth, death and who made a work with a word for it), and a sentence is replaced by a surer one
+    only. Where none is in doubt, nothing is asked about names.
     """
     ctx.require_corpus()
     _check(threshold=threshold, theta=theta, alpha=alpha, beta=beta, over=over, top_k=top_k, cut=cut)
-    highest = MAX_THRESHOLD if robust else math.inf
-    by = (
-        FixedThreshold(1.0 if theta is None else theta)
-        if threshold == "fixed"
-        else DynamicThreshold(alpha, beta, over, highest)
-    )
+    by: Threshold = FixedThreshold(1.0 if theta is None else theta)
+    if threshold == "dynamic":
+        by = DynamicThreshold(alpha, beta, over, MAX_THRESHOLD if robust else math.inf)
     tags = open_tagger(tagger)
     telling = telling_of(ctx, attention=True, beyond=robust or over == "history")
     pen = Pen(ctx, question.text, draw_worked(shots, draw), telling=telling, attention=True)
-    asked = (ctx, question.text, NameTagger(tags), Filtering(filters, gamma, delta, top_k, cut))
-    names = CarefulNames(*asked) if robust else Names(*asked)
-    await names.begin(telling)
-    kept = FactMemory(admit) if memory else None
-    wanted = Wanted(k, words, rendered, titles or robust, retrievals)
-    careful = CarefulLookUp(ctx, question.text, tags, names, kept, wanted) if robust else None
-    search = careful or LookUp(ctx, question.text, tags, names, kept, wanted)
+    filtering = (RobustEntityFilter if robust else EntityFilter)(
+        ctx, question.text, NameTagger(tags), FilterSetting(filters, gamma, delta, top_k, cut), telling
+    )
+    await filtering.extract()  # step 1
+    facts = FactMemory(admit) if memory else None
+    setting = LookupSetting(k, words, rendered, titles or robust, retrievals)
+    robust_lookup = RobustLookup(ctx, question.text, tags, filtering, facts, setting) if robust else None
+    lookup = robust_lookup or Lookup(ctx, question.text, tags, filtering, facts, setting)
     judge: Judge = Unsure(ctx, tags, by, surer=robust)
     if telling == "samples":
-        judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=stretch, context=search.context)
-    own = await careful.read_own() if careful else []
-    written = await write_with_help(ctx, pen, judge, search, Limits(stretch, max_tokens))
-    answer = await conclude(ctx, pen, written, context=search.context())
-    if careful:
-        return await careful.surest_of(own, answer.raw)
-    return replace(answer, support=holding(answer.text, search.read)) if answer.known else answer
+        judge = Disagreeing(ctx, pen, tags, theta=disagree, stretch=stretch, context=lookup.context)
+    own_readings = await robust_lookup.read_own() if robust_lookup else []
+    written = await write_with_help(ctx, pen, judge, lookup, Limits(stretch, max_tokens))  # steps 2 to 6
+    answer = await conclude(ctx, pen, written, context=lookup.context())  # step 7
+    if robust_lookup:
+        return await robust_lookup.surest_of(own_readings, answer.raw)
+    return replace(answer, support=holding(answer.text, lookup.read)) if answer.known else answer

@@ -1,4 +1,4 @@
-"""What MIND does beyond its paper (`robust`)."""
+"""MIND beyond its paper (`robust=on`): names never dropped, narrower queries, and the surest of four readings."""
 
 from __future__ import annotations
 
@@ -7,55 +7,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from hoptree.core.values import Answer, Passage
-from hoptree.methods.mind.look_up import Found, LookUp, sought_words
-from hoptree.methods.mind.memory import is_relation
-from hoptree.methods.mind.names import Candidate, Doubted, Filter, Filtered, Names, names_in
+from hoptree.methods.mind.entities import Candidate, EntityFilter, Filter, Filtered, UncertainSentence, names_in
+from hoptree.methods.mind.lookup import Found, Lookup, sought_words
 from hoptree.methods.steps.answer import holding, synthesise
 from hoptree.methods.steps.choose import surest
-from hoptree.methods.steps.continuation import Telling
 from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.multi_read import GLANCES, glances
 from hoptree.text.names import fold
+from hoptree.text.relation_words import names_relation
 from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, find_mentions
 from hoptree.text.tokens import Span
 from hoptree.text.word_classes import Tagger
 
 _ASIDE = re.compile(r"\s*\([^()]*\)|\A(?:the|an?)\s+", re.IGNORECASE)
-
-
-def spoken_of(
-    candidates: Sequence[Candidate], sentence: str, tagger: Tagger
-) -> tuple[tuple[Candidate, tuple[Span, ...]], ...]:
-    """The candidates that a sentence names, each with the places where it does.
-
-    A name that the sentence has stands for no other; one that begins or ends a longer name, but for what is in
-    brackets, stands for that.
-    """
-    whole = [one for one in candidates if find_mentions(one.name, sentence)]
-    short = [name for name in names_in(sentence, tagger) if not any(find_mentions(name, one.name) for one in whole)]
-    found = []
-    for one in candidates:
-        called = [one.name, *(name for name in short if _is_short_for(name, one.name))]
-        places = tuple(place for name in called for place in find_mentions(name, sentence))
-        if places:
-            found.append((one, places))
-    return tuple(found)
-
-
-def _is_short_for(name: str, longer: str) -> bool:
-    bare = _ASIDE.sub("", longer)
-    return any(start == 0 or end == len(bare) for start, end in find_mentions(name, bare))
-
-
-_FEW = 3
-"""Names that are not filtered."""
-_OWN = 5
+_UNFILTERED_NAMES = 3
+"""So many names or fewer are not filtered."""
+_OWN_PASSAGES = 5
 """Passages that are found with the question itself."""
-_SHOWN = 8
+_MAX_SHOWN_PASSAGES = 8
 """Passages of the last reading."""
 
 
-class CarefulNames(Names):
+class RobustEntityFilter(EntityFilter):
     """Never drops names of the question, nor those that the passages read last brought in.
 
     What is in doubt is no candidate. Three names or fewer are not filtered. Of two filters one is chosen each time:
@@ -63,35 +36,42 @@ class CarefulNames(Names):
     CoT where it does not. The question's names are asked for when the first sentence is in doubt.
     """
 
-    _begun = False
+    _has_extracted = False
 
-    async def begin(self, telling: Telling) -> None:
-        self._unread = "confidence" in self._filtering.filters and telling == "entropy"
+    async def extract(self) -> None:
+        """Leave it to the first sentence in doubt."""
 
-    async def chosen(self, doubted: Doubted, latest: Sequence[Passage]) -> Filtered:
-        if not self._begun:
-            self._begun = True
-            await self._extract()
-        candidates = await self._candidates(doubted)
+    async def choose(self, uncertain: UncertainSentence, latest: Sequence[Passage]) -> Filtered:
+        if not self._has_extracted:
+            self._has_extracted = True
+            await EntityFilter.extract(self)
+        candidates = await self._candidates(uncertain)
         # How to begin a sentence is often unsure, and it often begins with a name that is not.
-        known = [self._question, *(f"{passage.title} . {passage.text}" for passage in latest)]
-        in_doubt = [one.name for one in candidates if doubted.is_in_doubt(one.name, known)]
-        candidates = tuple(one for one in candidates if one.name not in in_doubt)
-        safe = [one for one in candidates if len(candidates) <= _FEW or _is_bridge(one, latest)]
-        filters = self._fitting([one for one in candidates if one not in safe])
-        return await self._filtered(doubted, candidates, filters, safe=safe, in_doubt=in_doubt)
+        known = [uncertain.before, self._question, *map(_titled, latest)]
+        in_doubt = [
+            candidate.name
+            for candidate in candidates
+            if uncertain.has_hit(find_mentions(candidate.name, uncertain.sentence))
+            and not any(find_mentions(candidate.name, text) for text in known)
+        ]
+        candidates = tuple(candidate for candidate in candidates if candidate.name not in in_doubt)
+        few = len(candidates) <= _UNFILTERED_NAMES
+        safe = [candidate for candidate in candidates if few or _is_bridge(candidate, latest)]
+        filters = self._fitting_filter([candidate for candidate in candidates if candidate not in safe])
+        return await self._filter(uncertain, candidates, filters, safe=safe, in_doubt=in_doubt)
 
-    def _fitting(self, candidates: Sequence[Candidate]) -> Filter:
-        """The filter that tells something of these names, of those that may be used."""
-        if self._filtering.filters != "cot+confidence":
-            return self._filtering.filters
-        return "confidence" if any(one.confidence != NEUTRAL_CONFIDENCE for one in candidates) else "cot"
+    def _fitting_filter(self, candidates: Sequence[Candidate]) -> Filter:
+        """Return the filter that distinguishes these names, of those that may be used."""
+        if self._setting.filters != "cot+confidence":
+            return self._setting.filters
+        scored = any(candidate.confidence != NEUTRAL_CONFIDENCE for candidate in candidates)
+        return "confidence" if scored else "cot"
 
 
-class CarefulLookUp(LookUp):
-    """Begins with what the question itself finds, searches with the names of the sentence in doubt, and reads all.
+class RobustLookup(Lookup):
+    """Begins with what the question itself finds, searches with the names of the uncertain sentence, and reads all.
 
-    Where a search finds nothing new, names that were dropped are tried, those of earlier doubts among them. One
+    Where a search finds nothing new, names that were dropped are tried, those of earlier sentences among them. One
     sentence must state a fact.
     """
 
@@ -100,66 +80,84 @@ class CarefulLookUp(LookUp):
     _deferred: tuple[Candidate, ...] = ()
 
     def context(self) -> str:
-        return self._show(self._own[: self._wanted.k])
+        return self._show(self._own[: self._setting.k])
 
     async def read_own(self) -> list[Answer]:
-        """The answers in what the question itself finds, which every draft is shown from then on."""
+        """Read what the question itself finds, which every draft is shown from then on."""
         if not self.left:
             return []
-        self._own = self._latest = await self._find(self._question, _OWN)
+        self._own = self._latest = await self._search_corpus(self._question, _OWN_PASSAGES)
         self.read += self._own
         return await glances(self._ctx, self._question, self._own)
 
     async def surest_of(self, own: Sequence[Answer], text: str) -> Answer:
-        """The surest of some answers and of the one in what was written, with the passages that were found."""
-        last = await self._read_all(text)
+        """Return the surest of these readings and of one of the text with the passages found last and first."""
+        passages = (*self._latest, *self._own, *reversed(self.read))
+        shown = list({passage.id: passage for passage in passages}.values())[:_MAX_SHOWN_PASSAGES]
+        documents = show_passages(self._ctx, shown, titles=True)
+        logprobs = "logprobs" in self._ctx.model_for("answer").capabilities
+        last = await synthesise(self._ctx, self._question, [text, documents], logprobs=logprobs)
+        last = replace(last, support=holding(last.text, shown) if last.known else ())
         named = (*GLANCES[: len(own)], "the text and what it found")
         return surest(self._ctx, [*own, last], when="final", named=named)
 
-    async def _read_all(self, text: str) -> Answer:
-        """The answer in a text, with the passages found last and those the question itself finds."""
-        found = (*self._latest, *self._own, *reversed(self.read))
-        shown = list({passage.id: passage for passage in found}.values())[:_SHOWN]
-        documents = show_passages(self._ctx, shown, titles=True)
-        sure = "logprobs" in self._ctx.model_for("answer").capabilities
-        answer = await synthesise(self._ctx, self._question, [text, documents], logprobs=sure)
-        return replace(answer, support=holding(answer.text, shown) if answer.known else ())
-
-    async def _found(self, doubted: Doubted, chosen: Filtered, sought: Sequence[str]) -> Found | None:
-        found = await super()._found(doubted, chosen, sought)
+    async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
+        found = await Lookup._retrieve(self, uncertain, chosen, sought)
         if found is None:
             return None
-        deferred = self._put_off(chosen)
-        if self._unread(found.passages) or not deferred or self.left <= 0:
+        kept = {fold(candidate.name) for candidate in chosen.kept}
+        dropped = {fold(one.name): one for one in (*chosen.dropped, *self._deferred) if fold(one.name) not in kept}
+        self._deferred = tuple(dropped.values())
+        if self._unread(found.passages) or not self._deferred or self.left <= 0:
             return found
-        self._deferred = ()
-        more = await self._search(doubted, deferred, sought, again=True)
+        deferred, self._deferred = self._deferred, ()
+        more = await self._search(uncertain, deferred, sought, again=True)
         return Found(more, deferred) if more else found
 
-    def _put_off(self, chosen: Filtered) -> tuple[Candidate, ...]:
-        """The names that were dropped and not searched with since, the latest first."""
-        kept = {fold(one.name) for one in chosen.kept}
-        left = {fold(one.name): one for one in (*chosen.dropped, *self._deferred) if fold(one.name) not in kept}
-        self._deferred = tuple(left.values())
-        return self._deferred
-
-    def _narrowed(
-        self, doubted: Doubted, kept: Sequence[Candidate], sought: Sequence[str]
+    def _narrow(
+        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
     ) -> tuple[Sequence[Candidate], Sequence[str]]:
-        spoken = spoken_of(kept, doubted.sentence, self._tagger)
-        if not spoken:
+        named = _named_in(kept, uncertain.sentence, self._tagger)
+        if not named:
             return kept, sought
-        if not sought and all(doubted.hits_any(places) for _, places in spoken):
-            # Nothing says what is sought of the one name there is, and that is in doubt: the question does.
-            of_question = [one for one in kept if find_mentions(one.name, self._question)]
+        if not sought and all(uncertain.has_hit(places) for _, places in named):
+            # The sentence has only an uncertain name and does not say what is sought of it: the question does.
+            of_question = [candidate for candidate in kept if find_mentions(candidate.name, self._question)]
             return of_question, sought_words(self._question, (), self._tagger)
-        used = [one for one, _ in spoken]
-        if all(one.kind == "relation" and is_relation(one.name) for one in used):
+        used = [candidate for candidate, _ in named]
+        if all(candidate.kind == "relation" and names_relation(candidate.name) for candidate in used):
             used = [one for one in kept if one in used or (one.kind == "entity" and one.origin == "question")]
         return used, sought
+
+
+def _named_in(
+    candidates: Sequence[Candidate], sentence: str, tagger: Tagger
+) -> list[tuple[Candidate, tuple[Span, ...]]]:
+    """Return the candidates that a sentence names, each with the places where it does.
+
+    A name that the sentence has in full stands for no other; one that begins or ends a longer name, but for what is in
+    brackets, stands for that.
+    """
+    in_full = [candidate for candidate in candidates if find_mentions(candidate.name, sentence)]
+    short = [name for name in names_in(sentence, tagger) if not any(find_mentions(name, one.name) for one in in_full)]
+    found = []
+    for candidate in candidates:
+        names = [candidate.name, *(name for name in short if _is_short_for(name, candidate.name))]
+        if places := tuple(place for name in names for place in find_mentions(name, sentence)):
+            found.append((candidate, places))
+    return found
+
+
+def _is_short_for(name: str, longer: str) -> bool:
+    bare = _ASIDE.sub("", longer)
+    return any(start == 0 or end == len(bare) for start, end in find_mentions(name, bare))
 
 
 def _is_bridge(candidate: Candidate, latest: Sequence[Passage]) -> bool:
     if candidate.kind == "entity" and candidate.origin == "question":
         return True
-    return any(find_mentions(candidate.name, f"{passage.title} . {passage.text}") for passage in latest)
+    return any(find_mentions(candidate.name, _titled(passage)) for passage in latest)
+
+
+def _titled(passage: Passage) -> str:
+    return f"{passage.title} . {passage.text}"

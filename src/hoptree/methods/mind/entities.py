@@ -1,0 +1,283 @@
+"""MIND's entities: names of a question and of its reasoning, how sure the model is of each, and the paper's filters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+from hoptree.core.values import Passage, Token
+from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
+from hoptree.engine.prompts import prompt_for
+from hoptree.methods.steps.continuation import Draft, Telling
+from hoptree.methods.steps.reply_notes import note_reply
+from hoptree.methods.steps.rewrite_loop import Doubt
+from hoptree.text.loose_json import read_json
+from hoptree.text.names import fold, name_spans
+from hoptree.text.retrieval_triggers import NEUTRAL_CONFIDENCE, entity_confidence, find_mentions
+from hoptree.text.tokens import Span, word_spans
+from hoptree.text.word_classes import Tagger, is_time_expression
+
+Filter = Literal["none", "cot", "confidence", "cot+confidence"]
+_MAX_TOKENS = 128
+_MAX_NAMES, _MAX_NAME_CHARS = 16, 120
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A name or relation, where it first came from, and how sure the model was of it."""
+
+    name: str
+    kind: Literal["entity", "relation"] = "entity"
+    origin: Literal["question", "reasoning"] = "question"
+    confidence: float = NEUTRAL_CONFIDENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The candidates that a filter kept, and those it dropped."""
+
+    kept: tuple[Candidate, ...]
+    dropped: tuple[Candidate, ...] = ()
+
+    @classmethod
+    def of(cls, candidates: Iterable[Candidate], dropped: Collection[Candidate]) -> Filtered:
+        every = tuple(candidates)
+        return cls(tuple(c for c in every if c not in dropped), tuple(c for c in every if c in dropped))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesExtracted(Decision):
+    """The candidates of the question: pairs of name and kind."""
+
+    kind: ClassVar[str] = "extracted"
+    value: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntitiesFiltered(Decision):
+    """The names kept for a search; `candidates` are name, kind, origin, confidence, and the filter that dropped it."""
+
+    kind: ClassVar[str] = "filtered"
+    value: list[str]
+    filters: str
+    in_doubt: list[str] = field(default_factory=list)
+    safe: list[str] = field(default_factory=list)
+    candidates: list[list[Any]] = field(default_factory=list)
+
+
+async def extract_candidates(ctx: Context, question: str, tagger: Tagger) -> tuple[Candidate, ...]:
+    """Ask for the names and relations relevant to a question, and add the names that the question has itself.
+
+    Small models call relations entities: what has neither a capital nor a figure is a name only if nothing else is.
+    """
+    prompt = prompt_for(ctx.method, "extract").fill(question=question)
+    reading = read_json((await ctx.generate("extract", prompt, role="extract", max_tokens=_MAX_TOKENS)).text)
+    value = reading.value if isinstance(reading.value, dict) else {"entities": reading.value}
+    entities, relations = _texts(value.get("entities")), _texts(value.get("relations"))
+    readable = bool(entities or relations)
+    note_reply(ctx, "extract", "" if readable else reading.error or "no name", reading.repairs)
+    names = list(filter(_is_name, entities))
+    names += [name for name in names_in(question, tagger) if not any(find_mentions(name, other) for other in names)]
+    common = [name for name in entities if not _is_name(name)]
+    if not names:
+        names, common = common, []
+    candidates: dict[str, Candidate] = {}
+    for candidate in (*map(Candidate, names), *(Candidate(name, "relation") for name in (*common, *relations))):
+        candidates.setdefault(fold(candidate.name), candidate)
+    ctx.emit(EntitiesExtracted(value=[[candidate.name, candidate.kind] for candidate in candidates.values()]))
+    return tuple(candidates.values())
+
+
+def _texts(value: Any) -> list[str]:
+    listed = value if isinstance(value, list) else [value]
+    texts = (" ".join(text.split()) for text in listed if isinstance(text, str))
+    return [text for text in texts if word_spans(text) and len(text) <= _MAX_NAME_CHARS][:_MAX_NAMES]
+
+
+def _is_name(text: str) -> bool:
+    """Return whether a text has a figure, or a letter that is not small: some scripts have no capitals."""
+    return any(sign.isdigit() or (sign.isalpha() and not sign.islower()) for sign in text)
+
+
+def names_in(text: str, tagger: Tagger) -> tuple[str, ...]:
+    """Return the names in a text by their capitals; a word that only begins a sentence must carry content.
+
+    A month or a day of the week is no name where it tells when something was.
+    """
+    found = []
+    for start, end in name_spans(text):
+        inside = [(first, last) for first, last in word_spans(text) if start <= first and last <= end]
+        carrying = tagger.content(text, inside)
+        while inside and not carrying[len(carrying) - len(inside)]:
+            inside.pop(0)
+        if inside and not is_time_expression(text, (inside[0][0], end)):
+            found.append(text[inside[0][0] : end].removesuffix("'s").removesuffix("’s"))
+    return tuple(dict.fromkeys(found))
+
+
+async def filter_by_reasoning(
+    ctx: Context, question: str, text: str, sentence: str, candidates: Sequence[Candidate]
+) -> Filtered:
+    """MIND's CoT filter: keep the names that the model needs for the next step; all if its reply names none.
+
+    Relations stay: a model that is shown them among names keeps them and leaves nothing to search for.
+    """
+    names = [candidate for candidate in candidates if candidate.kind == "entity"]
+    if not names:
+        return Filtered(tuple(candidates))
+    listed = "\n".join(f"{number}. {candidate.name}" for number, candidate in enumerate(names, 1))
+    prompt = prompt_for(ctx.method, "filter").fill(
+        question=question, text=text or "(nothing yet)", sentence=sentence, candidates=listed
+    )
+    reading = read_json((await ctx.generate("filter", prompt, role="filter", max_tokens=_MAX_TOKENS)).text)
+    numbers = _numbers(reading.value, len(names))
+    note_reply(ctx, "filter", "" if numbers else reading.error or "no number of a name", reading.repairs)
+    dropped = [candidate for number, candidate in enumerate(names, 1) if number not in numbers] if numbers else []
+    return Filtered.of(candidates, dropped)
+
+
+def _numbers(value: Any, count: int) -> set[int]:
+    if isinstance(value, dict):
+        value = next((inner for inner in value.values() if isinstance(inner, list)), None)
+    texts = [
+        str(one).strip(" .[]()")
+        for one in (value if isinstance(value, list) else [])
+        if isinstance(one, int | str) and not isinstance(one, bool)
+    ]
+    return {int(text) for text in texts if text.isdecimal() and len(text) < 4 and 0 < int(text) <= count}
+
+
+def filter_by_confidence(candidates: Sequence[Candidate], *, top_k: int, least: float | None = None) -> Filtered:
+    """MIND's confidence filter: keep the surest `top_k`, or those that are at least this sure, and the surest one.
+
+    Names and relations are ranked together: what is kept may be relations alone.
+    """
+    ranked = sorted(candidates, key=lambda candidate: -candidate.confidence)
+    count = top_k if least is None else max(1, sum(candidate.confidence >= least for candidate in ranked))
+    return Filtered.of(candidates, ranked[count:])
+
+
+@dataclass(frozen=True, slots=True)
+class UncertainSentence:
+    """A sentence in doubt, with the text up to its end, the text before it, and its uncertain words (`hits`)."""
+
+    text: Draft
+    before: str
+    sentence: str
+    hits: tuple[Span, ...]
+
+    @classmethod
+    def of(cls, doubt: Doubt, draft: Draft, written: Draft) -> UncertainSentence:
+        hits = tuple((start - doubt.start, end - doubt.start) for start, end in doubt.hits)
+        before = written.followed_by(draft.until(doubt.start)).text
+        return cls(written.followed_by(draft.until(doubt.end)), before, draft.text[doubt.start : doubt.end], hits)
+
+    def has_hit(self, places: Sequence[Span]) -> bool:
+        """Return whether an uncertain word stands at one of these places of the sentence."""
+        return any(start < last and first < end for start, end in places for first, last in self.hits)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterSetting:
+    """Which filters there are; `gamma` and `delta` weigh entropy and attention in the confidence of a name.
+
+    Kept are the `top_k` surest of names and relations together, or, with a `cut`, those that are as sure as that.
+    """
+
+    filters: Filter
+    gamma: float
+    delta: float
+    top_k: int
+    cut: float | None
+
+
+class EntityFilter:
+    """The candidates of one question, and the filters they go through."""
+
+    def __init__(self, ctx: Context, question: str, tagger: Tagger, setting: FilterSetting, telling: Telling) -> None:
+        self._ctx, self._question, self._tagger, self._setting = ctx, question, tagger, setting
+        self._extracted: tuple[Candidate, ...] = ()
+        self._question_tokens: tuple[Token, ...] = ()
+        self._scores_question = "confidence" in setting.filters and telling == "entropy"
+
+    async def extract(self) -> None:
+        """Find the names of the question (step 1)."""
+        self._extracted = await extract_candidates(self._ctx, self._question, self._tagger)
+
+    async def choose(self, uncertain: UncertainSentence, latest: Sequence[Passage]) -> Filtered:
+        """Return the names worth searching for (step 4); `latest` are the passages that were read last."""
+        return await self._filter(uncertain, await self._candidates(uncertain), self._setting.filters)
+
+    async def _candidates(self, uncertain: UncertainSentence) -> tuple[Candidate, ...]:
+        candidates = self._score(uncertain.text)
+        if self._scores_question and (self._setting.cut is not None or len(candidates) > self._setting.top_k):
+            # Some names may be dropped now: score how sure the model would have been of the question's.
+            self._scores_question, self._question_tokens = False, await self._read_question()
+            candidates = self._score(uncertain.text)
+        return candidates
+
+    async def _filter(
+        self,
+        uncertain: UncertainSentence,
+        candidates: Sequence[Candidate],
+        filters: Filter,
+        *,
+        safe: Collection[Candidate] = (),
+        in_doubt: Sequence[str] = (),
+    ) -> Filtered:
+        """Apply filters to what is not `safe`, and record what each dropped."""
+        kept: Sequence[Candidate] = [candidate for candidate in candidates if candidate not in safe]
+        dropped_by: dict[str, str] = {}
+        if "cot" in filters and kept:
+            found = await filter_by_reasoning(self._ctx, self._question, uncertain.before, uncertain.sentence, kept)
+            dropped_by |= {candidate.name: "cot" for candidate in found.dropped}
+            kept = found.kept
+        if "confidence" in filters:
+            found = filter_by_confidence(kept, top_k=self._setting.top_k, least=self._setting.cut)
+            dropped_by |= {candidate.name: "confidence" for candidate in found.dropped}
+        result = Filtered.of(candidates, [candidate for candidate in candidates if candidate.name in dropped_by])
+        self._ctx.emit(
+            EntitiesFiltered(
+                value=[candidate.name for candidate in result.kept],
+                filters=filters,
+                in_doubt=list(in_doubt),
+                safe=[candidate.name for candidate in safe],
+                candidates=[
+                    [one.name, one.kind, one.origin, round(one.confidence, 4), dropped_by.get(one.name)]
+                    for one in candidates
+                ],
+            )
+        )
+        return result
+
+    def _score(self, text: Draft) -> tuple[Candidate, ...]:
+        """Return all names of the question and of a text, with their confidence."""
+        found = {fold(candidate.name): candidate for candidate in self._extracted}
+        for name in names_in(text.text, self._tagger):
+            if not any(find_mentions(name, candidate.name) for candidate in self._extracted):  # Hobbit, The Hobbit
+                found.setdefault(fold(name), Candidate(name, origin="reasoning"))
+        return tuple(replace(one, confidence=self._confidence(one.name, text)) for one in found.values())
+
+    def _confidence(self, name: str, text: Draft) -> float:
+        """Equation 4 where the model wrote the name; else where it would have written the question; else neutral."""
+        gamma, delta = self._setting.gamma, self._setting.delta
+        for written, tokens in ((text.text, text.tokens), (self._question, self._question_tokens)):
+            confidence = entity_confidence(name, written, tokens, gamma=gamma, delta=delta)
+            if confidence is not None:
+                return confidence
+        return NEUTRAL_CONFIDENCE
+
+    async def _read_question(self) -> tuple[Token, ...]:
+        capabilities = self._ctx.model_for("answer").capabilities
+        if "prefix" not in capabilities:
+            return ()
+        reply = await self._ctx.generate(
+            "restate",
+            prompt_for(self._ctx.method, "restate").fill(),
+            max_tokens=0,
+            prefix=self._question,
+            signals=frozenset(("entropy", "attention") if "attention" in capabilities else ("entropy",)),
+        )
+        return reply.choices[0].tokens

@@ -1,0 +1,219 @@
+"""What MIND does with an uncertain sentence: look into memory, else search with filtered names and remember facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from hoptree.core.values import Passage
+from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
+from hoptree.methods.mind.entities import Candidate, EntityFilter, Filtered, UncertainSentence
+from hoptree.methods.mind.memory import FactMemory, Held, learn
+from hoptree.methods.steps.continuation import Draft, show_context
+from hoptree.methods.steps.rewrite_loop import Doubt, Help
+from hoptree.text.names import fold, is_ordinary_start, name_spans
+from hoptree.text.relation_words import relation_key
+from hoptree.text.tokens import Span, word_spans
+from hoptree.text.uncertainty import answer_lead_spans
+from hoptree.text.word_classes import Tagger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubQueryMade(Decision):
+    """The query for an uncertain sentence, of `kept` names and words `sought` of them; `again` with dropped names."""
+
+    kind: ClassVar[str] = "sub_query"
+    value: str
+    sentence: str
+    kept: list[str]
+    sought: list[str]
+    again: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredByMemory(Decision):
+    """A fact in memory settles a sentence: nothing is searched for."""
+
+    kind: ClassVar[str] = "skipped"
+    value: bool = True
+    sentence: str
+    fact: list[str]
+    confidence: float
+    passage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryShown(Decision):
+    """The facts that are shown, how many are held, and those that contradict each other."""
+
+    kind: ClassVar[str] = "memory"
+    value: list[str]
+    facts: int
+    conflicts: list[list[list[str]]] = field(default_factory=list)
+
+
+def sought_words(sentence: str, hits: Sequence[Span], tagger: Tagger) -> tuple[str, ...]:
+    """Return the content words of a sentence that are in no name and not uncertain: they name the relation sought."""
+    spans = word_spans(sentence)
+    names, left_out = name_spans(sentence), (*hits, *answer_lead_spans(sentence))
+    return tuple(
+        sentence[start:end].removesuffix("'s").removesuffix("’s")
+        for (start, end), carries in zip(spans, tagger.content(sentence, spans), strict=True)
+        if carries
+        # the "s" behind a bracket or a quotation mark, which is no part of a word
+        and not (sentence[start:end].casefold() == "s" and sentence[start - 1 : start] in ("'", "’"))
+        and not _overlaps((start, end), left_out)
+        and (is_ordinary_start(sentence, (start, end)) or not _overlaps((start, end), names))
+    )
+
+
+def sub_query(names: Sequence[str], sought: Sequence[str], *, limit: int) -> str:
+    """Join the names and the words that are not in them, each once, up to so many words."""
+    parts: list[str] = []
+    used: set[str] = set()
+    for part in (*names, *sought):
+        words = {fold(part[start:end]) for start, end in word_spans(part)}
+        if not words <= used:
+            parts.append(part)
+            used |= words
+    return " ".join(" ".join(parts).split()[:limit])
+
+
+def _overlaps(word: Span, places: Sequence[Span]) -> bool:
+    return any(first < word[1] and word[0] < last for first, last in places)
+
+
+@dataclass(frozen=True, slots=True)
+class LookupSetting:
+    """Passages a search (`k`), words a query, facts `rendered`, whether titles are shown, and searches in all."""
+
+    k: int
+    words: int
+    rendered: int
+    titles: bool
+    searches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Passages, and the names they were searched with."""
+
+    passages: tuple[Passage, ...]
+    names: tuple[Candidate, ...]
+
+
+class Lookup:
+    """Sub-queries, what they found, and the memory of one question; `left` counts the searches that remain."""
+
+    quoted = False
+    """Whether one sentence must state a fact that enters memory."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        question: str,
+        tagger: Tagger,
+        entities: EntityFilter,
+        memory: FactMemory | None,
+        setting: LookupSetting,
+    ) -> None:
+        self._ctx, self._question, self._tagger, self._entities = ctx, question, tagger, entities
+        self._memory, self._setting = memory, setting
+        self.left = setting.searches
+        self.read: list[Passage] = []
+        self._step = 0
+        self._text = ""
+        self._latest: tuple[Passage, ...] = ()
+        self._learned: dict[str, set[str]] = {}
+
+    def context(self) -> str:
+        return self._show(())
+
+    async def look_up(self, doubt: Doubt, draft: Draft, written: Draft) -> Help | Literal["spent"] | None:
+        self._step += 1
+        uncertain = UncertainSentence.of(doubt, draft, written)
+        sought = sought_words(uncertain.sentence, uncertain.hits, self._tagger)
+        self._text = uncertain.before
+        if known := self._from_memory(uncertain, sought):
+            return known
+        if self.left <= 0:
+            return "spent"
+        chosen = await self._entities.choose(uncertain, self._latest)  # step 4
+        found = await self._retrieve(uncertain, chosen, sought)  # step 5
+        if found is None:
+            return None
+        about = [candidate.name for candidate in found.names if candidate.kind == "entity"]
+        await self._remember(found.passages, about or [one.name for one in chosen.kept if one.kind == "entity"])
+        self._latest = found.passages
+        return Help(self._show(found.passages))
+
+    async def _retrieve(self, uncertain: UncertainSentence, chosen: Filtered, sought: Sequence[str]) -> Found | None:
+        """Search with the names that were kept; None where there is nothing to search with."""
+        passages = await self._search(uncertain, chosen.kept, sought)
+        return None if passages is None else Found(passages, chosen.kept)
+
+    async def _search(
+        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str], *, again: bool = False
+    ) -> tuple[Passage, ...] | None:
+        used, words = (kept, sought) if again else self._narrow(uncertain, kept, sought)
+        query = sub_query([candidate.name for candidate in used], words, limit=self._setting.words)
+        names = [candidate.name for candidate in kept]
+        self._ctx.emit(
+            SubQueryMade(value=query, sentence=uncertain.sentence, kept=names, sought=list(words), again=again)
+        )
+        return await self._search_corpus(query, self._setting.k) if query else None
+
+    def _narrow(
+        self, uncertain: UncertainSentence, kept: Sequence[Candidate], sought: Sequence[str]
+    ) -> tuple[Sequence[Candidate], Sequence[str]]:
+        """Return the names to search with, of those that were kept, and what is sought of them."""
+        return kept, sought
+
+    async def _search_corpus(self, query: str, k: int) -> tuple[Passage, ...]:
+        self.left -= 1
+        return await self._ctx.search(query, k=k)
+
+    def _unread(self, passages: Sequence[Passage]) -> list[Passage]:
+        read = {passage.id for passage in self.read}
+        return [passage for passage in passages if passage.id not in read]
+
+    async def _remember(self, passages: Sequence[Passage], names: Sequence[str]) -> None:
+        """Read passages for facts; one that comes again is read only for names that are new."""
+        self.read += self._unread(passages)
+        if self._memory is None:
+            return
+        asked = {fold(name) for name in names}
+        new = [passage for passage in passages if asked - self._learned.setdefault(passage.id, set())]
+        for passage in new:
+            self._learned[passage.id] |= asked
+        await learn(self._ctx, self._memory, self._question, names, new, step=self._step, quoted=self.quoted)
+        conflicts = self._memory.conflicts()
+        self._ctx.emit(MemoryShown(value=self._facts().splitlines(), facts=len(self._memory), conflicts=conflicts))
+
+    def _from_memory(self, uncertain: UncertainSentence, sought: Sequence[str]) -> Help | None:
+        """Return what memory has of just what the sentence says: it is not searched for again."""
+        relation = relation_key(" ".join(sought))
+        held = self._memory.answers(uncertain.sentence, relation, hits=uncertain.hits) if self._memory else None
+        if held is None:
+            return None
+        fact = held.fact
+        self._ctx.emit(
+            AnsweredByMemory(
+                sentence=uncertain.sentence,
+                fact=[fact.subject, fact.relation, fact.object],
+                confidence=round(fact.confidence, 4),
+                passage=fact.passage_id,
+            )
+        )
+        source = [passage for passage in self.read if passage.id == fact.passage_id]
+        return Help(self._show(source, first=held))
+
+    def _show(self, passages: Sequence[Passage], *, first: Held | None = None) -> str:
+        return show_context(self._ctx, passages, titles=self._setting.titles, facts=self._facts(first))
+
+    def _facts(self, first: Held | None = None) -> str:
+        if self._memory is None:
+            return ""
+        return self._memory.render(self._setting.rendered, first=first, about=f"{self._question} {self._text}")

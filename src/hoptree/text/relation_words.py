@@ -1,0 +1,197 @@
+"""English words for relations between things: which relation words mean, and whether a sentence states it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set as AbstractSet
+
+from hoptree.text.names import fold
+from hoptree.text.retrieval_triggers import find_mentions
+from hoptree.text.tokens import word_spans
+from hoptree.text.word_classes import CLOSED, word_set
+
+_STEM_CHARS = 5
+_LIGHT_WORDS = word_set("named called known name person man woman answer")
+"""Words that say nothing about which relation is meant."""
+_KIND_WORDS = word_set(
+    "date place year month day city town village country state time "
+    "film films movie movies documentary series show episode song songs album single track music book novel poem play "
+    "actor actress singer musician band group writer novelist poet painter artist politician player footballer company"
+)
+"""Words for a kind of thing; they name a relation only where no other word does."""
+_SYNONYMS = {
+    "birth": "born birth birthplace birthday birthdate",
+    "death": "died dies die death deathplace",
+    "burial": "buried burial interred grave",
+    "spouse": "spouse spouses husband wife married marriage marry wed",
+    "publication": "released release publication published premiered premiere came comes issued",
+    "education": "educated education studied studies attended graduated alma mater",
+    "employer": "employer employed worked works",
+    "award": "award awards awarded received receives won wins prize",
+    "founding": "founded founder founders founding inception established formed",
+    "author": "author authors authored wrote writes written writer novelist screenwriter screenplay",
+    "performer": "performer performed performs sang sung sings singer recorded",
+    "citizenship": "citizenship citizen nationality national",
+    "producer": "producer producers produced produces",
+    "location": "located location situated lies",
+}
+_RELATION_OF = {word: relation for relation, words in _SYNONYMS.items() for word in words.split()}
+_RELATIONS = frozenset(_SYNONYMS) | {
+    word[:_STEM_CHARS]
+    for word in word_set(
+        "maternal paternal partner friend director composer production editor cinematographer creator inventor "
+        "designer architect developer manufacturer publisher owner successor predecessor student teacher doctoral "
+        "advisor leader president minister mayor king queen ruler chairman manager coach captain member cast starring "
+        "stars starred capital language religion cause origin headquarters occupation distributor label narrator "
+        "translator killer"
+    )
+}
+"""Words beside which, as beside kin, another relation is meant: "the king of Jean was born" is no birth of Jean."""
+_KIN = re.compile(
+    r"((?:great|grand|step|half)*(?:father|mother|parent|brother|sister|sibling|son|daughter|child)"
+    r"|uncle|aunt|nephew|niece|cousin|twin)(?:ren)?s?(inlaw)?"
+)
+_KIN_PREFIX = re.compile(r"\b(great|grand|step|half)-(?=\w)", re.IGNORECASE)
+_IN_LAW = re.compile(r"(?<=\w)[\s-]in[\s-]law\b", re.IGNORECASE)
+_MUTUAL = word_set("spouse sibling cousin twin partner friend")
+_OF = re.compile(r"\s+of\s+")
+_POSSESSIVE = re.compile(r"['’]s?\s+(?:[^\W\d_A-Z][\w-]*\s+)*\Z")
+"""Between an owner and what is owned: "'s eldest "."""
+_DESCRIPTION = re.compile(r"(?:(?!(?:is|was|are|were|has|had|and)\b)\w[\w.-]*\s+)*\Z")
+"""Between "of" and a name: "the horror film "."""
+
+
+def relation_key(text: str) -> frozenset[str]:
+    """Return what identifies a relation: "director of" is "direc", and "born" or "date of birth" is "birth".
+
+    Kin are identified by whole words, in the singular: a father-in-law is no father, and no grandmother a grandfather.
+    """
+    words = [word for word in _folded_words(text) if word not in CLOSED and word not in _LIGHT_WORDS]
+    specific = [word for word in words if word not in _KIND_WORDS] or words
+    return frozenset(map(_key, specific))
+
+
+def _folded_words(text: str) -> list[str]:
+    """Split into folded words; kin are one word each: "step-son" is "stepson", "father in law" is "fatherinlaw"."""
+    text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text))
+    return [fold(text[start:end]).removesuffix("'s") for start, end in word_spans(text)]
+
+
+def _key(word: str) -> str:
+    kin = _KIN.fullmatch(word)
+    return _RELATION_OF.get(word) or (kin[1] + (kin[2] or "") if kin else word[:_STEM_CHARS])
+
+
+def _head(relation: str) -> str:
+    """Return the noun that names a relation, kin in the singular."""
+    last = next((word for word in reversed(_folded_words(relation)) if word not in CLOSED), "")
+    return _key(last) if _KIN.fullmatch(last) else last
+
+
+def names_relation(text: str) -> bool:
+    """Return whether words name a usual relation: "composer" does, and "giant pandas" do not."""
+    return any(map(_is_known, relation_key(text)))
+
+
+def asks_for(sought: AbstractSet[str], relation: AbstractSet[str]) -> bool:
+    """Return whether keys of words that are sought name this relation, and no other beside it."""
+    return bool(relation) and relation <= sought and not any(map(_is_known, sought - relation))
+
+
+def _is_known(key: str) -> bool:
+    return key in _RELATIONS or _KIN.fullmatch(key) is not None
+
+
+def is_inverse(relation: str) -> bool:
+    """Return whether a fact says what its subject is to its object ("member of"), and not the reverse."""
+    return relation.casefold().split()[-1:] == ["of"]
+
+
+def relation_is_of(name: str, relation: str, sentence: str) -> bool | None:
+    """Return whether a sentence states a relation of this name ("the father of NAME", "NAME's father") or of another.
+
+    None where it does not state it in such words, or where it is the same for both.
+    """
+    noun = _head(relation)
+    if not noun or relation_key(relation) & _MUTUAL:
+        return None
+    places = find_mentions(name, sentence)
+    found = None
+    for start, end in word_spans(sentence):
+        if _head(sentence[start:end]) != noun:
+            continue
+        before = sentence[:start]
+        if of := _OF.match(sentence, end):
+            behind = of.end()
+            own = any(first >= behind and _DESCRIPTION.match(sentence[behind:first]) for first, _ in places)
+        elif _POSSESSIVE.search(before):
+            own = any(_POSSESSIVE.match(before, last) for _, last in places)
+        else:
+            continue
+        if own:
+            return True
+        found = False
+    return found
+
+
+_WORK_BY = "(a work) by"
+_WORK_BY_PATTERN = re.compile(rf"\b(?:{'|'.join(sorted(_KIND_WORDS))})\s+by\b", re.IGNORECASE)
+_NEAR_KIN = word_set("father mother parent son daughter child")
+_STEP_KIN = frozenset(f"step{kin}" for kin in _NEAR_KIN)
+_GRAND_KIN = frozenset(f"grand{kin}" for kin in _NEAR_KIN)
+_GREAT_KIN = frozenset(f"great{kin}" for kin in _GRAND_KIN)
+_SIBLINGS = word_set("brother sister sibling")
+_HALF_SIBLINGS = frozenset(f"half{kin}" for kin in _SIBLINGS)
+_KIN_IN_LAW = frozenset(f"{kin}inlaw" for kin in _NEAR_KIN | _SIBLINGS)
+_FAR_KIN = word_set("uncle aunt nephew niece")
+_MARRIAGE = word_set("spouse wives weddi widow conso bride")
+_STATED_BY = (
+    (word_set("birth"), word_set("birth native nee")),
+    (word_set("death"), word_set("death dead kille murde execu assas suici peris")),
+    (word_set("burial"), word_set("burial tomb cemet")),
+    (word_set("spouse"), _MARRIAGE),
+    (_NEAR_KIN, _NEAR_KIN | _STEP_KIN | {"birth"}),
+    (_STEP_KIN, _STEP_KIN | _MARRIAGE),
+    (_GRAND_KIN, _GRAND_KIN),
+    (_GREAT_KIN, _GREAT_KIN),
+    (_SIBLINGS | _HALF_SIBLINGS, _SIBLINGS | _HALF_SIBLINGS | {"twin"}),
+    (_KIN_IN_LAW, _KIN_IN_LAW | _MARRIAGE),
+    (_FAR_KIN, _FAR_KIN | _SIBLINGS),
+    (word_set("director"), word_set("direc") | {_WORK_BY}),
+    (word_set("producer"), word_set("producer produ") | {_WORK_BY}),
+    (word_set("composer"), word_set("compo author music") | {_WORK_BY}),
+    (word_set("author"), word_set("author") | {_WORK_BY}),
+    (word_set("performer"), word_set("performer") | {_WORK_BY}),
+)
+"""Words of relations that a sentence hardly states without one of the words behind them, or their stems."""
+_LIFE_DATES = word_set("birth death")
+"""What brackets state without a word for it: "Jean (7 May 1859 Paris – 1 June 1934)"."""
+_COUNTERPARTS = {"father": "mother", "son": "daughter", "brother": "sister"}
+_COUNTERPARTS |= {other: kin for kin, other in _COUNTERPARTS.items()}
+_COUNTERPART = re.compile("|".join(_COUNTERPARTS))
+
+
+def states_relation(relation: str, value: str, sentence: str) -> bool:
+    """Return whether a sentence has a word for the relation to a value, or is one that needs none.
+
+    Words are required where sentences have them: kin, marriage, birth, death and who made a work. "A French painter"
+    states a nationality without any. "The father of Jean" does not state that Jean is a father's name, and a word for a
+    father states no mother.
+    """
+    if relation_is_of(value, relation, sentence) is (not is_inverse(relation)):
+        return False
+    meant, words = _all_keys(relation), _all_keys(sentence)
+    words -= {_COUNTERPART.sub(lambda kin: _COUNTERPARTS[kin[0]], key) for key in meant} - meant
+    if _WORK_BY_PATTERN.search(sentence):
+        words |= {_WORK_BY}
+    if all(stated_by & words for relations, stated_by in _STATED_BY if relations & meant):
+        return True
+    places = find_mentions(value, sentence)
+    in_brackets = any(sentence.count("(", 0, start) > sentence.count(")", 0, start) for start, _ in places)
+    return bool(_LIFE_DATES & meant) and in_brackets
+
+
+def _all_keys(text: str) -> frozenset[str]:
+    """Return the words of a text and the keys of their relations; "co-directed" is two words."""
+    text = _IN_LAW.sub("inlaw", _KIN_PREFIX.sub(r"\1", text)).replace("-", " ")
+    return relation_key(text) | frozenset(_folded_words(text))
