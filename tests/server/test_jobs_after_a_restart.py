@@ -17,9 +17,8 @@ from tests.server.corpora_made import add, create, found, made
 from tests.server.running import Running, eventually, running, settings
 
 from hoptree.server import corpus_service
-from hoptree.server import staging as pending
 from hoptree.server.corpora import ManagedCorpus
-from hoptree.server.jobs import Job
+from hoptree.server.jobs import Failure, Job
 from hoptree.server.limits import Limits
 from hoptree.server.staging import Change, Stage
 
@@ -43,7 +42,7 @@ def _cut_off(folder: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, byt
         return ""
 
     with monkeypatch.context() as patched, running(settings(folder, corpora_folder=folder / "own")) as server:
-        patched.setattr(corpus_service, "bring_up_to_date", lasts)
+        patched.setattr(corpus_service, "run_indexing", lasts)
         sent = [("files", (name, content)) for name, content in files.items()]
         reply = server.client.post("/v1/corpora/mine/documents", files=sent)
         assert reply.status_code == 202
@@ -84,7 +83,7 @@ def test_a_change_that_was_being_undone_is_told_as_failed(tmp_path: Path) -> Non
     corpus = ManagedCorpus("mine", own / "mine")
     corpus.replaced.mkdir()
     (corpus.documents / "ada.txt").rename(corpus.replaced / "ada.txt")
-    why = pending.Failure(400, "CorpusError", "ada.txt is empty.", "Leave it out.")
+    why = Failure(400, "CorpusError", "ada.txt is empty.", "Leave it out.")
     Change("add", ("ada.txt",), kept=("ada.txt",), stage=Stage.UNDOING, stale=True, job="abc", failure=why).write(
         corpus
     )

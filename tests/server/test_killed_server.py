@@ -263,7 +263,7 @@ def test_what_is_taken_up_is_given_up_at_once_only_where_its_files_are_at_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     corpus = _cut_off(tmp_path / "own")
-    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing([], failure))
+    monkeypatch.setattr(corpus_service, "run_indexing", _failing([], failure))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         eventually(lambda: not server.state.jobs.running())
         assert corpus.exists() is (failure is not _OF_FILES)
@@ -278,7 +278,7 @@ def test_what_fails_again_and_again_is_undone_without_a_start(
 ) -> None:
     tries: list[str] = []
     _replacing(corpus := ManagedCorpus("mine", _made(tmp_path)), tries=1)
-    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing(tries, failure))
+    monkeypatch.setattr(corpus_service, "run_indexing", _failing(tries, failure))
     add = {"files": ("b.txt", b"Bob keeps ants.")}
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         eventually(lambda: not server.state.jobs.running())
@@ -294,7 +294,7 @@ def test_what_fails_again_and_again_is_undone_without_a_start(
 def test_what_killed_the_server_each_time_is_not_begun_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries: list[str] = []
     _replacing(corpus := ManagedCorpus("mine", _made(tmp_path)), tries=3)
-    monkeypatch.setattr(corpus_service, "bring_up_to_date", _failing(tries, _OF_FILES))
+    monkeypatch.setattr(corpus_service, "run_indexing", _failing(tries, _OF_FILES))
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         eventually(lambda: not server.state.jobs.running())
         assert not tries and not corpus.pending.exists()
@@ -321,7 +321,7 @@ def test_a_stop_is_not_counted_among_the_tries(tmp_path: Path, monkeypatch: pyte
         return ""
 
     with monkeypatch.context() as patched:
-        patched.setattr(corpus_service, "bring_up_to_date", lasts)
+        patched.setattr(corpus_service, "run_indexing", lasts)
         for number in range(1, 5):
             with running(settings(tmp_path, corpora_folder=tmp_path / "own")):
                 eventually(lambda: len(begun) == number)  # noqa: B023

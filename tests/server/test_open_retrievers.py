@@ -41,7 +41,7 @@ def test_what_is_opened_while_its_corpus_is_removed_is_closed_and_not_kept(
     monkeypatch.setattr(sources, "open_retriever", opens)
 
     async def remove_meanwhile() -> None:
-        retrievers = Retrievers(lambda name: str(index), {}, cached=False, keep=60)
+        retrievers = Retrievers(lambda name: str(index), {}, cached=False, keep_seconds=60)
         finding = asyncio.create_task(retrievers.find("mine", "bm25"))
         await asyncio.to_thread(begun.wait, 10)
         retrievers.forget("mine")
@@ -59,7 +59,7 @@ def test_nothing_is_kept_of_names_that_nobody_has() -> None:
     def place(corpus: str) -> str:
         raise Refusal(404, "NoCorpus", f"There is no corpus {corpus}.")
 
-    found = Retrievers(place, {}, cached=False, keep=0)
+    found = Retrievers(place, {}, cached=False, keep_seconds=0)
     for name in ("a", "b"):
         with pytest.raises(Refusal, match="There is no corpus"):
             asyncio.run(found.find(name, "bm25"))

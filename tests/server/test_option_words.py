@@ -9,12 +9,12 @@ pytest.importorskip("fastapi")
 from tests.server.running import Running
 
 from hoptree.engine.registry import find_method, list_methods
-from hoptree.server.routes.about import about_option
+from hoptree.server.routes.about import option_text
 
 
 def test_every_option_has_a_line_of_its_own() -> None:
     told = {
-        f"{method.name}.{option.name}": about_option(method, option)
+        f"{method.name}.{option.name}": option_text(method, option)
         for method in list_methods()
         for option in method.options
         if not method.run.__module__.startswith("tests.")
@@ -27,8 +27,8 @@ def test_every_option_has_a_line_of_its_own() -> None:
 def test_it_is_what_the_method_says_of_it(server: Running) -> None:
     taikc = find_method("taikc")
     options = {option.name: option for option in taikc.options}
-    assert about_option(taikc, options["strict"]) == "strict takes only RAG_REQUIRED for a refusal."
-    assert about_option(taikc, options["titles"]) == "Shows passages with their titles."
-    assert about_option(taikc, options["k"]) == "How many passages a search gives."
+    assert option_text(taikc, options["strict"]) == "strict takes only RAG_REQUIRED for a refusal."
+    assert option_text(taikc, options["titles"]) == "Shows passages with their titles."
+    assert option_text(taikc, options["k"]) == "How many passages a search gives."
     listed = {one["name"]: one for one in server.client.get("/v1/methods").json()["methods"]}
-    assert listed["taikc"]["options"][5]["about"] == about_option(taikc, options["strict"])
+    assert listed["taikc"]["options"][5]["about"] == option_text(taikc, options["strict"])

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.traced import event
+
+from hoptree.engine.events import ModelCalled
 
 pytest.importorskip("fastapi")
 
@@ -120,14 +121,14 @@ def _ask(server: Running) -> tuple[int, dict[str, dict[str, str]]]:
 def test_the_next_day_begins_with_nothing_spent() -> None:
     now = [0.0]
     quotas, key = Quotas(0, lambda: now[0]), _key(budget=Budget(tokens=10))
-    quotas.charge(key, event("llm", prompt_tokens=6, completion_tokens=1))
-    assert quotas.left(key).tokens == 3
-    quotas.charge(key, event("llm", prompt_tokens=6, completion_tokens=1))
+    quotas.charge(key, ModelCalled(prompt_tokens=6, completion_tokens=1))
+    assert quotas.remaining(key).tokens == 3
+    quotas.charge(key, ModelCalled(prompt_tokens=6, completion_tokens=1))
     with pytest.raises(Refusal) as refused:
-        quotas.left(key)
+        quotas.remaining(key)
     assert refused.value.retry_after == 86_400
     now[0] = 86_400.0
-    assert quotas.left(key).tokens == 10
+    assert quotas.remaining(key).tokens == 10
 
 
 def test_a_client_that_leaves_has_asked_all_the_same(tmp_path: Path) -> None:

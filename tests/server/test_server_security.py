@@ -290,7 +290,7 @@ def test_a_mistake_inside_is_told_without_details(
         def fail(*args: object) -> None:
             raise RuntimeError(_PRIVATE)
 
-        monkeypatch.setattr(type(server.state.corpora), "told", fail)
+        monkeypatch.setattr(type(server.state.corpora), "list_all", fail)
         reply = server.client.get("/v1/corpora")
     assert reply.status_code == 500
     assert reply.json()["error"]["class"] == "InternalError"
@@ -322,7 +322,7 @@ def test_a_mistake_in_a_stream_hangs_up_and_is_logged(
     def fail(*args: object) -> None:
         raise RuntimeError("/home/ada/secret")
 
-    monkeypatch.setattr("hoptree.server.routes.asks.told_snapshot", fail)
+    monkeypatch.setattr("hoptree.server.routes.ask.tree_view", fail)
     with running(settings(tmp_path)) as server:
         with pytest.raises(httpx.RemoteProtocolError):
             server.ask(stream=True)

@@ -23,7 +23,7 @@ def _asked(node: int) -> dict[str, Any]:
 
 def _said(*events: dict[str, Any]) -> list[str]:
     words = ProgressText()
-    return [step["text"] for event in events if (step := words.of(parse_event({"run": "r1", **event})))]
+    return [step["text"] for event in events if (step := words.step(parse_event({"run": "r1", **event})))]
 
 
 def test_what_was_rebuilt_below_a_node_is_numbered_from_it() -> None:

@@ -16,13 +16,13 @@ pytest.importorskip("fastapi")
 from tests.server.running import limits
 
 from hoptree.server.error_responses import Refusal
-from hoptree.server.uploads import Staging
+from hoptree.server.uploads import UploadFolder
 
 
 def _take(folder: Path, name: str, content: bytes, **bounds: int) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
-    staging = Staging(folder, limits(**bounds))
-    staging.take(name, io.BytesIO(content))
+    staging = UploadFolder(folder, limits(**bounds))
+    staging.add(name, io.BytesIO(content))
     return list(staging.names)
 
 
@@ -95,9 +95,9 @@ def test_a_name_that_is_no_utf8_and_an_offset_before_the_file(tmp_path: Path) ->
 
 
 def test_a_disk_that_is_full_is_not_the_archives_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: Staging, size: int) -> None:
+    def full(self: UploadFolder, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Staging, "_count", full)
+    monkeypatch.setattr(UploadFolder, "_count", full)
     with pytest.raises(OSError, match="No space"):
         _take(tmp_path / "up", "a.zip", _zip(a=b"Text."))

@@ -26,7 +26,7 @@ from hoptree.server.jobs import Job
 from hoptree.server.limits import Limits
 from hoptree.server.staging import Change
 from hoptree.server.state import open_state
-from hoptree.server.uploads import Staging
+from hoptree.server.uploads import UploadFolder
 
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
@@ -61,7 +61,7 @@ def test_a_job_that_fails_by_a_mistake_leaves_everything_as_it_was(
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         with monkeypatch.context() as patched, caplog.at_level(logging.ERROR, "hoptree.server"):
-            patched.setattr(corpus_service, "bring_up_to_date", _fails)
+            patched.setattr(corpus_service, "run_indexing", _fails)
             for _ in range(2):
                 job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong.", "b.txt": b"New."})
                 assert (job["state"], job["error"]["class"]) == ("failed", "InternalError")
@@ -95,7 +95,7 @@ def test_a_replacement_that_fails_leaves_the_old_text_to_be_found(
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
         if kind == "TooSlow":
-            monkeypatch.setattr(corpus_service, "bring_up_to_date", _too_late)
+            monkeypatch.setattr(corpus_service, "run_indexing", _too_late)
         job = _post(server, "/v1/corpora/mine/documents", {"a.txt": text})
         assert (job["state"], job["error"]["class"]) == ("failed", kind)
         assert _found(server, "bees") == ["Ada keeps bees."] and not _found(server, "wasps")
@@ -117,7 +117,7 @@ def test_where_it_cannot_be_indexed_again_the_next_change_does_so(
     own = tmp_path / "own"
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD, "b.txt": b"Bob paints boats."}, name="mine")
-        monkeypatch.setattr(corpus_service, "bring_up_to_date", once)
+        monkeypatch.setattr(corpus_service, "run_indexing", once)
         job = _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Ada keeps wasps."})
         assert (job["state"], job["error"]["class"]) == ("failed", "TooSlow")
         assert (own / "mine" / "pending").exists() and not _found(server, "bees")
@@ -143,7 +143,7 @@ def test_a_change_that_could_not_be_undone_is_undone_before_the_next(
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         with monkeypatch.context() as patched:
-            patched.setattr(corpus_service, "bring_up_to_date", _fails)
+            patched.setattr(corpus_service, "run_indexing", _fails)
             patched.setattr(staging, "_move", fails)
             _post(server, "/v1/corpora/mine/documents", {"a.txt": b"Wrong."})
         assert (own / "mine" / "pending").exists()
@@ -302,7 +302,7 @@ def test_a_full_disk_is_told_as_such_and_leaves_nothing(
     with running(settings(tmp_path, corpora_folder=own)) as server:
         _post(server, "/v1/corpora", {"a.txt": _GOOD}, name="mine")
         if where == "while it is unpacked":
-            monkeypatch.setattr(Staging, "_count", full)
+            monkeypatch.setattr(UploadFolder, "_count", full)
         else:
             monkeypatch.setattr(Change, "write", full)
         for path, data in (("/v1/corpora/mine/documents", {}), ("/v1/corpora", {"name": "other"})):

@@ -52,7 +52,7 @@ async def _work(out: int) -> None:
     pipe, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(out, "wb"))
     setup = json.loads(await lines.readline())
     try:
-        asking = open_question_service(read_settings(setup["settings"]), shared_by=setup["workers"])
+        asking = open_question_service(read_settings(setup["settings"]), processes=setup["workers"])
     except HoptreeError as error:
         _LOG.error("a worker cannot begin: %s", log_line(error.cause))
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""From a request to an answer: names become models, corpora and graphs, and limits become a budget."""
+"""From a request to an answer: look up the models, corpora and graphs it names, bound its budget, run it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from hoptree.core.errors import HoptreeError
 from hoptree.engine.budget import Budget
 from hoptree.engine.calls import Calls
 from hoptree.engine.engine import MAX_QUESTION, Engine
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, ModelCalled
 from hoptree.engine.registry import Method, find_method, read_options
 from hoptree.engine.result import Result
 from hoptree.engine.trace import Listener
 from hoptree.graph.facts import KnowledgeGraph
-from hoptree.models.model import Model
 from hoptree.retrieval.opening import KINDS
 from hoptree.retrieval.retriever import Retriever
 from hoptree.server.corpora import Corpora
@@ -31,12 +30,12 @@ from hoptree.server.sources import Graphs, Models, Retrievers
 from hoptree.server.views import is_free_text
 from hoptree.server.workers import WorkerEnded, Workers
 
-_MOST = 100
+_MAX_COUNT = 100
 """Of whatever an option counts: passages, samples, examples, turns."""
-_MOST_TEXT = 10_000
-_OF_TEXT = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
+_MAX_TEXT_COUNT = 10_000
+_TEXT_OPTIONS = frozenset({"max_tokens", "information", "stretch", "look_ahead", "words", "draw"})
 """Options that count tokens or words, or that are no count at all."""
-_DRAWN = frozenset({"samples", "voters", "sampled"})
+_SAMPLE_OPTIONS = frozenset({"samples", "voters", "sampled"})
 """Options that count completions of one call, each of which costs what a call does."""
 
 
@@ -58,9 +57,9 @@ class AskRequest:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuestion:
-    """A question whose names are known: everything that can be refused beforehand was not."""
+    """A question whose names are resolved: everything that can be refused beforehand was not."""
 
-    wanted: AskRequest
+    request: AskRequest
     key: Key
     method: Method
     model_name: str
@@ -69,28 +68,29 @@ class PreparedQuestion:
     engine: Engine
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What the journal says of it: all that it takes to ask it again, and whose it was."""
-        wanted = self.wanted
+    def journal_entry(self) -> dict[str, Any]:
+        """All that it takes to ask the question again, and whose it was."""
+        limits = {name: limit for name, limit in asdict(self.request.budget).items() if limit is not None}
+        return self._resolved | {"budget": limits, "key": self.key.name}
+
+    @property
+    def worker_message(self) -> dict[str, Any]:
+        """All that a worker needs to answer it, with what it may spend at most."""
+        return self._resolved | {"budget": asdict(self.budget)}
+
+    @property
+    def _resolved(self) -> dict[str, Any]:
+        request = self.request
         return {
-            "question": wanted.question,
+            "question": request.question,
             "method": self.method.name,
             "model": self.model_name,
             "corpus": self.corpus,
-            "graph": wanted.graph,
-            "retriever": wanted.retriever,
-            "rerank": wanted.rerank,
-            "options": dict(wanted.options),
-            "budget": {name: most for name, most in asdict(wanted.budget).items() if most is not None},
-            "key": self.key.name,
+            "graph": request.graph,
+            "retriever": request.retriever,
+            "rerank": request.rerank,
+            "options": dict(request.options),
         }
-
-    @property
-    def told_to_workers(self) -> dict[str, Any]:
-        """The same with what it may spend at most; whose it is does not matter there."""
-        told = self.told | {"budget": asdict(self.budget)}
-        del told["key"]
-        return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class QuestionService:
     workers: Workers | None
 
     async def aclose(self) -> None:
-        """Close what was opened for it; those who use the rest end first."""
+        """Close what was opened for it; workers end first, as they use the rest."""
         if self.workers is not None:
             await self.workers.aclose()
         await self.retrievers.aclose()
@@ -118,128 +118,31 @@ class QuestionService:
         self.calls.close()
 
     def forget(self, corpus: str) -> None:
-        """Let go of a corpus that is to be removed."""
+        """Close a corpus that is to be removed."""
         self.retrievers.forget(corpus)
         if self.workers is not None:
             self.workers.forget(corpus)
 
-    async def prepare(self, wanted: AskRequest, key: Key) -> PreparedQuestion:
+    async def prepare(self, request: AskRequest, key: Key) -> PreparedQuestion:
         """Look up all that the question names, or refuse it."""
         self.running.check()
-        if not wanted.question.strip():
+        if not request.question.strip():
             raise Refusal(400, "InputError", "The question is empty.", "Ask one.")
-        if len(wanted.question) > MAX_QUESTION:
-            raise Refusal(
-                400,
-                "InputError",
-                f"The question has {len(wanted.question):,} characters; {MAX_QUESTION:,} are the most.",
-                "Put the material into a corpus and ask about it.",
-            )
-        budget = self._budget(wanted.budget, self.quotas.left(key))
-        method = find_method(wanted.method or self.settings.method)
-        options = self._options(method, wanted.options, budget)
-        name, model = self.models.find(wanted.model)
+        if len(request.question) > MAX_QUESTION:
+            cause = f"The question has {len(request.question):,} characters; {MAX_QUESTION:,} are the most."
+            raise Refusal(400, "InputError", cause, "Put the material into a corpus and ask about it.")
+        budget = self._budget(request.budget, self.quotas.remaining(key))
+        method = find_method(request.method or self.settings.method)
+        options = self._options(method, request.options, budget)
+        model_name, model = self.models.find(request.model)
         try:
-            corpus, retriever = await self._retriever(method, wanted)
-            graph = await self._graph(method, wanted)
+            corpus, retriever = await self._retriever(method, request)
+            graph = await self._graph(method, request)
         except HoptreeError as error:
             if not isinstance(error, Refusal):
                 log_failure(error, what=f"opening what {method.name} reads")
             raise
-        engine = self._engine(method, model, options, budget, retriever, graph)
-        return PreparedQuestion(wanted, key, method, name, corpus, budget, engine)
-
-    async def ask(self, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()) -> Result:
-        """Answer a question; a failure is a result too."""
-        self.running.check()
-
-        longest = len(prepared.wanted.question) // 4
-
-        def charge(event: Event) -> None:
-            nonlocal longest
-            if event["event"] == "llm":
-                self.quotas.charge(prepared.key, event)
-                longest = max(longest, event["prompt_tokens"])
-
-        with self.metrics.question(prepared.method.name) as outcome:
-            try:
-                result = await self.running.run(self._answer(prepared, charge, listeners), prepared.told, _is_answered)
-            except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
-                self.quotas.charge_unheard(prepared.key, longest)
-                outcome.failed = isinstance(error, WorkerEnded)
-                raise
-            outcome.take(result)
-        if result.failure:
-            log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")
-        return result
-
-    def _answer(
-        self, prepared: PreparedQuestion, charge: Listener, listeners: Sequence[Listener]
-    ) -> Coroutine[Any, Any, Result]:
-        if self.workers is not None:
-            # Of a key with a budget the next question is to know what this one has spent until then.
-            live = bool(listeners) or prepared.key.budget != Budget()
-            return self.workers.ask(prepared.told_to_workers, (charge, *listeners), live=live)
-        return prepared.engine.ask(prepared.wanted.question, listeners=(charge, *listeners))
-
-    def _budget(self, wanted: Budget, left: Budget) -> Budget:
-        """The least of what is wanted, what the key has left, and what any question may spend."""
-        limits = self.settings.limits
-        cost = _least(wanted.cost, left.cost)
-        if cost is not None and self.settings.prices is None:
-            raise Refusal(
-                400, "ConfigError", "A budget of money needs prices, and this server has none.", "Limit tokens instead."
-            )
-        return Budget(
-            calls=_least(wanted.calls, left.calls, limits.calls),
-            tokens=_least(wanted.tokens, left.tokens, limits.tokens),
-            cost=cost,
-            seconds=_least(wanted.seconds, limits.seconds),
-        )
-
-    def _options(self, method: Method, given: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
-        """The options of a method; texts may name files or models, and are for an administrator to set."""
-        fixed = {_key(name): value for name, value in self.settings.options.get(method.name, {}).items()}
-        known = {option.name: option for option in method.options}
-        wanted: dict[str, Any] = {}
-        for name, value in given.items():
-            key = _key(name)
-            if key in wanted:
-                raise Refusal(400, "ConfigError", f"{method.name}: {key[:80]} is given twice.", "Give it once.")
-            wanted[key] = value
-            option = known.get(key)
-            if key in fixed or (option is not None and is_free_text(option)):
-                raise Refusal(
-                    403, "NotAllowed", f"{method.name}: {key} is set by whoever runs the server.", "Leave it out."
-                )
-            _check_size(key, value, budget)
-        return read_options(method, {**wanted, **fixed})
-
-    async def _retriever(self, method: Method, wanted: AskRequest) -> tuple[str | None, Retriever | None]:
-        if "corpus" not in method.needs and wanted.corpus is None:
-            return None, None
-        corpus = wanted.corpus or self.corpora.default
-        if corpus is None:
-            return None, None
-        kind = wanted.retriever or self.settings.retriever
-        if kind not in KINDS:
-            raise unknown("retriever", kind, KINDS)
-        return corpus, await self.retrievers.find(corpus, kind, wanted.rerank or "", facts=method.goes_by_facts)
-
-    async def _graph(self, method: Method, wanted: AskRequest) -> KnowledgeGraph | None:
-        name = wanted.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
-        return None if name is None else await self.graphs.find(name)
-
-    def _engine(
-        self,
-        method: Method,
-        model: Model,
-        options: Mapping[str, Any],
-        budget: Budget,
-        retriever: Retriever | None,
-        graph: KnowledgeGraph | None,
-    ) -> Engine:
-        return Engine(
+        engine = Engine(
             method=method.name,
             model=model,
             corpus=retriever,
@@ -249,14 +152,89 @@ class QuestionService:
             prices=self.settings.prices,
             calls=self.calls,
         )
+        return PreparedQuestion(request, key, method, model_name, corpus, budget, engine)
+
+    async def ask(self, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()) -> Result:
+        """Answer a question; a failure is a result too."""
+        self.running.check()
+        longest_prompt = len(prepared.request.question) // 4
+
+        def charge(event: Event) -> None:
+            nonlocal longest_prompt
+            if isinstance(event, ModelCalled):
+                self.quotas.charge(prepared.key, event)
+                longest_prompt = max(longest_prompt, event.prompt_tokens)
+
+        with self.metrics.question(prepared.method.name) as outcome:
+            answering = self._answer(prepared, (charge, *listeners), live=bool(listeners))
+            try:
+                result = await self.running.run(answering, prepared.journal_entry, _is_answered)
+            except (asyncio.CancelledError, WorkerEnded) as error:  # the endpoint was asked all the same
+                self.quotas.charge_unheard(prepared.key, longest_prompt)
+                outcome.failed = isinstance(error, WorkerEnded)
+                raise
+            outcome.result = result
+        if result.failure:
+            log_failure(result.failure, what=f"a question ({prepared.method.name} with {prepared.model_name})")
+        return result
+
+    def _answer(
+        self, prepared: PreparedQuestion, listeners: Sequence[Listener], *, live: bool
+    ) -> Coroutine[Any, Any, Result]:
+        if self.workers is None:
+            return prepared.engine.ask(prepared.request.question, listeners=listeners)
+        # A key with a budget is charged at once, for the next question to know what is left.
+        return self.workers.ask(prepared.worker_message, listeners, live=live or prepared.key.budget != Budget())
+
+    def _budget(self, wanted: Budget, remaining: Budget) -> Budget:
+        """Return the least of what is wanted, what the key has left, and what any question may spend."""
+        limits, cost = self.settings.limits, _least(wanted.cost, remaining.cost)
+        if cost is not None and self.settings.prices is None:
+            cause = "A budget of money needs prices, and this server has none."
+            raise Refusal(400, "ConfigError", cause, "Limit tokens instead.")
+        return Budget(
+            calls=_least(wanted.calls, remaining.calls, limits.calls),
+            tokens=_least(wanted.tokens, remaining.tokens, limits.tokens),
+            cost=cost,
+            seconds=_least(wanted.seconds, limits.seconds),
+        )
+
+    def _options(self, method: Method, given: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+        """Read the options of a method; free texts may name files or models, and are for an administrator to set."""
+        fixed = {_option_name(name): value for name, value in self.settings.options.get(method.name, {}).items()}
+        known = {option.name: option for option in method.options}
+        chosen: dict[str, Any] = {}
+        for key, value in given.items():
+            name = _option_name(key)
+            if name in chosen:
+                raise Refusal(400, "ConfigError", f"{method.name}: {name[:80]} is given twice.", "Give it once.")
+            chosen[name] = value
+            if name in fixed or (name in known and is_free_text(known[name])):
+                cause = f"{method.name}: {name} is set by whoever runs the server."
+                raise Refusal(403, "NotAllowed", cause, "Leave it out.")
+            _check_size(name, value, budget)
+        return read_options(method, {**chosen, **fixed})
+
+    async def _retriever(self, method: Method, request: AskRequest) -> tuple[str | None, Retriever | None]:
+        corpus = request.corpus or (self.corpora.default if "corpus" in method.needs else None)
+        if corpus is None:
+            return None, None
+        kind = request.retriever or self.settings.retriever
+        if kind not in KINDS:
+            raise unknown("retriever", kind, KINDS)
+        return corpus, await self.retrievers.find(corpus, kind, request.rerank or "", facts=method.goes_by_facts)
+
+    async def _graph(self, method: Method, request: AskRequest) -> KnowledgeGraph | None:
+        name = request.graph or (next(iter(self.graphs.names), None) if "graph" in method.needs else None)
+        return None if name is None else await self.graphs.find(name)
 
 
 def _is_answered(result: Result) -> bool:
-    """Whether a question was carried to its end; that nothing was found is an answer, too."""
+    """Tell whether a question was carried to its end; that nothing was found is an answer, too."""
     return not result.error and not result.stopped_by
 
 
-def _key(name: str) -> str:
+def _option_name(name: str) -> str:
     return name.replace("-", "_")
 
 
@@ -266,16 +244,15 @@ def _least(*numbers: Any) -> Any:
 
 def _check_size(name: str, value: Any, budget: Budget) -> None:
     """Refuse numbers that would make one question cost what thousands do."""
-    most, why = (_MOST_TEXT if name in _OF_TEXT else _MOST), ""
-    if name in _DRAWN and budget.calls is not None and budget.calls < most:
-        most, why = budget.calls, ", the calls of the budget"
+    limit, why = (_MAX_TEXT_COUNT if name in _TEXT_OPTIONS else _MAX_COUNT), ""
+    if name in _SAMPLE_OPTIONS and budget.calls is not None and budget.calls < limit:
+        limit, why = budget.calls, ", the calls of the budget"
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     except (TypeError, ValueError):
         return
-    if not math.isfinite(number) or abs(number) > most:
-        raise Refusal(
-            400, "ConfigError", f"{name}={str(value)[:40]} is more than is allowed here.", f"Give at most {most}{why}."
-        )
+    if not math.isfinite(number) or abs(number) > limit:
+        cause = f"{name}={str(value)[:40]} is more than is allowed here."
+        raise Refusal(400, "ConfigError", cause, f"Give at most {limit}{why}.")

@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from typing_extensions import TypedDict
 
 from hoptree.core.errors import CorpusError
 from hoptree.retrieval import DEFAULT_RETRIEVER
@@ -28,8 +29,18 @@ from hoptree.sample import sample_index
 from hoptree.server.error_responses import Refusal
 from hoptree.server.names import check_name, unknown
 
-SAMPLE = "sample"
-MADE_ANEW = "Add or remove a document: the index is made anew then; or tell whoever runs the server."
+_SAMPLE = "sample"
+_REBUILD_REMEDY = "Add or remove a document: the index is made anew then; or tell whoever runs the server."
+
+
+class CorpusAbout(TypedDict):
+    """A corpus as the list shows it."""
+
+    name: str
+    passages: int | None
+    documents: int | None
+    retrievers: list[str]
+    managed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +79,22 @@ class ManagedCorpus:
         return (self.index / MANIFEST).exists()
 
     def files(self) -> list[tuple[str, int]]:
-        """Name and size of the documents, by name; one that is taken away at this moment is left out."""
-        found = []
-        for above, _, names in os.walk(self.documents):
+        """Return name and size of the documents, by name, without those removed at this moment."""
+        files = []
+        for parent, _, names in os.walk(self.documents):
             for name in names:
-                path = Path(above) / name
+                path = Path(parent) / name
                 with suppress(FileNotFoundError, NotADirectoryError):
-                    found.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
-        return sorted(found)
+                    files.append((path.relative_to(self.documents).as_posix(), path.stat().st_size))
+        return sorted(files)
 
     def count(self) -> int:
-        """How many documents there are: as the index has them, and as they lie there while it is being changed."""
-        known = {} if self.pending.exists() else self.passages()
-        return len(known) or len(self.files())
+        """Count the documents: as the index has them, or as they lie there while it is being changed."""
+        indexed = {} if self.pending.exists() else self.passages()
+        return len(indexed) or len(self.files())
 
     def passages(self) -> dict[str, int]:
-        """How many passages the index has of each document, as far as that is known."""
+        """Return how many passages the index has of each document, as far as that is known."""
         try:
             return {str(name): int(count) for name, count in json.loads(self.counts.read_text("utf-8")).items()}
         except (OSError, ValueError, TypeError, AttributeError):
@@ -98,81 +109,74 @@ class Corpora:
         self.folder = folder
         for name, where in named.items():
             check_name(name)
-            self._named[name] = str(sample_index()) if where == SAMPLE else where
+            self._named[name] = str(sample_index()) if where == _SAMPLE else where
             if not is_remote(where):
                 read_manifest(Path(self._named[name]))  # says what is wrong with it, before anything is served
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that can be asked about now."""
-        return (*self._named, *(one.name for one in self.managed() if one.ready))
+        """The corpora that can be asked about now."""
+        return (*self._named, *(corpus.name for corpus in self.managed() if corpus.ready))
 
     @property
     def default(self) -> str | None:
-        return next(iter(self._named), None) or next((one.name for one in self.managed() if one.ready), None)
+        return next(iter(self._named), None) or next(iter(self.names), None)
 
     def managed(self) -> list[ManagedCorpus]:
-        """The corpora made here, by name."""
+        """Return the corpora made here, by name."""
         if self.folder is None or not self.folder.is_dir():
             return []
-        found = [ManagedCorpus(entry.name, entry) for entry in self.folder.iterdir() if (entry / "documents").is_dir()]
-        return sorted((one for one in found if one.name not in self._named), key=lambda one: one.name)
+        folders = [path for path in self.folder.iterdir() if (path / "documents").is_dir()]
+        return [ManagedCorpus(path.name, path) for path in sorted(folders) if path.name not in self._named]
 
     def taken(self, name: str) -> bool:
         return name in self._named or (self.folder is not None and (self.folder / name).exists())
 
     def own(self, name: str) -> ManagedCorpus:
-        """A corpus made here; any other name is refused."""
+        """Return a corpus made here; any other name is refused."""
         check_name(name)
         if name in self._named:
-            raise Refusal(
-                403, "NotManaged", f"The corpus '{name}' was not made here.", "Whoever runs the server can change it."
-            )
-        known = {one.name: one for one in self.managed()}
+            cause = f"The corpus '{name}' was not made here."
+            raise Refusal(403, "NotManaged", cause, "Whoever runs the server can change it.")
+        known = {corpus.name: corpus for corpus in self.managed()}
         if name not in known:
             raise unknown("corpus", name, known, status=404)
         return known[name]
 
     def place(self, name: str) -> str:
-        """The folder or address of a corpus that can be asked about."""
+        """Return the folder or address of a corpus that can be asked about."""
         if name in self._named:
             return self._named[name]
-        known = {one.name: one for one in self.managed()}
-        if name not in known:
+        corpus = next((corpus for corpus in self.managed() if corpus.name == name), None)
+        if corpus is None:
             raise unknown("corpus", name, self.names)
-        if not known[name].ready:
-            raise _not_ready(known[name])
-        return str(known[name].index)
+        if corpus.ready:
+            return str(corpus.index)
+        if corpus.pending.exists():
+            raise Refusal(409, "NotReady", f"The corpus '{name}' is still being made.", "Wait for its job to be done.")
+        raise Refusal(409, "NotReady", f"The index of the corpus '{name}' is gone.", _REBUILD_REMEDY)
 
-    def told(self) -> list[dict[str, Any]]:
-        """All corpora as the list shows them."""
-        named = [{**self._about(name, self.place(name)), "managed": False} for name in self._named]
-        own = []
-        for one in self.managed():
-            about = self._about(one.name, str(one.index)) if one.ready else _nothing(one.name)
-            own.append({**about, "documents": one.count(), "managed": True})
-        return [*named, *own]
+    def list_all(self) -> list[CorpusAbout]:
+        """List all corpora, those made here last."""
+        named = [_about(name, where) for name, where in self._named.items()]
+        managed = [
+            _about(corpus.name, str(corpus.index) if corpus.ready else None, corpus.count())
+            for corpus in self.managed()
+        ]
+        return [*named, *managed]
 
-    def _about(self, name: str, where: str) -> dict[str, Any]:
-        if is_remote(where):
-            return {"name": name, "passages": None, "documents": None, "retrievers": [DEFAULT_RETRIEVER, "bm25"]}
-        try:
+
+def _about(name: str, where: str | None, documents: int | None = None) -> CorpusAbout:
+    """Describe a corpus; one made here has a number of `documents`, and no place while it has no index."""
+    passages: int | None = 0
+    retrievers: list[str] = []
+    if where is not None and is_remote(where):
+        passages, retrievers = None, [DEFAULT_RETRIEVER, "bm25"]
+    elif where is not None:
+        with suppress(CorpusError):
             manifest = read_manifest(Path(where))
-        except CorpusError:
-            return _nothing(name)
-        settings = manifest.settings
-        kinds = [DEFAULT_RETRIEVER, "bm25", *(["linked"] if settings.links else [])]
-        kinds += ["dense", "hybrid"] if settings.encoder else []
-        return {"name": name, "passages": manifest.passages, "documents": None, "retrievers": kinds}
-
-
-def _not_ready(corpus: ManagedCorpus) -> Refusal:
-    if corpus.pending.exists():
-        cause, remedy = f"The corpus '{corpus.name}' is still being made.", "Wait for its job to be done."
-    else:
-        cause, remedy = f"The index of the corpus '{corpus.name}' is gone.", MADE_ANEW
-    return Refusal(409, "NotReady", cause, remedy)
-
-
-def _nothing(name: str) -> dict[str, Any]:
-    return {"name": name, "passages": 0, "documents": None, "retrievers": []}
+            passages, settings = manifest.passages, manifest.settings
+            retrievers = [DEFAULT_RETRIEVER, "bm25", *(["linked"] if settings.links else [])]
+            retrievers += ["dense", "hybrid"] if settings.encoder else []
+    managed = documents is not None
+    return CorpusAbout(name=name, passages=passages, documents=documents, retrievers=retrievers, managed=managed)

@@ -1,20 +1,20 @@
-"""Making, changing and removing the corpora of clients: each change happens as a whole, or not at all.
+"""Creating, changing and removing the corpora of clients: each change happens completely, or not at all.
 
-`pending` in the folder of a corpus says what is being done (see `pending.py`): a server that was killed in between goes
-on from there, and so does the next change of a corpus where an earlier one came to no end.
+`pending` in the folder of a corpus says what is being done (see `staging.py`). A server that was killed goes on from
+there at its next start, and so does the next change of a corpus whose earlier one came to no end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, TypeVarTuple
 
+from pydantic import TypeAdapter
 from starlette.datastructures import UploadFile
 
 from hoptree.core.errors import CorpusError
@@ -22,36 +22,42 @@ from hoptree.core.files import atomic_write
 from hoptree.server.corpora import Corpora, ManagedCorpus
 from hoptree.server.error_responses import Refusal, refusal_of, refuse_when_disk_full
 from hoptree.server.indexing import IndexBusy, Postponed, run_indexing, wait_until_free
-from hoptree.server.jobs import Job, Jobs, new_job_id
+from hoptree.server.jobs import Failure, Job, JobKind, Jobs, new_job_id
 from hoptree.server.limits import Limits
 from hoptree.server.names import check_name
 from hoptree.server.staging import (
     Change,
-    Failure,
     Stage,
     clear_leftovers,
     hide,
     incoming,
-    note_whole,
     place,
     remove,
     settle,
     undo,
+    undo_pending,
 )
-from hoptree.server.uploads import Names, Staging, check_file_name
+from hoptree.server.uploads import Names, UploadFolder, check_file_name
 
-Given = TypeVarTuple("Given")
+Args = TypeVarTuple("Args")
 T = TypeVar("T")
+_LOG = logging.getLogger("hoptree.server")
+_JOB_JSON = TypeAdapter(Job)
+_MAKE_ROOM = "Remove some, or make another corpus."
+_MAX_UNPACKING = 2
+"""Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
+_MAX_TRIES = 3
+"""Attempts at indexing that fail by no visible fault of the files; then the change is undone."""
+_MAX_ROUNDS = 3
+"""How often another process may be quicker in taking an index that was free a moment ago."""
 
 
-async def run_to_completion(
-    work: Callable[[*Given], T], *given: *Given, give_up: Callable[[], None] | None = None
-) -> T:
-    """What `work` returns; a cancellation holds once it has ended, for until then it uses files and a place.
+async def run_to_completion(work: Callable[[*Args], T], *args: *Args, give_up: Callable[[], None] | None = None) -> T:
+    """Run `work` in a thread; a cancellation takes effect once it has ended, as until then it uses files.
 
-    `give_up` tells work that takes long that nobody wants it any more.
+    `give_up` asks work that takes long to end early.
     """
-    running = asyncio.ensure_future(asyncio.to_thread(work, *given))
+    running = asyncio.ensure_future(asyncio.to_thread(work, *args))
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -61,88 +67,65 @@ async def run_to_completion(
             if give_up is not None:
                 give_up()
     if cancelled is not None:
-        running.exception()  # nobody is left to be told
+        running.exception()  # retrieved, as nobody is left to hear of it
         raise cancelled
     return running.result()
 
 
 def write_outcome(corpus: ManagedCorpus, job: Job) -> None:
-    """Write down how a job has ended; without that it is known until the server's next start."""
-    told = job.as_dict() | {"error": asdict(Failure.of(job.error)) if job.error else None}
+    """Write down how a job has ended; otherwise it is known until the server's next start only."""
     try:
-        atomic_write(corpus.outcome, [json.dumps(told)])
+        atomic_write(corpus.outcome, [_JOB_JSON.dump_json(job, exclude={"left_out"}).decode()])
     except OSError as error:
         _LOG.warning("the outcome of a job of corpus %s cannot be kept: %s", corpus.name, error.strerror)
 
 
 def read_outcome(corpus: ManagedCorpus) -> Job | None:
-    """The last job of a corpus that has ended, as far as that is known."""
+    """Return the last job of a corpus that has ended, as far as that is known."""
     try:
-        data = json.loads(corpus.outcome.read_text(encoding="utf-8"))
-        if data["corpus"] != corpus.name:  # it was copied
-            return None
-        failure = Failure.read(data["error"])
-        return Job(
-            str(data["kind"]),
-            corpus.name,
-            str(data["id"]),
-            state="failed" if failure else "done",
-            done=int(data["done"]),
-            total=None if data["total"] is None else int(data["total"]),
-            message=str(data["message"]),
-            passed_over=[{part: str(one[part]) for part in ("file", "cause", "remedy")} for one in data["passed_over"]],
-            error=failure.refusal() if failure else None,
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        job = _JOB_JSON.validate_json(corpus.outcome.read_bytes())
+    except (OSError, ValueError):
         return None
-
-
-_LOG = logging.getLogger("hoptree.server")
-_MAKE_ROOM = "Remove some, or make another corpus."
-_AT_ONCE = 2
-"""Uploads that are unpacked at the same time: each takes a thread, and most of a processor."""
-_TRIES = 3
-"""How often indexing may be begun that ends by no fault that is seen in the files; then the change is undone."""
-_ROUNDS = 3
-"""How often another process may be quicker in taking an index that was free a moment ago."""
+    return job if job.corpus == corpus.name else None  # a corpus that was copied brings the file along
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusService:
-    """Changes corpora, one job each; `forget` lets go of one that is to be removed."""
+    """Changes corpora, one job each; `forget` closes one that is to be removed."""
 
     corpora: Corpora
     forget: Callable[[str], None]
     jobs: Jobs
     limits: Limits
-    _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+    _unpacking: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MAX_UNPACKING))
 
     async def create(self, name: str, files: Sequence[UploadFile]) -> Job:
-        """A new corpus of uploaded files."""
+        """Make a new corpus of uploaded files."""
         check_name(name)
         corpus = ManagedCorpus(name, self._folder() / name)
         self.jobs.check(name)
         self._check_new(name)
-        async with self._staged(name, files) as (staged, staging, sizes):
+        async with self._staged(name, files) as (staged, upload, sizes):
             with self.jobs.hold(name), refuse_when_disk_full():
-                change = _new("create", staging)
+                change = replace(_upload_change("create", upload), stage=Stage.INDEXING)
                 await run_to_completion(self._check_fits, corpus, change, sizes)
-                change = await run_to_completion(note_whole, staged, change)
+                await run_to_completion(change.write, staged)
                 self._check_new(name)  # nobody comes between this and the next line
                 staged.folder.rename(corpus.folder)
                 return self._start(corpus, change)
 
     async def add(self, name: str, files: Sequence[UploadFile]) -> Job:
-        """Further files, or new versions of some, for a corpus made here."""
+        """Add files, or new versions of some, to a corpus made here."""
         self._changeable(name)
-        async with self._staged(name, files) as (staged, staging, sizes):
+        async with self._staged(name, files) as (staged, upload, sizes):
             # Files were received meanwhile, and others may have been quicker.
-            return await self._begin(self._changeable(name), _new("add", staging), staged, sizes)
+            return await self._begin(self._changeable(name), _upload_change("add", upload), staged, sizes)
 
     async def remove_document(self, name: str, document: str) -> Job:
         """Take a file out of a corpus made here."""
-        change = Change("remove", removed=(check_file_name(document),), job=new_job_id())
-        return await self._begin(self._changeable(name), change)
+        check_file_name(document)
+        change = Change("remove", removed=(document,), job=new_job_id())
+        return await self._begin(self._changeable(name), change, None, {})
 
     async def remove(self, name: str) -> None:
         """Remove a corpus made here with all that is in it."""
@@ -152,7 +135,7 @@ class CorpusService:
             self.forget(name)
             await run_to_completion(remove, folder)
 
-    def take_up(self) -> None:
+    def resume(self) -> None:
         """Go on with what an earlier server was doing; throw away what it had not begun."""
         if self.corpora.folder is None:
             return
@@ -172,104 +155,87 @@ class CorpusService:
 
     def _folder(self) -> Path:
         if self.corpora.folder is None:
-            raise Refusal(
-                403, "NoCorpora", "This server takes no uploads.", "Start it with --corpora DIR, a folder for them."
-            )
+            remedy = "Start it with --corpora DIR, a folder for them."
+            raise Refusal(403, "NoCorpora", "This server takes no uploads.", remedy)
         self.corpora.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.corpora.folder
 
     def _changeable(self, name: str) -> ManagedCorpus:
-        """A corpus made here that nothing is being done to; a change of it that came to no end is tried again first."""
+        """Return a corpus made here that is not being changed; an unfinished change of it is tried again first."""
         corpus = self.corpora.own(name)
         self.jobs.check(name)
         change = Change.read(corpus)
         if change is not None and change.stage is Stage.INDEXING:
             self._start(corpus, replace(change, resumed=True))
-            raise Refusal(
-                409,
-                "Unfinished",
-                f"An earlier change of the corpus '{name}' is not indexed yet, and is tried again now.",
-                "Wait for its job to end, then send this again.",
-                retry_after=2,
-            )
+            cause = f"An earlier change of the corpus '{name}' is not indexed yet, and is tried again now."
+            remedy = "Wait for its job to end, then send this again."
+            raise Refusal(409, "Unfinished", cause, remedy, retry_after=2)
         return corpus
 
     def _check_new(self, name: str) -> None:
         if self.corpora.taken(name):
-            raise Refusal(
-                409, "NameTaken", f"There is a corpus '{name}' already.", "Choose another name, or add to it."
-            )
+            cause = f"There is a corpus '{name}' already."
+            raise Refusal(409, "NameTaken", cause, "Choose another name, or add to it.")
         if len(self.corpora.managed()) >= self.limits.corpora:
-            raise Refusal(
-                409, "TooMany", f"There are {self.limits.corpora} corpora, and no more may be made.", "Remove one."
-            )
+            cause = f"There are {self.limits.corpora} corpora, and no more may be made."
+            raise Refusal(409, "TooMany", cause, "Remove one.")
 
     @asynccontextmanager
     async def _staged(
         self, name: str, files: Sequence[UploadFile]
-    ) -> AsyncIterator[tuple[ManagedCorpus, Staging, dict[str, int]]]:
-        """Uploaded files in a folder of their own, with their sizes; what is not taken from there goes at the end."""
+    ) -> AsyncIterator[tuple[ManagedCorpus, UploadFolder, dict[str, int]]]:
+        """Put uploaded files into a folder of their own, with their sizes; what is not taken from there is removed."""
         staged = incoming(self._folder(), name)
-        staging = Staging(staged.documents, self.limits)
+        upload = UploadFolder(staged.documents, self.limits)
 
-        def put() -> dict[str, int]:
+        def store() -> dict[str, int]:
             staged.documents.mkdir(parents=True)
             for file in files:
-                staging.take(file.filename or "", file.file)
-            if not staging.names:
-                cause = "Only hidden files were uploaded." if staging.left_out else "No file was uploaded."
+                upload.add(file.filename or "", file.file)
+            if not upload.names:
+                cause = "Only hidden files were uploaded." if upload.left_out else "No file was uploaded."
                 raise Refusal(400, "NoFiles", cause, "Send one or more as 'files'.")
-            return {name: (staged.documents / name).stat().st_size for name in staging.names}
+            return {name: (staged.documents / name).stat().st_size for name in upload.names}
 
         try:
-            async with self._turn:
+            async with self._unpacking:
                 with refuse_when_disk_full():
-                    sizes = await run_to_completion(put, give_up=staging.give_up)
-            yield staged, staging, sizes
+                    sizes = await run_to_completion(store, give_up=upload.give_up)
+            yield staged, upload, sizes
         finally:
             await run_to_completion(remove, staged.folder)
 
     async def _begin(
-        self,
-        corpus: ManagedCorpus,
-        change: Change,
-        staged: ManagedCorpus | None = None,
-        sizes: Mapping[str, int] | None = None,
+        self, corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None, sizes: Mapping[str, int]
     ) -> Job:
         """Put the documents in place, and start the job that indexes them."""
+
+        def place_documents() -> Change:
+            stale = undo_pending(corpus)  # an earlier change that could not be undone then
+            self._check_fits(corpus, change, sizes)
+            return place(corpus, replace(change, stale=stale), staged)
+
         with self.jobs.hold(corpus.name):
             try:
                 with refuse_when_disk_full():
-                    placed = await run_to_completion(self._place, corpus, change, staged, sizes or {})
+                    placed = await run_to_completion(place_documents)
             except asyncio.CancelledError:
-                await run_to_completion(_undo_what_is_pending, corpus)
+                await run_to_completion(undo_pending, corpus)
                 raise
             return self._start(corpus, placed)
 
-    def _place(
-        self, corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None, sizes: Mapping[str, int]
-    ) -> Change:
-        """Put the documents in place, once those of an earlier change that could not be undone are back in theirs."""
-        stale = _undo_what_is_pending(corpus)
-        self._check_fits(corpus, change, sizes)
-        return place(corpus, replace(change, stale=stale), staged)
-
     def _check_fits(self, corpus: ManagedCorpus, change: Change, sizes: Mapping[str, int]) -> None:
-        """Refuse a change after which the corpus would be too large, or empty, or a file a folder as well."""
+        """Refuse a change after which the corpus would be too large or empty, or a file would be a folder as well."""
         before = dict(corpus.files())
         if any(name not in before for name in change.removed):
             raise Refusal(404, "NotFound", "The corpus has no such document.", "GET its documents for their ids.")
         after = {name: size for name, size in before.items() if name not in change.removed} | dict(sizes)
         if not after:
             raise Refusal(409, "LastDocument", "That would leave the corpus empty.", "Remove the corpus instead.")
-        known = corpus.passages()
-        if change.removed and not any(known.get(name, 1) for name in after):
-            raise Refusal(
-                409,
-                "LastDocument",
-                "That would leave nothing in the corpus that can be read.",
-                "Remove the corpus instead, or add to it first.",
-            )
+        passages = corpus.passages()
+        if change.removed and not any(passages.get(name, 1) for name in after):
+            cause = "That would leave nothing in the corpus that can be read."
+            raise Refusal(409, "LastDocument", cause, "Remove the corpus instead, or add to it first.")
         if change.added and len(after) > self.limits.files:
             raise Refusal(413, "TooMany", f"A corpus may hold {self.limits.files:,} files.", _MAKE_ROOM)
         if change.added and sum(after.values()) > self.limits.stored:
@@ -279,7 +245,7 @@ class CorpusService:
             names.check_beside(name)
 
     def _start(self, corpus: ManagedCorpus, change: Change) -> Job:
-        known = change.job and not self.jobs.is_running(change.job)  # a corpus that was copied brings its note along
+        known = change.job and not self.jobs.is_running(change.job)  # a copied corpus has the id of the other's job
         job = Job(change.kind, corpus.name, change.job if known else new_job_id(), left_out=change.left_out)
         return self.jobs.start(job, lambda job: self._carry_out(corpus, change, job))
 
@@ -288,23 +254,25 @@ class CorpusService:
         failure: Exception | None = change.failure.refusal() if change.failure else None
         if change.stage is Stage.INDEXING:
             try:
-                if change.tries >= _TRIES:
-                    raise _given_up()
-                said = await self._index(corpus, job, change)
-            except Exception as error:  # a stop, which is none, leaves it to be taken up
-                told = refusal_of(error)
-                failure, change = error, replace(change.begun(), failure=Failure.of(told))
-                if _is_kept(error, change):
+                if change.tries >= _MAX_TRIES:
+                    cause = f"Indexing was begun {_MAX_TRIES} times, and came to no end."
+                    remedy = "Upload less at once; what was there is as it was."
+                    raise Refusal(500, "IndexingDied", cause, remedy)
+                message = await self._index(corpus, job, change)
+            except Exception as error:  # a stop, which is none, leaves it to be resumed
+                failure, change = error, replace(change.begun(), failure=Failure.of(refusal_of(error)))
+                assert change.failure is not None
+                if _is_retried(error, change):
                     raise
-                await run_to_completion(write_outcome, corpus, job.failed(told))
+                await run_to_completion(write_outcome, corpus, job.failed(change.failure))
             else:
-                await run_to_completion(write_outcome, corpus, job.succeeded(said))
+                await run_to_completion(write_outcome, corpus, job.succeeded(message))
                 await run_to_completion(settle, corpus)
-                return said
-        said = await self._undo(corpus, change, job, failure)
+                return message
+        message = await self._undo(corpus, change, job, failure)
         if failure is not None:
             raise failure
-        return said
+        return message
 
     async def _undo(self, corpus: ManagedCorpus, change: Change, job: Job, failure: Exception | None) -> str:
         """Undo a change, and bring the index up to date with the documents as they were."""
@@ -314,23 +282,23 @@ class CorpusService:
         if not stale:
             return "what was cut off is undone"
         try:
-            said = await self._index(corpus, job)
+            message = await self._index(corpus, job)
         except Exception as error:
             if failure is None:
                 raise
-            # Its client is told why the change failed; the next one, or the next start, brings the index up to date.
+            # Its client hears why the change failed; the next one, or the next start, brings the index up to date.
             _LOG.warning("corpus %s is not indexed as it was: %s", corpus.name, refusal_of(error).kind)
             return ""
         await run_to_completion(settle, corpus)
-        return said
+        return message
 
     async def _index(self, corpus: ManagedCorpus, job: Job, change: Change | None = None) -> str:
         """Bring the index up to date once nobody else writes it, and it is this job's turn.
 
-        A `change` that brings documents, or takes some, is noted as begun; one that is undone needs no such note.
+        A `change` is noted as begun before; an undone one needs no such note.
         """
         begun = change.begun() if change else None
-        for _ in range(_ROUNDS):
+        for _ in range(_MAX_ROUNDS):
             await wait_until_free(corpus.index, job)
             async with self.jobs.turn:
                 try:
@@ -347,28 +315,13 @@ class CorpusService:
         raise Postponed()
 
 
-def _is_kept(error: Exception, change: Change) -> bool:
-    """Whether a change is to be tried again: the files seem not to be at fault, and nobody was told that it failed."""
+def _is_retried(error: Exception, change: Change) -> bool:
+    """Tell whether a change is tried again: the files seem not to be at fault, and nobody heard that it failed."""
     if isinstance(error, Postponed):
         return True
     of_files = isinstance(error, Refusal) and error.kind == CorpusError.__name__
-    return not of_files and change.resumed and change.tries < _TRIES
+    return not of_files and change.resumed and change.tries < _MAX_TRIES
 
 
-def _given_up() -> Refusal:
-    return Refusal(
-        500,
-        "IndexingDied",
-        f"Indexing was begun {_TRIES} times, and came to no end.",
-        "Upload less at once; what was there is as it was.",
-    )
-
-
-def _new(kind: str, staging: Staging) -> Change:
-    return Change(kind, tuple(staging.names), left_out=tuple(staging.left_out), job=new_job_id())
-
-
-def _undo_what_is_pending(corpus: ManagedCorpus) -> bool:
-    """Make the documents what they were before a change that came to no end; whether the index may not be theirs."""
-    change = Change.read(corpus)
-    return change is not None and undo(corpus, change)
+def _upload_change(kind: JobKind, upload: UploadFolder) -> Change:
+    return Change(kind, tuple(upload.names), left_out=tuple(upload.left_out), job=new_job_id())

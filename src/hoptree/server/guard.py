@@ -1,7 +1,6 @@
-"""What every request passes before a route sees it, and every reply on its way out.
+"""The middleware that every request and reply passes: host, origin, key, rate, size and time, headers, log.
 
-In this order: is it meant for this server (host, origin), is it from somebody (key), is it not too often (rate), is it
-not too large and not too slow (body). The log gets one line a request, with nothing of what was asked or said in it.
+The log gets one line a request, with nothing of its content.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,13 +23,14 @@ from hoptree.server.metrics import Metrics
 from hoptree.server.settings import Settings
 
 _LOG = logging.getLogger("hoptree.server")
-_OPEN = frozenset({"/", "/health", "/openapi.json"})
-"""What is shown to whoever reaches the server: it says nothing of corpora, questions or keys."""
-_PAGE = "/page/"
-_CORPORA = "/v1/corpora"
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN_PATHS = frozenset({"/", "/health", "/openapi.json"})
+"""Served without a key: they say nothing of corpora, questions or keys."""
+_PAGE_PATH = "/page/"
+_CORPORA_PATH = "/v1/corpora"
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_METHODS = _SAFE_METHODS | {"POST", "PUT", "PATCH", "DELETE"}
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
-_HEADERS = {
+_SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
@@ -40,14 +40,14 @@ _HEADERS = {
         "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
     ),
 }
-EXPOSED = ("Retry-After", "x-should-retry")
-"""Headers that scripts of other origins may read as well."""
+EXPOSED_HEADERS = ("Retry-After", "x-should-retry")
+"""Scripts of allowed origins may read these, too."""
 _TAIL_SECONDS = 30.0
-"""What a request may take beyond its question and its body before it is cut off."""
+"""Time beyond that of the question and the body before a request is cut off."""
 
 
 def speaks_openai(path: str) -> bool:
-    """Whether errors of a path go out as OpenAI's clients read them."""
+    """Tell whether errors of a path go out as OpenAI's clients read them."""
     return path.startswith(("/v1/chat/", "/v1/models"))
 
 
@@ -71,73 +71,63 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = _Visit(scope, send, self._metrics, self._settings.origins)
+        exchange = _Exchange(scope, send, self._metrics, self._settings.origins)
         try:
-            key = self._admit(scope, visit)
+            key = self._admit(scope, exchange)
             body = _Body(scope, receive, self._limits)
             scope.setdefault("state", {}).update(key=key, body=body)
-            whole = self._limits.seconds + body.seconds + _TAIL_SECONDS
-            visit.body = body
-            async with asyncio.timeout(whole):
-                await self._app(scope, body.receive, visit.send)
+            exchange.body = body
+            async with asyncio.timeout(self._limits.seconds + body.seconds + _TAIL_SECONDS):
+                await self._app(scope, body.receive, exchange.send)
             if body.refused:
                 raise body.refused
         except Refusal as refusal:
-            await visit.refuse(refusal)
+            await exchange.refuse(refusal)
         except TimeoutError:
-            await visit.refuse(Refusal(504, "TooSlow", "The answer took too long.", "Ask for less: budget seconds."))
+            await exchange.refuse(Refusal(504, "TooSlow", "The answer took too long.", "Ask for less: budget seconds."))
         except Exception as error:
             log_internal_error(error)
-            await visit.refuse(refusal_of(error))
+            await exchange.refuse(refusal_of(error))
         finally:
             scope.get("state", {}).pop("body", None)  # it receives from what holds the scope: a ring that stays
-            visit.close()
+            exchange.close()
 
-    def _admit(self, scope: Scope, visit: _Visit) -> Key:
-        """Who asks; refused where that is nobody known, or not meant for this server."""
+    def _admit(self, scope: Scope, exchange: _Exchange) -> Key:
+        """Return the key of a request; refuse one without a known key, or not meant for this server."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         self._check_host(headers)
         self._check_origin(headers, method)
-        is_open = method in _SAFE and (path in _OPEN or path.startswith(_PAGE))
+        is_open = method in _SAFE_METHODS and (path in _OPEN_PATHS or path.startswith(_PAGE_PATH))
         if is_open or (method == "OPTIONS" and headers.get("origin") in self._settings.origins):
             return ANYBODY
         key = self._authenticate(headers)
-        visit.key = key.name
-        if method not in _SAFE and path.startswith(_CORPORA) and not key.corpora:
-            raise Refusal(
-                403, "NotAllowed", "This key may not change corpora.", "Ask whoever runs the server to let it."
-            )
+        exchange.key = key.name
+        if method not in _SAFE_METHODS and path.startswith(_CORPORA_PATH) and not key.corpora:
+            remedy = "Ask whoever runs the server to let it."
+            raise Refusal(403, "NotAllowed", "This key may not change corpora.", remedy)
         self._allowances.take(key)
         return key
 
     def _check_host(self, headers: Headers) -> None:
-        """Refuse other names than ours: a web page elsewhere may have its own name lead to this machine."""
+        """Refuse other host names than ours, against DNS rebinding by a web page elsewhere."""
         if self._hosts is None:
             return
         host = headers.get("host", "")
         name = host if host.startswith("[") and host.endswith("]") else host.rpartition(":")[0] or host
         if name.lower() not in self._hosts or len(headers.getlist("host")) != 1:
-            raise Refusal(
-                421,
-                "WrongHost",
-                "This server does not go by that name.",
-                "Use localhost, or ask whoever runs the server to let it go by that name.",
-            )
+            remedy = "Use localhost, or ask whoever runs the server to let it go by that name."
+            raise Refusal(421, "WrongHost", "This server does not go by that name.", remedy)
 
     def _check_origin(self, headers: Headers, method: str) -> None:
-        """Refuse what a web page elsewhere sends from the browser of somebody who may ask."""
+        """Refuse what a web page elsewhere sends from the browser of somebody with access."""
         origin = headers.get("origin")
         if origin is not None:
-            if origin in self._settings.origins or _place(origin) == headers.get("host", "").lower():
+            if origin in self._settings.origins or _host_and_port(origin) == headers.get("host", "").lower():
                 return
-        elif method in _SAFE or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
+        elif method in _SAFE_METHODS or headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
             return
-        raise Refusal(
-            403,
-            "WrongOrigin",
-            "A page of another site may not ask here.",
-            "Ask whoever runs the server to let its origin in.",
-        )
+        remedy = "Ask whoever runs the server to let its origin in."
+        raise Refusal(403, "WrongOrigin", "A page of another site may not ask here.", remedy)
 
     def _authenticate(self, headers: Headers) -> Key:
         if not self._settings.keys:
@@ -151,16 +141,16 @@ class Guard:
         return key
 
 
-def _place(origin: str) -> str | None:
-    """Host and port of an origin; None where it is none."""
+def _host_and_port(origin: str) -> str | None:
+    """Return host and port of an origin; None where it is none."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return None
 
 
-class _Visit:
-    """One request on its way out: headers that every reply has, the log line, the counters."""
+class _Exchange:
+    """One request and its reply: headers that every reply has, the log line, the counters."""
 
     def __init__(self, scope: Scope, send: Send, metrics: Metrics, origins: Collection[str]) -> None:
         origin = Headers(scope=scope).get("origin", "")
@@ -178,22 +168,22 @@ class _Visit:
             return  # what the app makes of a body that broke off; the guard says why it did
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._dress(MutableHeaders(raw=message["headers"]), _HEADERS)
+            self._add_headers(MutableHeaders(raw=message["headers"]))
         await self._send(message)
 
-    def _dress(self, headers: MutableHeaders, wanted: Mapping[str, str]) -> None:
-        for name, value in wanted.items():
+    def _add_headers(self, headers: MutableHeaders) -> None:
+        for name, value in _SECURITY_HEADERS.items():
             headers.setdefault(name, value)
         if self._scope["path"].startswith("/v1/"):
             headers.setdefault("Cache-Control", "no-store")
-        # What is refused here has not come as far as the layer that sees to other origins.
+        # What is refused here has not come as far as the CORS middleware.
         if self._origin and "Access-Control-Allow-Origin" not in headers:
             headers["Access-Control-Allow-Origin"] = self._origin
-            headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED)
+            headers["Access-Control-Expose-Headers"] = ", ".join(EXPOSED_HEADERS)
             headers.add_vary_header("Origin")
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Tell the client, unless a reply has begun: then the connection is all that can be ended."""
+        """Send the refusal, unless a reply has begun: then only the connection can be ended."""
         self._metrics.refused(refusal.kind)
         log_refusal(refusal.kind, key=self.key, client=self._client, cause=refusal.cause)
         if self._status:
@@ -201,7 +191,7 @@ class _Visit:
         self.body = None
         reply = refusal_response(refusal, openai=speaks_openai(self._scope["path"]))
         reply.headers["Connection"] = "close"  # a body that was not read is not waited for
-        await reply(self._scope, _nothing, self.send)
+        await reply(self._scope, _disconnected, self.send)
 
     @property
     def _client(self) -> str:
@@ -217,53 +207,48 @@ class _Visit:
         _LOG.info("%s %s %d %.0f ms key=%s from %s", method, path, self._status, 1000 * seconds, self.key, self._client)
 
 
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
-
-async def _nothing() -> Message:
+async def _disconnected() -> Message:
     return {"type": "http.disconnect"}
 
 
 class _Body:
-    """The body of a request as the app receives it: not larger than allowed, and not slower."""
+    """The body of a request as the app receives it: neither larger nor slower than allowed."""
 
     def __init__(self, scope: Scope, receive: Receive, limits: Limits) -> None:
         headers = Headers(scope=scope)
         upload = headers.get("content-type", "").lower().startswith("multipart/form-data")
-        upload = upload and scope["path"].startswith(_CORPORA)
+        upload = upload and scope["path"].startswith(_CORPORA_PATH)
         self._receive = receive
-        self._most = limits.upload if upload else limits.body
+        self._max_bytes = limits.upload if upload else limits.body
         self.seconds = limits.upload_seconds if upload else limits.body_seconds
         self._until = time.monotonic() + self.seconds
         self._read = 0
-        self._whole = False
+        self._complete = False
         self.refused: Refusal | None = None
         if "transfer-encoding" in headers and "content-length" in headers:
             raise Refusal(400, "BadRequest", "The request has two lengths.", "Send Content-Length alone.")
-        said = headers.get("content-length", "")
-        if said.isascii() and said.isdigit() and int(said[:20]) > self._most:
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:20]) > self._max_bytes:
             raise self._too_large()
 
     async def receive(self) -> Message:
-        if self._whole:
+        if self._complete:
             return await self._receive()
         try:
             async with asyncio.timeout(self._until - time.monotonic()):
                 message = await self._receive()
         except TimeoutError:
-            self.refused = Refusal(
-                408, "BodyTooSlow", f"The request did not arrive within {self.seconds:g} seconds.", "Send it faster."
-            )
+            cause = f"The request did not arrive within {self.seconds:g} seconds."
+            self.refused = Refusal(408, "BodyTooSlow", cause, "Send it faster.")
             raise self.refused from None
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
-            self._whole = not message.get("more_body", False)
-            if self._read > self._most:
+            self._complete = not message.get("more_body", False)
+            if self._read > self._max_bytes:
                 self.refused = self._too_large()
                 raise self.refused
         return message
 
     def _too_large(self) -> Refusal:
-        return Refusal(
-            413, "TooLarge", f"The request is larger than the {self._most:,} bytes allowed.", "Send less, in parts."
-        )
+        cause = f"The request is larger than the {self._max_bytes:,} bytes allowed."
+        return Refusal(413, "TooLarge", cause, "Send less, in parts.")

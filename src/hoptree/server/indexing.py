@@ -19,7 +19,7 @@ from hoptree.core.http_server import log_line
 from hoptree.core.redaction import redact
 from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
-from hoptree.server.jobs import Job
+from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.limits import Limits
 
 _SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
@@ -180,15 +180,15 @@ def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
     return Refusal(400, kind, redact(cause), redact(error["remedy"]))
 
 
-def _left_out(name: str) -> dict[str, str]:
-    cause = f"{name} is redact, or something that a packer adds of its own, and is not taken."
-    return {"file": name, "cause": cause, "remedy": "Rename it if it is a document, then upload it again."}
+def _left_out(name: str) -> PassedOver:
+    cause = f"{name} is hidden, or something that a packer adds of its own, and is not taken."
+    return PassedOver(file=name, cause=cause, remedy="Rename it if it is a document, then upload it again.")
 
 
-def _passed(one: dict[str, str]) -> dict[str, str]:
-    """What is told of a file that could not be read: its name is the client's own, whatever it looks like."""
-    name = one.get("file", "")
-    return {part: text if part == "file" else redact(text, known=[name]) for part, text in one.items()}
+def _passed(file: dict[str, str]) -> PassedOver:
+    """Redact what is said of a file that could not be read, but for its name, which is the client's own."""
+    name = file["file"]
+    return PassedOver(file=name, cause=redact(file["cause"], known=[name]), remedy=redact(file["remedy"], known=[name]))
 
 
 def _ending(status: int) -> str:

@@ -1,4 +1,4 @@
-"""JSON as it goes over the wire, whatever a model or a file wrote."""
+"""JSON replies, whatever a model or a file wrote."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hoptree.server.error_responses import Refusal, error_body
 
 
 def to_json(value: Any) -> bytes:
-    """A value as JSON in UTF-8; halves of characters, as models write them, are escaped."""
+    """Encode a value as JSON in UTF-8; lone surrogates, as models write them, are escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -30,5 +30,5 @@ class Json(Response):
 
 
 def refusal_response(refusal: Refusal, *, openai: bool = False) -> Json:
-    """The reply that tells of a refusal."""
+    """Build the reply to a request that is refused."""
     return Json(error_body(refusal, openai=openai), refusal.status, refusal.headers)

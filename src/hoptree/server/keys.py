@@ -1,4 +1,4 @@
-"""Bearer keys: who may ask, how often, and for how much."""
+"""Bearer keys and their quotas: who may ask, how often, and for how much."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ from typing import Any
 
 from hoptree.core.errors import ConfigError
 from hoptree.engine.budget import Budget
-from hoptree.engine.events import Event
+from hoptree.engine.events import ModelCalled
 from hoptree.server.error_responses import Refusal
 
-_SHORTEST = 16
-_MOST_RATE = 10**6
+_MIN_SECRET_CHARS = 16
+_MAX_RATE = 10**6
 _NAME = re.compile(r"[\w.@-]{1,64}")
 _FIELDS = {"name", "secret", "sha256", "rate", "budget", "corpora"}
-_HOW = '[[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, budget = "tokens=100000" '
-_REMEDY = f"Write {_HOW}and corpora = true."
+_REMEDY = (
+    'Write [[key]] with name = "…", secret = "…" (or sha256 = "…"), and if you like rate = 60, '
+    'budget = "tokens=100000" and corpora = true.'
+)
+_DAY_SECONDS = 86_400
+_MINUTE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +51,14 @@ ANYBODY = Key("anybody", corpora=True)
 
 
 def find_key(keys: Sequence[Key], secret: str) -> Key | None:
-    """The key with this secret; how long that takes tells nothing of the secrets there are."""
+    """Find the key with this secret, in a time that tells nothing of the secrets there are."""
     digest = hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
-    found = None
-    for key in keys:
-        if hmac.compare_digest(key.digest, digest):
-            found = key
-    return found
+    matches = [key for key in keys if hmac.compare_digest(key.digest, digest)]
+    return matches[0] if matches else None
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
-    """The keys of a TOML file."""
+    """Read the keys of a TOML file."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         rows = data.get("key")
@@ -89,7 +90,7 @@ def _read_key(row: dict[str, Any]) -> Key:
     name, rate = row.get("name"), row.get("rate")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ValueError("a key has no name, or one with other characters than letters, digits, . _ @ -")
-    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= _MOST_RATE):
+    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool) or not 1 <= rate <= _MAX_RATE):
         raise ValueError(f"the rate of {name} is no number of requests a minute")
     if not isinstance(row.get("corpora", False), bool) or not isinstance(row.get("budget", ""), str):
         raise ValueError(f'the budget of {name} is no text such as "tokens=100000", or corpora neither true nor false')
@@ -108,22 +109,17 @@ def _digest(name: str, row: dict[str, Any]) -> bytes:
             raise ValueError(f"the sha256 of {name} is not 64 hexadecimal digits")
         return bytes.fromhex(written)
     printable = isinstance(secret, str) and secret.isascii() and secret.isprintable() and " " not in secret
-    if not isinstance(secret, str) or len(secret) < _SHORTEST or not printable:
-        raise ValueError(
-            f"the secret of {name} is shorter than {_SHORTEST} characters, or not of ASCII letters, digits and signs"
-        )
+    if not isinstance(secret, str) or len(secret) < _MIN_SECRET_CHARS or not printable:
+        wrong = f"is shorter than {_MIN_SECRET_CHARS} characters, or not of ASCII letters, digits and signs"
+        raise ValueError(f"the secret of {name} {wrong}")
     return hashlib.sha256(secret.encode()).digest()
-
-
-_DAY = 86_400
-_MINUTE = 60.0
 
 
 @dataclass(slots=True)
 class _Account:
-    """The bucket of a key, full at first, and what it spent on a day."""
+    """The token bucket of a key, full at first, and what the key spent on a day."""
 
-    tokens_left: float
+    bucket: float
     filled_at: float
     day: int = 0
     calls: int = 0
@@ -132,7 +128,7 @@ class _Account:
 
 
 class Quotas:
-    """The accounts of all keys since the server was started. `clock` tells the seconds since 1970."""
+    """What all keys used since the server was started. `clock` gives the seconds since 1970."""
 
     def __init__(self, rate: int, clock: Callable[[], float] = time.time) -> None:
         self._rate = rate
@@ -140,52 +136,44 @@ class Quotas:
         self._accounts: dict[str, _Account] = {}
 
     def take(self, key: Key) -> None:
-        """Count a request; refuse it where the key had its share of this minute."""
+        """Count a request; refuse it where the key used up its rate."""
         rate = self._rate_of(key)
         if not rate:
             return
         account, now = self._account(key), self._clock()
-        earned = max(0.0, now - account.filled_at) * rate / _MINUTE
-        account.tokens_left, account.filled_at = min(float(rate), account.tokens_left + earned), now
-        if account.tokens_left < 1:
-            raise Refusal(
-                429,
-                "RateLimited",
-                f"This key is allowed {rate} requests a minute.",
-                "Wait as long as Retry-After says.",
-                retry_after=(1 - account.tokens_left) * _MINUTE / rate,
-            )
-        account.tokens_left -= 1
+        earned = max(0.0, now - account.filled_at) * rate / _MINUTE_SECONDS
+        account.bucket, account.filled_at = min(float(rate), account.bucket + earned), now
+        if account.bucket < 1:
+            wait = (1 - account.bucket) * _MINUTE_SECONDS / rate
+            cause = f"This key is allowed {rate} requests a minute."
+            raise Refusal(429, "RateLimited", cause, "Wait as long as Retry-After says.", retry_after=wait)
+        account.bucket -= 1
 
-    def left(self, key: Key) -> Budget:
-        """What the key may still spend today; refused where that is nothing."""
-        account = self._today(key)
-        spent = {"calls": account.calls, "tokens": account.tokens, "cost": account.cost}
-        for name, amount in spent.items():
+    def remaining(self, key: Key) -> Budget:
+        """Return what the key may still spend today; refuse where that is nothing."""
+        account, left = self._today(key), dict[str, Any]()
+        for name, spent in (("calls", account.calls), ("tokens", account.tokens), ("cost", account.cost)):
             allowed = getattr(key.budget, name)
-            if allowed is not None and amount >= allowed:
+            if allowed is None:
+                continue
+            if spent >= allowed:
                 raise Refusal(
                     429,
                     "BudgetSpent",
                     f"This key has spent its {allowed:g} {name} of today.",
                     "Wait for the next day (UTC), or ask whoever runs the server for more.",
-                    retry_after=_DAY - self._clock() % _DAY,
+                    retry_after=_DAY_SECONDS - self._clock() % _DAY_SECONDS,
                     lasting=True,
                 )
-        allowed_calls, allowed_tokens, allowed_cost = key.budget.calls, key.budget.tokens, key.budget.cost
-        return Budget(
-            calls=None if allowed_calls is None else allowed_calls - account.calls,
-            tokens=None if allowed_tokens is None else allowed_tokens - account.tokens,
-            cost=None if allowed_cost is None else allowed_cost - account.cost,
-        )
+            left[name] = allowed - spent
+        return Budget(**left)
 
-    def charge(self, key: Key, event: Event) -> None:
-        """Count what an event cost; also of questions that come to nothing, or whose client goes away."""
-        if event["event"] == "llm":
-            account = self._today(key)
-            account.calls += 1
-            account.tokens += event["prompt_tokens"] + event["completion_tokens"]
-            account.cost += event["cost"]
+    def charge(self, key: Key, call: ModelCalled) -> None:
+        """Count what a call cost; also of questions that come to nothing, or whose client goes away."""
+        account = self._today(key)
+        account.calls += 1
+        account.tokens += call.prompt_tokens + call.completion_tokens
+        account.cost += call.cost
 
     def charge_unheard(self, key: Key, prompt_tokens: int) -> None:
         """Count a call whose reply nobody waited for: the endpoint was asked all the same."""
@@ -194,7 +182,7 @@ class Quotas:
         account.tokens += prompt_tokens
 
     def _today(self, key: Key) -> _Account:
-        account, day = self._account(key), int(self._clock() // _DAY)
+        account, day = self._account(key), int(self._clock() // _DAY_SECONDS)
         if account.day != day:
             account.day, account.calls, account.tokens, account.cost = day, 0, 0, 0.0
         return account

@@ -1,4 +1,4 @@
-"""How much a client may ask of the server."""
+"""Bounds on what clients may ask of the server."""
 
 from __future__ import annotations
 
@@ -43,24 +43,22 @@ class Limits:
     @classmethod
     def parse(cls, text: str) -> Limits:
         """Read `seconds=60,rate=30,upload=10M`."""
-        known = {field.name: field for field in fields(cls)}
+        known = [field.name for field in fields(cls)]
         values: dict[str, float] = {}
         for part in filter(None, (piece.strip() for piece in text.split(","))):
-            name, _, value = part.partition("=")
-            name = name.strip()
-            number = _number(value.strip())
+            name, _, value = (piece.strip() for piece in part.partition("="))
+            number = _parse_number(value)
             if name not in known or number is None:
-                raise ConfigError(
-                    f"'{part}' is no limit.", f"There are {', '.join(known)}: --limits seconds=60,rate=30"
-                )
+                remedy = f"There are {', '.join(known)}: --limits seconds=60,rate=30"
+                raise ConfigError(f"'{part}' is no limit.", remedy)
             values[name] = number if name.endswith("seconds") else int(number)
             if not values[name] and (number or name != "rate"):  # half a request a minute is not no limit
                 raise ConfigError(f"A limit of '{part}' allows nothing.", "Give more, or leave that limit out.")
         return cls(**values)  # type: ignore[arg-type]
 
 
-def _number(text: str) -> float | None:
-    """A number of 0 or more, with K, M or G behind it for powers of 1,024."""
+def _parse_number(text: str) -> float | None:
+    """Read a number of 0 or more, with K, M or G behind it for powers of 1,024."""
     factor = {"K": 2**10, "M": 2**20, "G": 2**30}.get(text[-1:].upper(), 1)
     try:
         number = float(text[:-1] if factor > 1 else text) * factor

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from hoptree.core.values import Usage
 from hoptree.engine.result import Result
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -16,13 +17,10 @@ _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a question; one that has no result, and did not fail, is `gone`: nobody waited for it."""
+    """What became of a question; without a result or a failure it is `gone`: nobody waited for it."""
 
     result: Result | None = None
     failed: bool = False
-
-    def take(self, result: Result) -> None:
-        self.result = result
 
     @property
     def name(self) -> str:
@@ -39,29 +37,23 @@ class Metrics:
     """The counters of one server; labels take only values that the server itself knows, so that they stay few."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        registry = self._registry = CollectorRegistry()
         self._requests = Counter(
-            "hoptree_http_requests", "Requests answered.", ["route", "method", "status"], registry=self._registry
+            "hoptree_http_requests", "Requests answered.", ["route", "method", "status"], registry=registry
         )
-        self._request_seconds = Histogram(
-            "hoptree_http_request_seconds",
-            "Until the end of the reply.",
-            ["route"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._refused = Counter("hoptree_refused", "Requests refused, by why.", ["reason"], registry=self._registry)
+        until, name = "Until the end of the reply.", "hoptree_http_request_seconds"
+        self._request_seconds = Histogram(name, until, ["route"], buckets=_SECONDS, registry=registry)
+        self._refused = Counter("hoptree_refused", "Requests refused, by why.", ["reason"], registry=registry)
         self._questions = Counter(
-            "hoptree_questions", "Questions by what became of them.", ["method", "outcome"], registry=self._registry
+            "hoptree_questions", "Questions by what became of them.", ["method", "outcome"], registry=registry
         )
         self._question_seconds = Histogram(
-            "hoptree_question_seconds", "Until the answer.", ["method"], buckets=_SECONDS, registry=self._registry
+            "hoptree_question_seconds", "Until the answer.", ["method"], buckets=_SECONDS, registry=registry
         )
-        self._calls = Counter("hoptree_model_calls", "Calls of models.", ["cached"], registry=self._registry)
-        self._tokens = Counter("hoptree_tokens", "Tokens of all calls.", ["kind"], registry=self._registry)
-        self._cost = Counter("hoptree_cost", "Money paid, by the prices given.", registry=self._registry)
-        self._asking = Gauge("hoptree_questions_under_way", "Questions being answered.", registry=self._registry)
-        self._jobs = Gauge("hoptree_jobs_under_way", "Corpora being made or changed.", registry=self._registry)
+        self._calls = Counter("hoptree_model_calls", "Calls of models.", ["cached"], registry=registry)
+        self._tokens = Counter("hoptree_tokens", "Tokens of all calls.", ["kind"], registry=registry)
+        self._cost = Counter("hoptree_cost", "Money paid, by the prices given.", registry=registry)
+        self._asking = Gauge("hoptree_questions_under_way", "Questions being answered.", registry=registry)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         self._requests.labels(route, method, str(status)).inc()
@@ -71,7 +63,8 @@ class Metrics:
         self._refused.labels(reason).inc()
 
     def watch_jobs(self, count: Callable[[], int]) -> None:
-        self._jobs.set_function(count)
+        gauge = Gauge("hoptree_jobs_under_way", "Corpora being made or changed.", registry=self._registry)
+        gauge.set_function(count)
 
     def watch_workers(self, count: Callable[[], int]) -> None:
         gauge = Gauge("hoptree_workers", "Processes that answer beside the server's own.", registry=self._registry)
@@ -89,10 +82,9 @@ class Metrics:
             self._questions.labels(method, outcome.name).inc()
             self._question_seconds.labels(method).observe(time.perf_counter() - began)
             if outcome.result:
-                self._spent(outcome.result)
+                self._count_usage(outcome.result.usage)
 
-    def _spent(self, result: Result) -> None:
-        usage = result.usage
+    def _count_usage(self, usage: Usage) -> None:
         self._calls.labels("yes").inc(usage.cached_calls)
         self._calls.labels("no").inc(usage.llm_calls - usage.cached_calls)
         self._tokens.labels("prompt").inc(usage.prompt_tokens)
@@ -100,5 +92,5 @@ class Metrics:
         self._cost.inc(max(0.0, usage.cost))
 
     def text(self) -> bytes:
-        """All of it, as Prometheus reads it."""
+        """Return all of it, as Prometheus reads it."""
         return generate_latest(self._registry)

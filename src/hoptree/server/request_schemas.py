@@ -11,17 +11,14 @@ from starlette.requests import Request
 
 from hoptree.engine.budget import Budget
 from hoptree.engine.engine import MAX_QUESTION
+from hoptree.server.ask import AskRequest
 from hoptree.server.error_responses import Refusal
 from hoptree.server.names import guess
 
-UNKNOWN = "unknown_field"
-"""The type of an error about a field that there is not."""
-_NUMBER = "must be a number"
-_WHOLE = "must be a whole number"
-_OBJECT = "must be an object"
-_TEXT = "must be text"
-_TRUTH = "must be true or false"
-_WORDS = {
+_UNKNOWN_FIELD = "unknown_field"
+_NUMBER, _WHOLE_NUMBER = "must be a number", "must be a whole number"
+_OBJECT, _TEXT, _BOOLEAN = "must be an object", "must be text", "must be true or false"
+_MESSAGES = {
     "missing": "is missing",
     "string_type": _TEXT,
     "string_unicode": _TEXT,
@@ -29,12 +26,12 @@ _WORDS = {
     "string_too_long": "has more than {max_length} characters",
     "too_short": "is empty",
     "too_long": "has more than {max_length} entries",
-    "bool_type": _TRUTH,
-    "bool_parsing": _TRUTH,
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
+    "bool_type": _BOOLEAN,
+    "bool_parsing": _BOOLEAN,
+    "int_type": _WHOLE_NUMBER,
+    "int_parsing": _WHOLE_NUMBER,
     "int_parsing_size": "is too large a number",
-    "int_from_float": _WHOLE,
+    "int_from_float": _WHOLE_NUMBER,
     "float_type": _NUMBER,
     "float_parsing": _NUMBER,
     "finite_number": _NUMBER,
@@ -47,71 +44,68 @@ _WORDS = {
     "model_attributes_type": _OBJECT,
     "list_type": "must be a list",
 }
-_EITHER = {
+"""What is wrong with a field, by the type of pydantic's error."""
+_UNION_MESSAGES = {
     "options": "must be true or false, a number, or a short text",
     "content": "must be text, or a list of parts with text",
 }
-"""What is said in the place of one sentence for each kind of value that a field may have."""
-_UNREADABLE_MOST = 3
-_LETTERS = 80
-_SHAPE = "GET /openapi.json tells what it looks like."
+"""Used in the place of pydantic's one error for each type that a field may have."""
+_MAX_PROBLEMS = 3
+_MAX_PLACE_CHARS = 80
+_SCHEMA_REMEDY = "GET /openapi.json tells what it looks like."
+_MAX_BUDGET = 10**9
+_Name = Annotated[str, Field(min_length=1, max_length=128)]
+_Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
 
 
 def validation_refusal(errors: Sequence[Mapping[str, Any]]) -> Refusal:
-    """The refusal of a request, by what the reading of it found."""
-    for one in errors:
-        if one["type"] == "json_invalid":
-            return Refusal(400, "BadRequest", f"The body is no JSON, from character {one['loc'][-1]} on.", _SHAPE)
-        if one["type"] == "missing" and len(one["loc"]) == 1:
-            return Refusal(400, "BadRequest", "The body is no JSON: it is empty.", _SHAPE)
-        if one["type"] == UNKNOWN:
-            return _unknown(_place(one["loc"])[0], **one["ctx"])
-    said = list(dict.fromkeys(_sentence(one) for one in errors))
+    """Refuse a request by pydantic's errors about it."""
+    for error in errors:
+        if error["type"] == "json_invalid":
+            cause = f"The body is no JSON, from character {error['loc'][-1]} on."
+            return Refusal(400, "BadRequest", cause, _SCHEMA_REMEDY)
+        if error["type"] == "missing" and len(error["loc"]) == 1:
+            return Refusal(400, "BadRequest", "The body is no JSON: it is empty.", _SCHEMA_REMEDY)
+        if error["type"] == _UNKNOWN_FIELD:
+            return _unknown_field(_place(error["loc"])[0], **error["ctx"])
+    problems = list(dict.fromkeys(_describe(error) for error in errors))
     place, _ = _place(errors[0]["loc"])
-    return Refusal(422, "BadRequest", f"{'; '.join(said[:_UNREADABLE_MOST])}.", _SHAPE, param=place or None)
+    return Refusal(422, "BadRequest", f"{'; '.join(problems[:_MAX_PROBLEMS])}.", _SCHEMA_REMEDY, param=place or None)
 
 
-def _unknown(above: str, *, name: str, known: Collection[str]) -> Refusal:
-    place = ".".join(filter(None, (above, name)))[:_LETTERS]
+def _unknown_field(parent: str, *, name: str, known: Collection[str]) -> Refusal:
+    place = ".".join(filter(None, (parent, name)))[:_MAX_PLACE_CHARS]
     close = guess(name, known)
     remedy = f"Did you mean '{close}'?" if close else f"There are: {', '.join(sorted(known))}."
     return Refusal(422, "BadRequest", f"There is no field '{place}'.", remedy, param=place)
 
 
-def _sentence(error: Mapping[str, Any]) -> str:
-    """What is wrong with one field."""
-    place, either = _place(error["loc"])
-    words = either or _WORDS.get(error["type"], "cannot be read")
-    return f"{place or 'The body'} {words.format_map(error.get('ctx') or {})}"
+def _describe(error: Mapping[str, Any]) -> str:
+    place, union_message = _place(error["loc"])
+    message = union_message or _MESSAGES.get(error["type"], "cannot be read")
+    return f"{place or 'The body'} {message.format_map(error.get('ctx') or {})}"
 
 
-def _place(where: Sequence[Any]) -> tuple[str, str]:
-    """The field that an error is about as a request would write it, and what it may be if that is of several kinds.
+def _place(location: Sequence[Any]) -> tuple[str, str]:
+    """Return the field of an error as a request would write it, and the message if it may have several types.
 
-    Of such a field there is an error for each kind, named behind it.
+    Of such a field there is an error for each type, named behind it in the location.
     """
-    parts, either = list(where[1:]), ""
+    parts, union_message = list(location[1:]), ""
     for depth, part in enumerate(parts):
-        kinds = depth + (2 if part == "options" else 1)
-        if part in _EITHER and len(parts) > kinds:
-            parts, either = parts[:kinds], _EITHER[part]
+        end = depth + (2 if part == "options" else 1)
+        if part in _UNION_MESSAGES and len(parts) > end:
+            parts, union_message = parts[:end], _UNION_MESSAGES[part]
             break
-    return ".".join(str(part)[:40] for part in parts)[:_LETTERS], either
-
-
-_MOST = 10**9
-_NAME_LENGTH = 128
-_Name = Annotated[str, Field(min_length=1, max_length=_NAME_LENGTH)]
-_Options = Annotated[dict[_Name, bool | int | FiniteFloat | _Name | None], Field(max_length=50)]
+    return ".".join(str(part)[:40] for part in parts)[:_MAX_PLACE_CHARS], union_message
 
 
 async def require_json(request: Request) -> None:
-    """Refuse a body that is something else by its header, as curl's -d says where nothing else is said."""
+    """Refuse a body whose header says that it is something else, as that of curl -d does."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise Refusal(
-            415, "NotJson", "The body is not said to be JSON.", "Send the header Content-Type: application/json."
-        )
+        remedy = "Send the header Content-Type: application/json."
+        raise Refusal(415, "NotJson", "The body is not said to be JSON.", remedy)
 
 
 class _Strict(BaseModel):
@@ -119,25 +113,23 @@ class _Strict(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _know(cls, data: Any) -> Any:
-        """Refuse a field that there is not, with the names of those that there are."""
+    def _check_fields(cls, data: Any) -> Any:
+        """Refuse an unknown field, with the names of those that there are."""
         for name in data if isinstance(data, dict) else ():
             if name not in cls.model_fields:
-                shown = name.encode(errors="replace").decode()  # halves of characters are no text to pydantic
-                raise PydanticCustomError(UNKNOWN, "no such field", {"name": shown, "known": list(cls.model_fields)})
+                shown = name.encode(errors="replace").decode()  # lone surrogates are no text to pydantic
+                context = {"name": shown, "known": list(cls.model_fields)}
+                raise PydanticCustomError(_UNKNOWN_FIELD, "no such field", context)
         return data
 
 
 class BudgetBody(_Strict):
     """Limits of one question; those of the server and of the key hold as well."""
 
-    calls: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
-    cost: Annotated[FiniteFloat, Field(gt=0, le=_MOST)] | None = None
-    seconds: Annotated[FiniteFloat, Field(gt=0, le=_MOST)] | None = None
-
-    def as_budget(self) -> Budget:
-        return Budget(calls=self.calls, tokens=self.tokens, cost=self.cost, seconds=self.seconds)
+    calls: Annotated[int, Field(ge=1, le=_MAX_BUDGET)] | None = None
+    tokens: Annotated[int, Field(ge=1, le=_MAX_BUDGET)] | None = None
+    cost: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET)] | None = None
+    seconds: Annotated[FiniteFloat, Field(gt=0, le=_MAX_BUDGET)] | None = None
 
 
 class Choices(_Strict):
@@ -149,6 +141,11 @@ class Choices(_Strict):
     rerank: _Name | None = None
     options: _Options = Field(default_factory=dict)
     budget: BudgetBody = Field(default_factory=BudgetBody)
+
+    def as_request(self, question: str, method: str | None, model: str | None) -> AskRequest:
+        names = {"corpus": self.corpus, "graph": self.graph, "retriever": self.retriever, "rerank": self.rerank}
+        budget = Budget(**self.budget.model_dump())
+        return AskRequest(question, method=method, model=model, **names, options=self.options, budget=budget)
 
 
 class AskBody(Choices):

@@ -1,107 +1,253 @@
-"""Evaluation runs to look into: folders below one, known to clients by ids that are no paths."""
+"""Evaluation runs to browse: their scores, their questions, and two of them side by side.
+
+Runs are folders below one folder. Clients know them by ids that are no paths.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from hoptree.core.errors import HoptreeError
 from hoptree.core.redaction import redact
 from hoptree.engine.result import read_result
 from hoptree.evaluation.run_folder import RESULTS, RUN, Row, read_rows, read_run, trace_of
-from hoptree.evaluation.statistics import compare_runs
+from hoptree.evaluation.statistics import PairedComparison, compare_runs
 from hoptree.evaluation.summary import summarise
 from hoptree.server.error_responses import Refusal
+from hoptree.server.json_response import Json
 from hoptree.server.names import unknown
+from hoptree.server.openapi import LIST_ERRORS, READ_ERRORS, replies
+from hoptree.server.reply_schemas import AskReply, dataclass_schema
 from hoptree.server.views import options_view, result_view
 
 _METRICS = ("em", "f1")
-_DEEPEST = 4
-_MOST = 2_000
-_SUMMED = ("questions", "finished", "failed", "abstained", "stopped", "errors", "metrics", "by_type", "by_hops")
-_SUMMED_TOO = ("sources", "usage")
+_MAX_DEPTH = 4
+_MAX_RUNS = 2_000
+Verdict = Literal["right", "wrong", "failed"]
+
+
+class RunAbout(TypedDict):
+    id: str
+    name: str
+    folder: str
+    method: str
+    model: str
+    dataset: str
+    fidelity: str
+
+
+class RunReply(TypedDict):
+    """A run; a damaged one has nothing but its folder and the error."""
+
+    id: str
+    folder: str
+    error: NotRequired[str]
+    name: NotRequired[str]
+    method: NotRequired[str]
+    model: NotRequired[str]
+    dataset: NotRequired[str]
+    fidelity: NotRequired[str]
+    questions: NotRequired[int]
+    finished: NotRequired[int]
+    failed: NotRequired[int]
+    em: NotRequired[float | None]
+    f1: NotRequired[float | None]
+
+
+class RunList(TypedDict):
+    runs: list[RunReply]
+
+
+class Mean(TypedDict):
+    """A metric over the questions it is defined for, with half the width of its interval."""
+
+    mean: float
+    plus_minus: float
+    questions: int
+
+
+class Group(TypedDict):
+    questions: int
+    metrics: dict[str, Mean]
+
+
+class SummaryPart(TypedDict):
+    """What a run's summary takes over from `summarise` as it is."""
+
+    questions: int
+    finished: int
+    failed: int
+    abstained: int
+    stopped: int
+    errors: dict[str, int]
+    metrics: dict[str, Mean]
+    by_type: dict[str, Group]
+    by_hops: dict[str, Group]
+    sources: dict[str, int]
+    usage: dict[str, dict[str, float]]
+
+
+class RunSummary(RunAbout, SummaryPart):
+    """A run as a whole; `usage` is the spread of what questions cost, `judges` what judges said of the answers."""
+
+    options: dict[str, Any]
+    budget: dict[str, Any]
+    judges: dict[str, dict[str, Any]]
+
+
+class Score(TypedDict):
+    em: float | None
+    f1: float | None
+
+
+class RunRow(Score):
+    """A question of a run, the answers that count, and the one that was given."""
+
+    id: str
+    question: str
+    gold: list[str]
+    answer: str
+    type: str
+    hops: int
+    verdict: Verdict
+    abstained: bool
+    error: str | None
+    stopped_by: str | None
+    scores: dict[str, float | None]
+    usage: dict[str, float]
+
+
+class RunQuestion(RunRow):
+    result: AskReply
+
+
+class RunQuestions(TypedDict):
+    questions: list[RunRow]
+    total: int
+    offset: int
+    types: list[str]
+
+
+class Side(Score):
+    answer: str
+    error: str | None
+
+
+class Differing(TypedDict):
+    """A question that the two runs score differently."""
+
+    id: str
+    question: str
+    gold: list[str]
+    type: str
+    difference: float
+    a: Side
+    b: Side
+
+
+Difference = dataclass_schema(
+    "Difference",
+    "What b has more than a in one metric, and whether that may be chance.",
+    PairedComparison,
+    always=[*PairedComparison.__dataclass_fields__, "detectable", "power_note"],
+    without=("changes",),
+    detectable=float | None,
+    power_note=str,
+)
+
+
+class RunComparison(TypedDict):
+    a: RunAbout
+    b: RunAbout
+    metrics: dict[str, Difference]  # type: ignore[valid-type]
+    differ: list[Differing]
 
 
 class Runs:
-    """The runs below a folder. All of it reads files: call it in a thread."""
+    """The runs below a folder. All methods read files: call them in a thread."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._summaries: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
 
-    def listed(self) -> list[dict[str, Any]]:
-        """All runs, by the folder they are in; a damaged one says so."""
-        found = []
-        for name, path in self._paths().items():
+    def list_runs(self) -> RunList:
+        """List all runs by the folder they are in; a damaged one has an error."""
+        runs: list[RunReply] = []
+        for run_id, path in self._paths().items():
             try:
                 summary = self._summary(path)
                 scores = {metric: summary["metrics"].get(metric, {}).get("mean") for metric in _METRICS}
                 counts = {count: summary[count] for count in ("questions", "finished", "failed")}
-                found.append({"id": name, **self._about(path), **counts, **scores})
+                runs.append({**self._about(run_id, path), **counts, **scores})  # type: ignore[typeddict-item]
             except HoptreeError as error:
-                found.append({"id": name, "folder": self._relative(path), "error": redact(str(error))})
-        return found
+                runs.append(RunReply(id=run_id, folder=self._relative(path), error=redact(str(error))))
+        return RunList(runs=runs)
 
-    def summary(self, name: str) -> dict[str, Any]:
-        """One run as a whole: scores with intervals, by type and hops, and what it cost."""
-        path = self._find(name)
-        whole = self._summary(path)
-        run = read_run(path)
+    def summary(self, run_id: str) -> RunSummary:
+        """Return one run as a whole: scores with intervals, by type and hops, and what it cost."""
+        path = self._find(run_id)
+        summary = self._summary(path)
+        rests_on = read_run(path)["rests_on"]
+        part: SummaryPart = {key: summary[key] for key in SummaryPart.__annotations__}  # type: ignore[assignment]
         return {
-            "id": name,
-            **self._about(path),
-            "options": options_view(str(run["rests_on"].get("method", "")), run["rests_on"].get("options", {})),
-            "budget": run["rests_on"].get("budget", {}),
-            **{part: whole[part] for part in (*_SUMMED, *_SUMMED_TOO)},
+            **self._about(run_id, path),
+            "options": options_view(str(rests_on.get("method", "")), rests_on.get("options", {})),
+            "budget": rests_on.get("budget", {}),
+            **part,
             "judges": {
-                _model_name(name): {**one, "model": _model_name(one["model"])} for name, one in whole["judges"].items()
+                _model_name(name): {**report, "model": _model_name(report["model"])}
+                for name, report in summary["judges"].items()
             },
         }
 
-    def questions(self, name: str, kind: str | None, verdict: str | None, offset: int, limit: int) -> dict[str, Any]:
-        """The questions of a run, of one type or one outcome, a page of them."""
-        rows = read_rows(self._find(name))
-        chosen = [row for row in rows if kind in (None, row.type) and verdict in (None, _verdict(row))]
+    def questions(
+        self, run_id: str, question_type: str | None, verdict: Verdict | None, offset: int, limit: int
+    ) -> RunQuestions:
+        """Return a page of the questions of a run, of one type or one outcome."""
+        rows = read_rows(self._find(run_id))
+        chosen = [row for row in rows if question_type in (None, row.type) and verdict in (None, _verdict(row))]
         types = sorted({row.type for row in rows if row.type})
-        shown = [_told(row) for row in chosen[offset : offset + limit]]
-        return {"questions": shown, "total": len(chosen), "offset": offset, "types": types}
+        page = [_run_row(row) for row in chosen[offset : offset + limit]]
+        return RunQuestions(questions=page, total=len(chosen), offset=offset, types=types)
 
-    def question(self, name: str, question: str) -> dict[str, Any]:
-        """One question with its whole result, read off its trace."""
-        path = self._find(name)
-        row = next((row for row in read_rows(path) if row.id == question), None)
+    def question(self, run_id: str, question_id: str) -> RunQuestion:
+        """Return one question with its whole result, read off its trace."""
+        path = self._find(run_id)
+        row = next((row for row in read_rows(path) if row.id == question_id), None)
         if row is None:
             raise Refusal(404, "NotFound", "The run has no outcome of that question.", "GET its questions for ids.")
         result = read_result(trace_of(path, row))
-        return {**_told(row), "result": result_view(result, _model_name(result.model))}
+        return {**_run_row(row), "result": result_view(result, _model_name(result.model))}
 
-    def compare(self, a: str, b: str) -> dict[str, Any]:
-        """Two runs over the same questions: what b has more than a, and whether that is more than chance."""
+    def compare(self, a: str, b: str) -> RunComparison:
+        """Compare two runs over the same questions: what b has more than a, and whether that is more than chance."""
         paths = [self._find(a), self._find(b)]
         if a == b:
             raise Refusal(400, "InputError", "A run cannot be compared with itself.", "Choose two runs.")
         data = [read_run(path)["rests_on"].get("data") for path in paths]
         if data[0] != data[1]:
-            raise Refusal(
-                409, "OtherData", "The runs are over different data.", "Compare runs over the same questions."
-            )
-        rows = [{row.id: row for row in read_rows(path)} for path in paths]
+            remedy = "Compare runs over the same questions."
+            raise Refusal(409, "OtherData", "The runs are over different data.", remedy)
+        rows_a, rows_b = ({row.id: row for row in read_rows(path)} for path in paths)
         metrics = {}
         for metric in _METRICS:
-            scores = [{key: row.scores.get(metric) for key, row in some.items()} for some in rows]
-            pair = compare_runs({"a": scores[0], "b": scores[1]}, common_only=True)["a", "b"]
-            told = pair.as_dict()
-            del told["changes"]
-            metrics[metric] = {**told, "power_note": pair.power_note(scale=100, unit=" points")}
-        return {
-            "a": {"id": a, **self._about(paths[0])},
-            "b": {"id": b, **self._about(paths[1])},
-            "metrics": metrics,
-            "differ": _differing(*rows),
-        }
+            scores_a, scores_b = (
+                {question: row.scores.get(metric) for question, row in rows.items()} for rows in (rows_a, rows_b)
+            )
+            pair = compare_runs({"a": scores_a, "b": scores_b}, common_only=True)["a", "b"]
+            metrics[metric] = {**pair.as_dict(), "power_note": pair.power_note(scale=100, unit=" points")}
+            del metrics[metric]["changes"]
+        about_a, about_b = self._about(a, paths[0]), self._about(b, paths[1])
+        return RunComparison(a=about_a, b=about_b, metrics=metrics, differ=_differing(rows_a, rows_b))
 
     def _paths(self) -> dict[str, Path]:
         if self._folder is None or not self._folder.is_dir():
@@ -109,95 +255,152 @@ class Runs:
         root = self._folder.resolve()
         return {hashlib.sha256(str(path.relative_to(root)).encode()).hexdigest()[:16]: path for path in _folders(root)}
 
-    def _find(self, name: str) -> Path:
+    def _find(self, run_id: str) -> Path:
         paths = self._paths()
-        if name not in paths:
-            raise unknown("run", name, (), status=404)
-        return paths[name]
+        if run_id not in paths:
+            raise unknown("run", run_id, (), status=404)
+        return paths[run_id]
 
     def _relative(self, path: Path) -> str:
         assert self._folder is not None
         return path.relative_to(self._folder.resolve()).as_posix()
 
-    def _about(self, path: Path) -> dict[str, Any]:
+    def _about(self, run_id: str, path: Path) -> RunAbout:
         run = read_run(path)
-        experiment = run.get("experiment") or {}
-        return {
-            "name": run.get("name", ""),
-            "folder": self._relative(path),
-            "method": run["rests_on"].get("method", ""),
-            "model": _model_name(str(experiment.get("model", ""))),
-            "dataset": run.get("data_name", ""),
-            "fidelity": run.get("fidelity", ""),
-        }
+        return RunAbout(
+            id=run_id,
+            name=run.get("name", ""),
+            folder=self._relative(path),
+            method=run["rests_on"].get("method", ""),
+            model=_model_name(str((run.get("experiment") or {}).get("model", ""))),
+            dataset=run.get("data_name", ""),
+            fidelity=run.get("fidelity", ""),
+        )
 
     def _summary(self, path: Path) -> dict[str, Any]:
-        """What `summarise` makes of a run, made again when its results changed."""
+        """Return the summary of a run, cached until its results change."""
         results = path / RESULTS
-        found = results.stat() if results.exists() else None
-        state = (found.st_size, found.st_mtime_ns) if found else (0, 0)
-        known = self._summaries.get(path)
-        if known is None or known[0] != state:
-            known = self._summaries[path] = (state, summarise(path))
-        return known[1]
+        stat = results.stat() if results.exists() else None
+        version = (stat.st_size, stat.st_mtime_ns) if stat else (0, 0)
+        cached = self._summaries.get(path)
+        if cached is None or cached[0] != version:
+            cached = self._summaries[path] = (version, summarise(path))
+        return cached[1]
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Folders that hold a run, a few levels deep; links are not followed."""
+    """Yield folders that hold a run, a few levels deep; links are not followed."""
     count = 0
-    for above, folders, files in os.walk(root):
-        path = Path(above)
+    for parent, folders, files in os.walk(root):
+        path = Path(parent)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if len(path.relative_to(root).parts) >= _DEEPEST:
+        if len(path.relative_to(root).parts) >= _MAX_DEPTH:
             folders.clear()
         if RUN in files:
             yield path
             count += 1
-            if count >= _MOST:
+            if count >= _MAX_RUNS:
                 return
 
 
-def _verdict(row: Row) -> str:
+def _verdict(row: Row) -> Verdict:
     if row.error:
         return "failed"
     return "right" if row.scores.get("em") else "wrong"
 
 
-def _told(row: Row) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "question": row.question,
-        "gold": list(row.answers),
-        "answer": row.answer,
-        "type": row.type,
-        "hops": row.hops,
-        "verdict": _verdict(row),
-        "abstained": row.abstained,
-        "error": row.error or None,
-        "stopped_by": row.stopped_by or None,
-        **{metric: row.scores.get(metric) for metric in _METRICS},
-        "scores": row.scores,
-        "usage": row.usage,
-    }
+def _run_row(row: Row) -> RunRow:
+    return RunRow(
+        id=row.id,
+        question=row.question,
+        gold=list(row.answers),
+        answer=row.answer,
+        type=row.type,
+        hops=row.hops,
+        verdict=_verdict(row),
+        abstained=row.abstained,
+        error=row.error or None,
+        stopped_by=row.stopped_by or None,
+        em=row.scores.get("em"),
+        f1=row.scores.get("f1"),
+        scores=row.scores,
+        usage=row.usage,
+    )
 
 
-def _differing(a: dict[str, Row], b: dict[str, Row]) -> list[dict[str, Any]]:
-    """The questions that the two score differently, those that differ most first."""
-    found = []
-    for name, one in a.items():
-        other = b.get(name)
-        if other is None or all(one.scores.get(metric) == other.scores.get(metric) for metric in _METRICS):
+def _differing(rows_a: dict[str, Row], rows_b: dict[str, Row]) -> list[Differing]:
+    """Return the questions that the two score differently, those that differ most first."""
+    differing = []
+    for question, a in rows_a.items():
+        b = rows_b.get(question)
+        if b is None or all(a.scores.get(metric) == b.scores.get(metric) for metric in _METRICS):
             continue
-        apart = (other.scores.get("f1") or 0.0) - (one.scores.get("f1") or 0.0)
-        about = {"id": name, "question": one.question, "gold": list(one.answers), "type": one.type}
-        found.append({**about, "difference": apart, "a": _side(one), "b": _side(other)})
-    return sorted(found, key=lambda row: (-abs(row["difference"]), row["id"]))
+        differing.append(
+            Differing(
+                id=question,
+                question=a.question,
+                gold=list(a.answers),
+                type=a.type,
+                difference=(b.scores.get("f1") or 0.0) - (a.scores.get("f1") or 0.0),
+                a=_side(a),
+                b=_side(b),
+            )
+        )
+    return sorted(differing, key=lambda row: (-abs(row["difference"]), row["id"]))
 
 
-def _side(row: Row) -> dict[str, Any]:
-    return {"answer": row.answer, "error": row.error or None, **{metric: row.scores.get(metric) for metric in _METRICS}}
+def _side(row: Row) -> Side:
+    return Side(answer=row.answer, error=row.error or None, em=row.scores.get("em"), f1=row.scores.get("f1"))
 
 
 def _model_name(spec: str) -> str:
-    """The last part of a spec: the rest may be a path."""
+    """Return the last part of a spec: the rest may be a path."""
     return spec.partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+_RunId = Annotated[str, Query(max_length=64)]
+
+
+def run_routes(runs: Runs) -> APIRouter:
+    """Make the routes of runs; reading their files happens in threads."""
+    routes = APIRouter(tags=["runs"])
+
+    @routes.get("/v1/runs", summary="All runs", responses=replies(RunList, LIST_ERRORS))
+    async def list_runs() -> Response:
+        return Json(await asyncio.to_thread(runs.list_runs))
+
+    @routes.get("/v1/runs/{run}", summary="One run as a whole", responses=replies(RunSummary, READ_ERRORS))
+    async def summary(run: str) -> Response:
+        return Json(await asyncio.to_thread(runs.summary, run))
+
+    @routes.get(
+        "/v1/runs/{run}/questions",
+        summary="Its questions, by type and outcome",
+        responses=replies(RunQuestions, READ_ERRORS),
+    )
+    async def questions(
+        run: str,
+        type: Annotated[str | None, Query(max_length=100)] = None,  # noqa: A002 - the name in the address
+        verdict: Verdict | None = None,
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+    ) -> Response:
+        return Json(await asyncio.to_thread(runs.questions, run, type, verdict, offset, limit))
+
+    @routes.get(
+        "/v1/runs/{run}/questions/{question:path}",
+        summary="One question with its tree",
+        responses=replies(RunQuestion, READ_ERRORS),
+    )
+    async def question(run: str, question: str) -> Response:
+        return Json(await asyncio.to_thread(runs.question, run, question))
+
+    @routes.get(
+        "/v1/compare",
+        summary="Two runs over the same questions",
+        responses=replies(RunComparison, (*READ_ERRORS, 409)),
+    )
+    async def compare(a: _RunId, b: _RunId) -> Response:
+        return Json(await asyncio.to_thread(runs.compare, a, b))
+
+    return routes

@@ -1,4 +1,4 @@
-"""What an administrator decides: requests only choose among it, by name."""
+"""How an administrator sets a server up: requests only choose among what is named here."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hoptree.server.keys import Key
 from hoptree.server.limits import Limits
 
 _MODEL_NAME = re.compile(r"[\w][\w.:+-]{0,79}", re.ASCII)
-_INSIDE = ("local/", "hf/")
-"""Models that are loaded by the process that asks them."""
+_IN_PROCESS = ("local/", "hf/")
+"""Models that are loaded by the process that calls them."""
 _FOR_WORKERS = ("models", "corpora", "graphs", "rerankers", "base_urls", "options", "method", "retriever")
 
 
@@ -58,7 +58,7 @@ class Settings:
     workers: int = 0
 
     def check(self) -> None:
-        """Refuse what would be open to everybody."""
+        """Refuse settings that would let everybody ask, or that do not fit together."""
         if not is_loopback(self.host) and not self.keys:
             raise ConfigError(
                 f"Listening on {self.host} without keys would let anybody ask at your cost.",
@@ -78,11 +78,11 @@ class Settings:
             self._check_workers()
 
     def _check_workers(self) -> None:
-        """Refuse what processes cannot share."""
+        """Refuse what worker processes cannot share."""
         for name, given in self.models.items():
             if not isinstance(given, str):
                 raise ConfigError(f"The model {name} is open, and workers cannot share it.", "Give its spec, a text.")
-            if given.startswith(_INSIDE):
+            if given.startswith(_IN_PROCESS):
                 raise ConfigError(
                     f"The model {name} runs inside the server, and each worker would load it again.",
                     "Leave --workers out, or serve the model over HTTP: --model openai/NAME --base-url URL",
@@ -96,7 +96,7 @@ class Settings:
             raise ConfigError("A cache that is open cannot be shared by workers.", "Give its file.")
 
     def for_workers(self) -> dict[str, Any]:
-        """What it takes to answer, as JSON: no keys, nothing of the server itself. `read_settings` reads it."""
+        """Return what answering takes, as JSON without any keys. `read_settings` reads it."""
         return {
             **{name: getattr(self, name) for name in _FOR_WORKERS},
             "corpora_folder": None if self.corpora_folder is None else str(self.corpora_folder),
@@ -108,7 +108,7 @@ class Settings:
 
 
 def read_settings(data: Mapping[str, Any]) -> Settings:
-    """The settings of a worker."""
+    """Read the settings of a worker."""
     folder, prices = data["corpora_folder"], data["prices"]
     return Settings(
         **{name: data[name] for name in _FOR_WORKERS},
@@ -121,7 +121,7 @@ def read_settings(data: Mapping[str, Any]) -> Settings:
 
 
 def _host(origin: str) -> str:
-    """The name in an origin, or what stands there in its place."""
+    """Return the host of an origin, or the text itself where it has none."""
     try:
         return urlsplit(origin).hostname or origin
     except ValueError:
@@ -129,9 +129,9 @@ def _host(origin: str) -> str:
 
 
 def model_name(spec: str) -> tuple[str, str]:
-    """The name clients see, and the spec: of NAME=SPEC, or of SPEC, whose last part is the name then."""
-    named, sign, rest = spec.partition("=")
-    if sign and "/" not in named:
+    """Split NAME=SPEC into the name clients see and the spec; the last part of a SPEC alone is its name."""
+    named, separator, rest = spec.partition("=")
+    if separator and "/" not in named:
         name, spec = named.strip(), rest.strip()
     else:
         name = spec.partition("?")[0].rstrip("/").rpartition("/")[2].removesuffix(".gguf").removesuffix(".json")

@@ -1,4 +1,4 @@
-"""Where questions are looked up: retrievers and graphs, opened once and shared by all questions."""
+"""Retrievers, graphs and models, opened once and shared by all questions."""
 
 from __future__ import annotations
 
@@ -24,95 +24,91 @@ from hoptree.server.error_responses import Refusal, log_failure
 from hoptree.server.names import unknown
 from hoptree.server.settings import Settings
 
-_MEND = "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
+_DAMAGED_REMEDY = (
+    "Tell whoever runs the server; of a corpus that was made here, adding or removing a document mends it."
+)
+_Key = tuple[str, str, str, bool]
+"""Corpus, kind of retriever, reranker, and whether searches start from facts where there are any."""
 
 
 def opening_error(error: CorpusError, corpus: str, where: str) -> CorpusError | Refusal:
-    """The error in its place: about the way that was chosen, or a fault of the server."""
+    """Return what a client sees of an error in opening a corpus: about what it chose, or a fault of the server."""
     if is_remote(where) or isinstance(error, IndexUnavailable):
         return error
-    if not _is_sound(Path(where)):
-        log_failure(error, what=f"opening the corpus {corpus}")
-        return Refusal(500, "CorpusError", f"The index of the corpus '{corpus}' is damaged, or gone.", _MEND)
-    places = re.compile(rf"{re.escape(where)}(?:/[^\s'\",;()<>]*)?")
-    return CorpusError(places.sub(lambda _: f"'{corpus}'", error.cause), error.remedy)
-
-
-def _is_sound(index: Path) -> bool:
     try:
-        check_parts(Index(index))
+        check_parts(Index(Path(where)))
     except (CorpusError, OSError, sqlite3.Error):
-        return False
-    return True
+        log_failure(error, what=f"opening the corpus {corpus}")
+        return Refusal(500, "CorpusError", f"The index of the corpus '{corpus}' is damaged, or gone.", _DAMAGED_REMEDY)
+    paths = re.compile(rf"{re.escape(where)}(?:/[^\s'\",;()<>]*)?")
+    return CorpusError(paths.sub(lambda _: f"'{corpus}'", error.cause), error.remedy)
 
 
-_Way = tuple[str, str, str, bool]
-"""Corpus, kind of retriever, reranker, and whether facts are gone out from where they are there."""
-
-
-def _state_of(where: str) -> tuple[int, ...]:
-    """By what an index shows that it is another one now: its manifest is replaced at every change."""
+def _version(where: str) -> tuple[int, ...]:
+    """Return what differs once an index has changed: its manifest is replaced at every change."""
     if is_remote(where):
         return ()
     try:
-        found = os.stat(os.path.join(where, MANIFEST))  # noqa: PTH116, PTH118 - for every question
+        stat = os.stat(os.path.join(where, MANIFEST))  # noqa: PTH116, PTH118 - for every question
     except OSError:
         return ()  # opening it says what is wrong
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _gone(corpus: str) -> Refusal:
-    return Refusal(409, "Removed", f"The corpus '{corpus}' was removed meanwhile.", "Choose another.")
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
 class Retrievers:
     """Retrievers by corpus, kind and reranker; an index that changed is opened anew.
 
-    `place` gives the folder or address of a corpus by its name. The one that was open before stays so for `keep`
-    seconds, which no question outlasts.
+    `place` gives the folder or address of a corpus by its name. The retriever that was open before stays so for
+    `keep_seconds`, which no question outlasts.
     """
 
-    def __init__(self, place: Callable[[str], str], rerankers: Mapping[str, str], *, cached: bool, keep: float) -> None:
+    def __init__(
+        self, place: Callable[[str], str], rerankers: Mapping[str, str], *, cached: bool, keep_seconds: float
+    ) -> None:
         self._place = place
         self._rerankers = rerankers
         self._cached = cached
-        self._keep = keep
-        self._open: dict[_Way, tuple[tuple[int, ...], Retriever]] = {}
-        self._opening: dict[_Way, asyncio.Lock] = {}
+        self._keep_seconds = keep_seconds
+        self._open: dict[_Key, tuple[tuple[int, ...], Retriever]] = {}
+        self._opening: dict[_Key, asyncio.Lock] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def find(self, corpus: str, kind: str, rerank: str = "", *, facts: bool = False) -> Retriever:
-        """The retriever over a corpus as it is now; `facts` as of `open_retriever`."""
+        """Return the retriever over a corpus as it is now; `facts` as of `open_retriever`."""
         if rerank and rerank not in self._rerankers:
             raise unknown("reranker", rerank, self._rerankers)
-        way = (corpus, kind, rerank, facts)
-        self._place(corpus)  # a name that nobody has is refused before anything is kept of it
-        async with self._opening.setdefault(way, asyncio.Lock()):
+        key = (corpus, kind, rerank, facts)
+        self._place(corpus)  # an unknown name is refused before anything is kept of it
+        async with self._opening.setdefault(key, asyncio.Lock()):
             where = self._place(corpus)
-            state = _state_of(where)
-            known = self._open.get(way)
-            if known and known[0] == state:
+            version = _version(where)
+            known = self._open.get(key)
+            if known and known[0] == version:
                 return known[1]
+            removed = Refusal(409, "Removed", f"The corpus '{corpus}' was removed meanwhile.", "Choose another.")
+            reranker = self._rerankers.get(rerank, "")
             try:
-                fresh = await asyncio.to_thread(self._open_one, where, kind, rerank, facts)
+                fresh = await asyncio.to_thread(
+                    open_retriever, where, kind, rerank=reranker, cached=self._cached, facts=facts
+                )
             except CorpusError as error:
-                if state and not _state_of(where):
-                    raise _gone(corpus) from error
+                if version and not _version(where):
+                    raise removed from error
                 raise await asyncio.to_thread(opening_error, error, corpus, where) from error
-            if state and not _state_of(where):  # forgotten meanwhile, and nobody would close it
+            if version and not _version(where):  # forgotten meanwhile, and nobody would close it
                 await fresh.aclose()
-                raise _gone(corpus)
-            known = self._open.get(way)
-            self._open[way] = (state, fresh)
+                raise removed
+            known = self._open.get(key)
+            self._open[key] = (version, fresh)
             if known:
                 self._retire(known[1])
             return fresh
 
     def forget(self, corpus: str) -> None:
-        """Let go of a corpus that is to be removed."""
-        for way in [way for way in self._open if way[0] == corpus]:
-            self._retire(self._open.pop(way)[1])
-            self._opening.pop(way, None)
+        """Close the retrievers of a corpus that is to be removed."""
+        for key in [key for key in self._open if key[0] == corpus]:
+            self._retire(self._open.pop(key)[1])
+            self._opening.pop(key, None)
 
     async def aclose(self) -> None:
         for closing in self._closing:
@@ -121,13 +117,12 @@ class Retrievers:
         for _, retriever in self._open.values():
             await retriever.aclose()
 
-    def _open_one(self, where: str, kind: str, rerank: str, facts: bool) -> Retriever:
-        return open_retriever(where, kind, rerank=self._rerankers.get(rerank, ""), cached=self._cached, facts=facts)
-
     def _retire(self, retriever: Retriever) -> None:
+        """Close a retriever once no question can be using it."""
+
         async def close_later() -> None:
             try:
-                await asyncio.sleep(self._keep)
+                await asyncio.sleep(self._keep_seconds)
             finally:
                 await retriever.aclose()
 
@@ -137,7 +132,7 @@ class Retrievers:
 
 
 class Graphs:
-    """Knowledge graphs by name, each opened when it is first asked."""
+    """Knowledge graphs by name, each opened when it is first used."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = places
@@ -153,7 +148,7 @@ class Graphs:
             raise unknown("graph", name, self._places)
         async with self._opening:
             if name not in self._open:
-                # What it says is remembered with the models' replies.
+                # Its replies are cached with those of models.
                 self._open[name] = await asyncio.to_thread(open_graph, self._places[name], cached=False)
             return self._open[name]
 
@@ -187,7 +182,7 @@ class Models:
         return self.names[0]
 
     def find(self, name: str | None) -> tuple[str, Model]:
-        """The model of a name, or the default one."""
+        """Return a model with its name; None is the default one."""
         chosen = self.default if name is None else name
         if chosen not in self._models:
             raise unknown("model", chosen, self._models)

@@ -1,28 +1,32 @@
-"""The files of a corpus as they are moved for a change, and back; whatever cuts that off, it can be gone on with.
+"""Moving the files of a corpus for a change, and back; safe to interrupt, the next start resumes.
 
-`replaced/` in the folder of a corpus holds what was there before, until the index is up to date. Nothing here knows of
-requests or jobs: it moves files, which takes a while where there are many, and is for a thread.
+`pending` in the folder of a corpus says what is being done, and `replaced/` holds what was there before until the index
+is up to date. These functions may move many files, so call them in a thread.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from pydantic import TypeAdapter
 
 from hoptree.core.files import atomic_write
 from hoptree.server.corpora import ManagedCorpus
-from hoptree.server.error_responses import Refusal
+from hoptree.server.jobs import Failure, JobKind
+
+_INCOMING = ".incoming"
+_REMOVED = ".removed"
 
 
 class Stage(StrEnum):
-    """How far a change is: see the table above."""
+    """How far a change is."""
 
     PLACING = "placing"
     INDEXING = "indexing"
@@ -31,39 +35,16 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a change is undone, as its client is told."""
-
-    status: int
-    kind: str
-    cause: str
-    remedy: str
-
-    @classmethod
-    def of(cls, refusal: Refusal) -> Self:
-        return cls(refusal.status, refusal.kind, refusal.cause, refusal.remedy)
-
-    @classmethod
-    def read(cls, data: dict[str, Any] | None) -> Self | None:
-        if data is None:
-            return None
-        return cls(int(data["status"]), str(data["kind"]), str(data["cause"]), str(data["remedy"]))
-
-    def refusal(self) -> Refusal:
-        return Refusal(self.status, self.kind, self.cause, self.remedy)
-
-
-@dataclass(frozen=True, slots=True)
 class Change:
     """What a change does to the documents of a corpus: names that come, names that go.
 
     `kept` are those of them that were there before: they are in `replaced/` until the change is settled. `left_out` was
-    in an archive and not taken. `tries` is how often indexing was begun. `stale` says that the index may no longer be
-    that of the documents before. `resumed` says that the server went on with it by itself: its client was not told
+    in an archive and not taken. `tries` counts how often indexing was begun. `stale` says that the index may no longer
+    be that of the documents before. `resumed` says that the server went on with it by itself: its client was not told
     that it failed, so it may be tried again. `job` is the id of its job, and `failure` why it is undone.
     """
 
-    kind: str
+    kind: JobKind
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
@@ -76,66 +57,48 @@ class Change:
     failure: Failure | None = None
 
     def begun(self) -> Self:
-        """The change while it is indexed: one try more, after which the index may be another."""
+        """Return the change while it is indexed: one try more, after which the index may be another."""
         return replace(self, tries=self.tries + 1, stale=True)
 
     def stopped(self) -> Self:
-        """The change once a stop has ended its indexing, which is no fault of the files."""
+        """Return the change once a stop has ended its indexing, which is no fault of the files."""
         return replace(self, tries=self.tries - 1)
 
     def write(self, corpus: ManagedCorpus) -> None:
-        """Note the change as it is now, in one step."""
-        atomic_write(corpus.pending, [json.dumps(asdict(self))])
+        """Write the change to `pending`, atomically."""
+        atomic_write(corpus.pending, [_CHANGE_JSON.dump_json(self).decode()])
 
     @classmethod
-    def read(cls, corpus: ManagedCorpus) -> Self | None:
-        """What is being done, if anything; where the note is damaged, what was replaced is put back.
+    def read(cls, corpus: ManagedCorpus) -> Change | None:
+        """Read what is being done, if anything; where the file is damaged, what was replaced is to be put back.
 
-        A note that cannot be read at this moment, because too many files are open, say, is no damaged one: OSError.
+        A file that cannot be read at this moment, because too many are open, say, is not damaged: OSError.
         """
         try:
-            data = json.loads(corpus.pending.read_text(encoding="utf-8"))
-            return cls(
-                kind=str(data["kind"]),
-                added=_names(data["added"]),
-                removed=_names(data["removed"]),
-                kept=_names(data["kept"]),
-                stage=Stage(data["stage"]),
-                tries=int(data["tries"]),
-                stale=bool(data["stale"]),
-                resumed=bool(data.get("resumed")),  # these four are not in the notes of earlier versions
-                left_out=_names(data.get("left_out", ())),
-                job=str(data.get("job", "")),
-                failure=Failure.read(data.get("failure")),
-            )
+            return _CHANGE_JSON.validate_json(corpus.pending.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except ValueError:
             kept = (path.relative_to(corpus.replaced) for path in corpus.replaced.rglob("*") if path.is_file())
             return cls("add", kept=tuple(path.as_posix() for path in kept), stage=Stage.UNDOING, stale=True)
 
 
-def _names(data: Iterable[object]) -> tuple[str, ...]:
-    return tuple(str(name) for name in data)
-
-
-_INCOMING = ".incoming"
-_REMOVED = ".removed"
+_CHANGE_JSON = TypeAdapter(Change)
 
 
 def incoming(folder: Path, name: str) -> ManagedCorpus:
-    """Where the documents of an upload are put before they come to a corpus; below the folder of the corpora."""
+    """Return where the documents of an upload are put first, below the folder of the corpora."""
     return ManagedCorpus(name, folder / _INCOMING / uuid.uuid4().hex)
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Throw away what an earlier server had received and not begun with, or was removing."""
+    """Remove what an earlier server had received and not begun with, or was removing."""
     for leftover in (_INCOMING, _REMOVED):
         remove(folder / leftover)
 
 
 def hide(corpus: ManagedCorpus) -> Path:
-    """Take a corpus away from everybody who looks, in one step; the folder that is left to be removed."""
+    """Take a corpus away atomically; return the folder that is left to be removed."""
     away = corpus.folder.parent / _REMOVED / uuid.uuid4().hex
     away.parent.mkdir(exist_ok=True)
     corpus.folder.rename(away)
@@ -143,19 +106,12 @@ def hide(corpus: ManagedCorpus) -> Path:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder if it is there; what cannot be goes at the next start."""
+    """Remove a folder if it is there; what cannot be removed goes at the next start."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def note_whole(staged: ManagedCorpus, change: Change) -> Change:
-    """Make a corpus of staged documents, but for its place: it comes there in one step, by a rename of its folder."""
-    whole = replace(change, stage=Stage.INDEXING)
-    whole.write(staged)
-    return whole
-
-
 def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -> Change:
-    """Move documents out and in, with a note of how to undo that; where it fails, they are what they were."""
+    """Move documents out and in, with a note of how to undo that; where it fails, it is undone."""
     named = (*change.added, *change.removed)
     change = replace(change, kept=tuple(name for name in named if (corpus.documents / name).is_file()))
     try:
@@ -166,7 +122,7 @@ def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -
         for name in change.added:
             assert staged is not None
             _move(staged.documents / name, corpus.documents / name)
-        _drop_empty(corpus, change.removed)
+        _drop_empty_folders(corpus, change.removed)
         placed = replace(change, stage=Stage.INDEXING)
         placed.write(corpus)
     except Exception:
@@ -176,9 +132,9 @@ def place(corpus: ManagedCorpus, change: Change, staged: ManagedCorpus | None) -
 
 
 def undo(corpus: ManagedCorpus, change: Change) -> bool:
-    """Make the documents what they were; a corpus that was to be made goes. Whether the index may not be theirs.
+    """Put the documents back, or remove a corpus that was to be made; return whether the index may not be theirs.
 
-    It may be done again where it was cut off: what was put back already is no longer in `replaced/`, and stays.
+    It can be repeated where it was cut off: what was put back already is no longer in `replaced/`, and stays.
     """
     if change.stage is Stage.UNDONE:
         return True
@@ -193,7 +149,7 @@ def undo(corpus: ManagedCorpus, change: Change) -> bool:
         (corpus.documents / name).unlink(missing_ok=True)
     for name in change.kept:
         _move(corpus.replaced / name, corpus.documents / name)
-    _drop_empty(corpus, new)
+    _drop_empty_folders(corpus, new)
     if not change.stale:
         settle(corpus)
         return False
@@ -201,8 +157,14 @@ def undo(corpus: ManagedCorpus, change: Change) -> bool:
     return True
 
 
+def undo_pending(corpus: ManagedCorpus) -> bool:
+    """Undo a change that came to no end, if there is one; return whether the index may not be the documents'."""
+    change = Change.read(corpus)
+    return change is not None and undo(corpus, change)
+
+
 def settle(corpus: ManagedCorpus) -> None:
-    """The documents are those of the index: nothing is pending, and what was replaced goes."""
+    """Note that the index is that of the documents: nothing is pending, and what was replaced goes."""
     corpus.pending.unlink(missing_ok=True)
     remove(corpus.replaced)
 
@@ -216,7 +178,7 @@ def _move(path: Path, to: Path) -> None:
         path.replace(to)
 
 
-def _drop_empty(corpus: ManagedCorpus, names: Iterable[str]) -> None:
+def _drop_empty_folders(corpus: ManagedCorpus, names: Iterable[str]) -> None:
     """Remove the folders in which the last file was one of these."""
     for name in names:
         for folder in (corpus.documents / name).parents:

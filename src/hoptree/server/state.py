@@ -23,7 +23,7 @@ from hoptree.server.settings import Settings
 from hoptree.server.sources import Graphs, Models, Retrievers
 from hoptree.server.workers import Workers
 
-_AFTER_QUESTION = 60.0
+_AFTER_QUESTION_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class ServerState:
     lock: FolderLock | None
 
     async def aclose(self) -> None:
-        """Jobs first: they write what the others have open."""
+        """Close jobs first: they write what the others have open."""
         await self.jobs.aclose()
         await self.questions.aclose()
         if self.lock is not None:
@@ -53,7 +53,7 @@ class ServerState:
 
 
 def open_state(settings: Settings) -> ServerState:
-    """Open what a server needs; what an administrator wrote wrongly is an error here, before anything is served."""
+    """Open what a server needs; wrong settings are an error here, before anything is served."""
     settings.check()
     find_method(settings.method)
     for name, options in settings.options.items():
@@ -61,41 +61,41 @@ def open_state(settings: Settings) -> ServerState:
     if settings.retriever not in KINDS:
         raise ConfigError(f"There is no retriever '{settings.retriever}'.", f"Choose one of {', '.join(KINDS)}.")
     _check_folders(settings)
-    asking = open_question_service(settings)
+    questions = open_question_service(settings)
     jobs = Jobs()
-    asking.metrics.watch_jobs(jobs.running)
-    if asking.workers is not None:
-        asking.metrics.watch_workers(asking.workers.__len__)
+    questions.metrics.watch_jobs(jobs.running)
+    if questions.workers is not None:
+        questions.metrics.watch_workers(questions.workers.__len__)
     return ServerState(
         settings=settings,
-        questions=asking,
-        running=asking.running,
-        metrics=asking.metrics,
-        quotas=asking.quotas,
-        models=asking.models,
-        corpora=asking.corpora,
-        retrievers=asking.retrievers,
-        graphs=asking.graphs,
+        questions=questions,
+        running=questions.running,
+        metrics=questions.metrics,
+        quotas=questions.quotas,
+        models=questions.models,
+        corpora=questions.corpora,
+        retrievers=questions.retrievers,
+        graphs=questions.graphs,
         jobs=jobs,
-        corpus_service=CorpusService(asking.corpora, asking.forget, jobs, settings.limits),
+        corpus_service=CorpusService(questions.corpora, questions.forget, jobs, settings.limits),
         runs=Runs(settings.runs),
         lock=_lock_folder(settings.corpora_folder),
     )
 
 
-def open_question_service(settings: Settings, *, shared_by: int = 1) -> QuestionService:
+def open_question_service(settings: Settings, *, processes: int = 1) -> QuestionService:
     """Open what answering takes, in one of the processes that share models and endpoints."""
     limits, cached = settings.limits, settings.cache is not None
     corpora = Corpora(settings.corpora, settings.corpora_folder)
-    keep = limits.seconds + _AFTER_QUESTION
+    keep_seconds = limits.seconds + _AFTER_QUESTION_SECONDS
     return QuestionService(
         settings=settings,
         models=Models(settings),
         corpora=corpora,
-        retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep=keep),
+        retrievers=Retrievers(corpora.place, settings.rerankers, cached=cached, keep_seconds=keep_seconds),
         graphs=Graphs(settings.graphs),
-        calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=shared_by),
-        running=RunningQuestions(limits.asking, Journal(settings.journal), remembers=cached),
+        calls=open_calls(settings.cache, concurrency=settings.concurrency, shared_by=processes),
+        running=RunningQuestions(limits.asking, Journal(settings.journal), cached=cached),
         quotas=Quotas(limits.rate),
         metrics=Metrics(),
         workers=Workers(settings) if settings.workers else None,
@@ -103,9 +103,9 @@ def open_question_service(settings: Settings, *, shared_by: int = 1) -> Question
 
 
 def _lock_folder(folder: Path | None) -> FolderLock | None:
-    """The right to change the corpora of a folder: two servers would take each other's changes for cut off ones.
+    """Take the right to change the corpora of a folder: two servers would undo each other's changes.
 
-    It is the system that gives it back where a server is killed.
+    The system releases it where a server is killed.
     """
     if folder is None:
         return None
@@ -113,16 +113,15 @@ def _lock_folder(folder: Path | None) -> FolderLock | None:
     try:
         lock.acquire()
     except IndexUnavailable as error:
-        raise ConfigError(
-            f"Another server uses the folder {folder} of corpora.", "Stop that one, or give another: --corpora DIR"
-        ) from error
+        cause = f"Another server uses the folder {folder} of corpora."
+        raise ConfigError(cause, "Stop that one, or give another: --corpora DIR") from error
     except OSError as error:
         raise _unusable_folder(folder, error.strerror) from error
     return lock
 
 
 def _check_folders(settings: Settings) -> None:
-    """Refuse folders that cannot be used, and make that of the corpora: no one else need read what is uploaded."""
+    """Refuse folders that cannot be used, and make that of the corpora, readable by its owner only."""
     if settings.runs is not None and not settings.runs.is_dir():
         raise ConfigError(f"There is no folder {settings.runs} of runs.", "Correct --runs, or leave it out.")
     if (folder := settings.corpora_folder) is None:

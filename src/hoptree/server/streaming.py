@@ -21,11 +21,12 @@ from hoptree.server.ask import PreparedQuestion, QuestionService
 from hoptree.server.error_responses import Refusal, refusal_of
 from hoptree.server.json_response import to_json
 
-_SNAPSHOT_EVERY = 0.1
-_SHARE = 10
-"""Of the time, drawing a large tree again and again, or a client that reads slowly, gets one part in so many."""
-_SILENCE = 15.0
-"""Seconds after which something is sent, so that nobody between takes the connection for dead."""
+_SNAPSHOT_SECONDS = 0.1
+_SNAPSHOT_PAUSE_FACTOR = 10
+"""Drawing a large tree, or sending it to a slow client, takes at most one part of the time in so many."""
+_IDLE_SECONDS = 15.0
+"""After so long something is sent, so that no proxy takes the connection for dead."""
+KEEP_ALIVE = b": still answering\n\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,9 @@ class Idle:
 
 
 async def question_updates(
-    asking: QuestionService, prepared: PreparedQuestion
+    questions: QuestionService, prepared: PreparedQuestion
 ) -> AsyncGenerator[TraceUpdate | TreeUpdate | Idle | Result | Refusal, None]:
-    """What happens, in order; the last is the result, or why there is none. Closing it ends the question."""
+    """Yield what happens, in order; the last is the result, or why there is none. Closing it ends the question."""
     events: list[Event] = []
     news = asyncio.Event()
 
@@ -58,44 +59,41 @@ async def question_updates(
         events.append(event)
         news.set()
 
-    task = asyncio.get_running_loop().create_task(asking.ask(prepared, (listen,)))
+    task = asyncio.get_running_loop().create_task(questions.ask(prepared, (listen,)))
     task.add_done_callback(lambda done: news.set())
-    told, drawn, due = 0, 0, 0.0
+    sent, drawn, next_drawing = 0, 0, 0.0
     try:
         while not task.done():
-            wait = max(0.0, due - time.monotonic()) if drawn < len(events) else _SILENCE
+            wait = max(0.0, next_drawing - time.monotonic()) if drawn < len(events) else _IDLE_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await news.wait()
             news.clear()
-            if told == drawn == len(events) and not task.done():
+            if sent == drawn == len(events) and not task.done():
                 yield Idle()
-            while told < len(events):
-                told += 1
-                yield TraceUpdate(events[told - 1])
-            if drawn < len(events) and time.monotonic() >= due:
+            while sent < len(events):
+                sent += 1
+                yield TraceUpdate(events[sent - 1])
+            if drawn < len(events) and time.monotonic() >= next_drawing:
                 drawn, began = len(events), time.monotonic()
                 yield TreeUpdate(events)
-                due = began + max(_SNAPSHOT_EVERY, _SHARE * (time.monotonic() - began))
-        while told < len(events):
-            told += 1
-            yield TraceUpdate(events[told - 1])
+                elapsed = time.monotonic() - began
+                next_drawing = began + max(_SNAPSHOT_SECONDS, _SNAPSHOT_PAUSE_FACTOR * elapsed)
+        for event in events[sent:]:
+            yield TraceUpdate(event)
         failure = task.exception()
-        if isinstance(failure, Exception):
-            yield refusal_of(failure)
-        else:
-            yield task.result()
+        yield refusal_of(failure) if isinstance(failure, Exception) else task.result()
     finally:
-        await _end(task)
+        await _cancel(task)
 
 
 def server_sent(kind: str, data: Any) -> bytes:
-    """One event; its data are JSON on one line, so that no text can begin another event."""
+    """Encode one event; its data are JSON on one line, so that no text can begin another event."""
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), to_json(data))
 
 
 class EventStream(Response):
-    """Server-sent events; when the client goes away, `parts` is closed at once."""
+    """Server-sent events; when the client disconnects, `parts` is closed at once."""
 
     media_type = "text/event-stream"
 
@@ -107,7 +105,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending, leaving = loop.create_task(self._send(send)), loop.create_task(_gone(receive))
+        sending, leaving = loop.create_task(self._send(send)), loop.create_task(_disconnect(receive))
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -125,39 +123,40 @@ class EventStream(Response):
 
 
 async def ask_until_disconnect(
-    request: Request, asking: QuestionService, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()
+    request: Request, questions: QuestionService, prepared: PreparedQuestion, listeners: Sequence[Listener] = ()
 ) -> Result:
-    """The answer to a question; it is given up when the client goes away.
+    """Answer a question, and give it up when the client disconnects.
 
-    It is asked in a task of its own: the groups of tasks of a method and the cancel scopes of a web framework do not
-    get on with each other in one.
+    It is asked in a task of its own: asyncio's task groups in a method and the cancel scopes of the web framework do
+    not work together in one task.
     """
     loop = asyncio.get_running_loop()
-    answering, leaving = loop.create_task(asking.ask(prepared, listeners)), loop.create_task(_gone(request.receive))
+    answering = loop.create_task(questions.ask(prepared, listeners))
+    leaving = loop.create_task(_disconnect(request.receive))
     try:
         await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             raise Refusal(499, "ClientGone", "The client went away.")
         return answering.result()
     finally:
-        await _end(answering, leaving)
+        await _cancel(answering, leaving)
 
 
-async def _end(*tasks: asyncio.Task[Any]) -> None:
-    """End tasks, and let go of all that those which were broken off held.
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    """End tasks, and free all that cancelled ones held.
 
-    The frames of a traceback refer to each other: without this they would stay until garbage is looked for.
+    The frames of a traceback refer to each other: without this they would stay until the garbage collector runs.
     """
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
     for task in tasks:
         try:
-            task.exception()  # looked at, whether or not anybody waits for it
+            task.exception()  # retrieved, whether or not anybody waits for it
         except asyncio.CancelledError as error:
             traceback.clear_frames(error.__traceback__)
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

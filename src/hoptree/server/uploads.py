@@ -1,4 +1,4 @@
-"""Uploaded files on their way to disk: archives are unpacked within bounds, whatever they say of themselves."""
+"""Uploaded files on their way to disk: which names are valid, and archives unpacked within bounds."""
 
 from __future__ import annotations
 
@@ -16,67 +16,68 @@ from hoptree.corpus.files import SUFFIXES, suffix_of
 from hoptree.server.error_responses import Refusal
 from hoptree.server.limits import Limits
 
-_LONGEST = 200
-_DEEPEST = 8
-_SHOWN = 80
+_MAX_NAME_BYTES = 200
+_MAX_PARTS = 8
+_MAX_SHOWN_CHARS = 80
 _SPECIAL = '\\:*?"<>|'
 _JOINERS = "\u200c\u200d"
-_KINDS = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz), several with .zip."
+_TYPES_REMEDY = (
+    f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz), several with .zip."
+)
 
 
-def check_file_name(name: str) -> str:
-    """The name, with / between folders, if it leads nowhere but below the folder it is put into.
+def check_file_name(name: str) -> None:
+    """Refuse a name, with / between folders, that may lead anywhere but below the folder it is put into.
 
-    Nothing is mended: what tries to lead elsewhere, or would be read in different ways, is refused.
+    Nothing is repaired: what tries to lead elsewhere, or could be read in different ways, is refused.
     """
     if fault := next(_faults(name), None):
         raise Refusal(400, "BadFileName", *fault)
-    return name
 
 
 def is_packer_artifact(name: str) -> bool:
-    """Whether a file in an archive is none that somebody put there: hidden, or the twin that macOS makes of each."""
+    """Tell whether nobody put a file into an archive on purpose: it is hidden, or a twin that macOS adds."""
     parts = name.split("/")
     leads_elsewhere = "\\" in name or any(part in ("", ".", "..") for part in parts)
     return not leads_elsewhere and (parts[0] == "__MACOSX" or any(part.startswith(".") for part in parts))
 
 
 def printable_name(name: str) -> str:
-    """A name as it can be told: short, and with what cannot be seen written out."""
-    return "".join(one if one.isprintable() else f"\\u{ord(one):04x}" for one in name[:_SHOWN])
+    """Shorten a name for a message, and escape what cannot be printed."""
+    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in name[:_MAX_SHOWN_CHARS])
 
 
 def _faults(name: str) -> Iterator[tuple[str, str]]:
-    """What is wrong with a name, and what to do about it."""
-    told, parts = f"The file name '{printable_name(name)}'", name.split("/")
+    """Yield what is wrong with a name, and what to do about it."""
+    shown, parts = f"The file name '{printable_name(name)}'", name.split("/")
     if not name:
         yield "A file has no name.", "Give it one."
-    if len(name.encode("utf-8", "replace")) > _LONGEST:
-        yield f"{told} is longer than {_LONGEST} bytes.", "Shorten it, with the names of its folders."
-    if len(parts) > _DEEPEST:
-        yield f"{told} lies in more than {_DEEPEST - 1} folders.", "Move it up."
+    if len(name.encode("utf-8", "replace")) > _MAX_NAME_BYTES:
+        yield f"{shown} is longer than {_MAX_NAME_BYTES} bytes.", "Shorten it, with the names of its folders."
+    if len(parts) > _MAX_PARTS:
+        yield f"{shown} lies in more than {_MAX_PARTS - 1} folders.", "Move it up."
     if any(part in (".", "..") for part in parts):
-        yield f"{told} has a part '.' or '..'.", "Name the file by where it is to lie."
+        yield f"{shown} has a part '.' or '..'.", "Name the file by where it is to lie."
     if "" in parts:
-        yield f"{told} has an empty part.", "Write one / between folders, none before and none after."
+        yield f"{shown} has an empty part.", "Write one / between folders, none before and none after."
     if any(part.startswith(".") for part in parts):
-        yield f"{told} has a part that begins with a dot.", "Hidden files are not taken: rename it."
+        yield f"{shown} has a part that begins with a dot.", "Hidden files are not taken: rename it."
     if any(part != part.strip() for part in parts):
-        yield f"{told} has a part that begins or ends with a space.", "Take the space out."
+        yield f"{shown} has a part that begins or ends with a space.", "Take the space out."
     for place, character in enumerate(name):
-        if character in _SPECIAL or not _is_seen(name, place):
+        if character in _SPECIAL or not _is_visible(name, place):
             what = character if character in _SPECIAL else f"the character U+{ord(character):04X}, which is not seen"
-            yield f"{told} holds {what}.", f"Leave out {' '.join(_SPECIAL)} and characters that cannot be seen."
+            yield f"{shown} holds {what}.", f"Leave out {' '.join(_SPECIAL)} and characters that cannot be seen."
 
 
-def _is_seen(name: str, place: int) -> bool:
-    """Whether a character shows, or joins two that do, as in Persian words and in pictures of several signs.
+def _is_visible(name: str, place: int) -> bool:
+    """Tell whether a character is visible, or joins two that are, as in Persian words and in emoji.
 
-    Beside plain letters a joiner would do nothing but make two names look alike.
+    Beside plain letters a joiner would only make two names look alike.
     """
     if name[place] in _JOINERS:
         around = name[place - 1 : place] + name[place + 1 : place + 2]
-        return len(around) == 2 and all(one > "\x7f" and unicodedata.category(one)[0] in "LMS" for one in around)
+        return len(around) == 2 and all(char > "\x7f" and unicodedata.category(char)[0] in "LMS" for char in around)
     return unicodedata.category(name[place])[0] != "C"
 
 
@@ -105,29 +106,21 @@ class Names:
     def check_beside(self, name: str) -> None:
         """Refuse a file that would have to be a folder as well, beside these."""
         if name in self._folders or any(folder in self._files for folder in _folders(name)):
-            raise Refusal(
-                400, "BadFileName", f"'{printable_name(name)}' is a file and a folder at once.", "Rename one of them."
-            )
+            cause = f"'{printable_name(name)}' is a file and a folder at once."
+            raise Refusal(400, "BadFileName", cause, "Rename one of them.")
 
 
 def _folders(name: str) -> Iterator[str]:
-    """The folders that a file lies in, each with those above it."""
+    """Return the folders that a file lies in, each with its parents."""
     return (name[:place] for place, character in enumerate(name) if character == "/")
 
 
-def check_kind(name: str) -> str:
-    """The name, if a file called so can be read."""
-    if not suffix_of(name):
-        raise Refusal(415, "UnknownKind", f"'{printable_name(name)}' is no document of a known kind.", _KINDS)
-    return name
-
-
-_BLOCK = 2**18
+_BLOCK_BYTES = 2**18
 _GZIP = b"\x1f\x8b"
 _UNIX = 3
-_BOUNDED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""The ways of packing that `zipfile` unpacks block by block; of others it makes all at once, whatever that takes."""
-_BROKEN = (
+_STREAMED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Compression that `zipfile` unpacks block by block; others take any amount of memory."""
+_ZIP_ERRORS = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
@@ -139,24 +132,25 @@ _BROKEN = (
     RuntimeError,
     ValueError,
 )
-"""What `zipfile` is known to raise over files that are none, or damaged."""
-_ENTRY = 1_024
-"""Bytes that a file may take in the directory of a .zip, with the folders it lies in."""
-_MEMBERS = 10_000
-"""Pieces that packed files may have beyond one each; tools that pack in pieces make them of some 64 KB."""
-_LEFT_OUT = 100
-_PACK_AGAIN = "Pack it with deflate, or upload the files themselves."
+"""What `zipfile` raises for files that are damaged, or no archives."""
+_MAX_ENTRY_BYTES = 1_024
+"""Of a file in the directory of a .zip, with the folders it lies in."""
+_MAX_EXTRA_MEMBERS = 10_000
+"""Members that .gz files may have beyond one each; tools that write several make them of some 64 KB."""
+_MAX_LEFT_OUT = 100
+_ZIP_REMEDY = "Pack it with deflate, or upload the files themselves."
+_GZIP_REMEDY = "Pack it again, or upload it as it was."
 
 
 def too_many_files(most: int) -> Refusal:
-    """What is said of an upload of more than `most` files."""
+    """Refuse an upload of more than `most` files."""
     return Refusal(413, "TooMany", f"More than {most:,} files were uploaded.", "Upload fewer at once.")
 
 
-class Staging:
-    """A folder that one upload is put into, and counted: files, and bytes once unpacked.
+class UploadFolder:
+    """The folder of one upload, whose files and unpacked bytes are counted.
 
-    It is filled by a thread, and another one may give it up.
+    One thread fills it, and another one may give it up.
     """
 
     def __init__(self, folder: Path, limits: Limits) -> None:
@@ -170,22 +164,22 @@ class Staging:
         """What lay in archives and was not taken, up to a bound."""
 
     def give_up(self) -> None:
-        """Nobody waits for it any more: the next block ends it."""
+        """End it at the next block: nobody waits for it any more."""
         self._given_up.set()
 
-    def take(self, name: str, content: BinaryIO) -> None:
-        """Put a file there; a .zip is unpacked."""
+    def add(self, name: str, content: BinaryIO) -> None:
+        """Store a file; a .zip is unpacked."""
         check_file_name(name)
         if name.lower().endswith(".zip"):
             self._unpack(content)
         else:
-            self._put(name, _blocks(content))
+            self._store(name, _blocks(content))
 
     def _unpack(self, content: BinaryIO) -> None:
-        bounded = _Bounded(content, max(2 * _BLOCK, self._limits.files * _ENTRY), self._too_many())
+        bounded = _BoundedFile(content, max(2 * _BLOCK_BYTES, self._limits.files * _MAX_ENTRY_BYTES), self._too_many())
         try:
             archive = zipfile.ZipFile(bounded)
-        except _BROKEN as error:
+        except _ZIP_ERRORS as error:
             raise _bad_zip() from error
         with archive:
             entries = [entry for entry in archive.infolist() if not entry.is_dir() and self._is_taken(entry.filename)]
@@ -193,24 +187,26 @@ class Staging:
                 raise self._too_many()
             for entry in entries:
                 _check_entry(entry)
-                self._put(check_file_name(entry.filename), _unpacked(archive, entry))
+                check_file_name(entry.filename)
+                self._store(entry.filename, _unpacked(archive, entry))
 
     def _is_taken(self, name: str) -> bool:
         if not is_packer_artifact(name):
             return True
-        if len(self.left_out) < _LEFT_OUT:
+        if len(self.left_out) < _MAX_LEFT_OUT:
             self.left_out.append(printable_name(name))
         return False
 
-    def _put(self, name: str, blocks: Iterable[bytes]) -> None:
-        self._go_on()
-        check_kind(name)
+    def _store(self, name: str, blocks: Iterable[bytes]) -> None:
+        self._check_wanted()
+        if not suffix_of(name):
+            cause = f"'{printable_name(name)}' is no document of a known kind."
+            raise Refusal(415, "UnknownKind", cause, _TYPES_REMEDY)
         if len(self.names) >= self._limits.files:
             raise self._too_many()
         if name in self.names:
-            raise Refusal(
-                400, "TwiceThere", f"'{printable_name(name)}' was uploaded twice.", "Give each file a name of its own."
-            )
+            cause = f"'{printable_name(name)}' was uploaded twice."
+            raise Refusal(400, "TwiceThere", cause, "Give each file a name of its own.")
         self.names.check_beside(name)
         path = self._folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +218,7 @@ class Staging:
         self.names.add(name)
 
     def _check_gzip(self, path: Path) -> None:
-        """Count what is inside of a packed file, without keeping it: readers unpack by its first bytes."""
+        """Count what is inside of a .gz file without keeping it: readers unpack by its first bytes."""
         with path.open("rb") as file:
             if file.read(2) != _GZIP:
                 return
@@ -232,61 +228,50 @@ class Staging:
                 for block in _blocks(file):
                     left = block
                     while left:
-                        self._count(len(member.decompress(left, _BLOCK)))
+                        self._count(len(member.decompress(left, _BLOCK_BYTES)))
                         left = member.unconsumed_tail
                         if member.eof:
                             self._count_member()
                             left, member = member.unused_data.lstrip(b"\0"), zlib.decompressobj(wbits=31)
             except zlib.error as error:
-                raise Refusal(
-                    400, "BadArchive", "A .gz file is damaged.", "Pack it again, or upload it as it was."
-                ) from error
+                raise Refusal(400, "BadArchive", "A .gz file is damaged.", _GZIP_REMEDY) from error
 
     def _count_member(self) -> None:
-        """Pieces cost time even where nothing is in them."""
+        """Bound the members: they cost time even where nothing is in them."""
         self._members += 1
-        if self._members > self._limits.files + _MEMBERS:
-            raise Refusal(
-                413,
-                "TooMany",
-                f"A .gz file has more than {_MEMBERS:,} pieces.",
-                "Pack it again, or upload it as it was.",
-            )
+        if self._members > self._limits.files + _MAX_EXTRA_MEMBERS:
+            raise Refusal(413, "TooMany", f"A .gz file has more than {_MAX_EXTRA_MEMBERS:,} pieces.", _GZIP_REMEDY)
 
-    def _go_on(self) -> None:
+    def _check_wanted(self) -> None:
         if self._given_up.is_set():
             raise Refusal(503, "GivenUp", "The upload was given up.", "Send it again.")
 
     def _count(self, size: int) -> None:
-        self._go_on()
+        self._check_wanted()
         self._bytes += size
         if self._bytes > self._limits.unpacked:
-            raise Refusal(
-                413,
-                "TooLarge",
-                f"Unpacked, the files are larger than the {self._limits.unpacked:,} bytes allowed.",
-                "Upload less at once.",
-            )
+            cause = f"Unpacked, the files are larger than the {self._limits.unpacked:,} bytes allowed."
+            raise Refusal(413, "TooLarge", cause, "Upload less at once.")
 
     def _too_many(self) -> Refusal:
         return too_many_files(self._limits.files)
 
 
-class _Bounded:
-    """A file that gives at most so many bytes at once.
+class _BoundedFile:
+    """A file that gives at most `max_bytes` at once.
 
-    The directory of a .zip is the one part of it that is read as a whole, and before its entries are counted; what an
-    archive says of their number need not be so.
+    The directory of a .zip is read in one piece before its entries are counted, and the count that an archive states
+    may be wrong.
     """
 
-    def __init__(self, file: BinaryIO, most: int, refusal: Refusal) -> None:
-        self._file, self._most, self._refusal = file, most, refusal
+    def __init__(self, file: BinaryIO, max_bytes: int, refusal: Refusal) -> None:
+        self._file, self._max_bytes, self._refusal = file, max_bytes, refusal
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        if size > self._most:
+        if size > self._max_bytes:
             raise self._refusal
-        return self._file.read(self._most if size < 0 else size)
+        return self._file.read(self._max_bytes if size < 0 else size)
 
 
 def _check_entry(entry: zipfile.ZipInfo) -> None:
@@ -294,23 +279,23 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise Refusal(400, "BadArchive", "A .zip file is locked with a password.", "Upload it without one.")
     if entry.create_system == _UNIX and stat.S_ISLNK(entry.external_attr >> 16):
         raise Refusal(400, "BadArchive", "A .zip file holds a link.", "Upload the file it leads to.")
-    if entry.compress_type not in _BOUNDED:
-        raise Refusal(400, "BadArchive", "A .zip file is packed in a way that is not taken here.", _PACK_AGAIN)
+    if entry.compress_type not in _STREAMED:
+        raise Refusal(400, "BadArchive", "A .zip file is packed in a way that is not taken here.", _ZIP_REMEDY)
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
-    """What a file in an archive holds; where that cannot be had, the archive is at fault, not who keeps the blocks."""
+    """Yield the content of a file in an archive; only errors of the archive itself are translated."""
     try:
         with archive.open(entry) as member:
             yield from _blocks(member)
-    except _BROKEN as error:
+    except _ZIP_ERRORS as error:
         raise _bad_zip() from error
 
 
 def _bad_zip() -> Refusal:
-    return Refusal(400, "BadArchive", "A .zip file is damaged, or none.", _PACK_AGAIN)
+    return Refusal(400, "BadArchive", "A .zip file is damaged, or none.", _ZIP_REMEDY)
 
 
 def _blocks(content: IO[bytes]) -> Iterator[bytes]:
-    while block := content.read(_BLOCK):
+    while block := content.read(_BLOCK_BYTES):
         yield block

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import time
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NotRequired
 
 from fastapi import APIRouter, Query
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
 from hoptree import __version__
 from hoptree.engine.engine import MAX_QUESTION
@@ -17,17 +17,15 @@ from hoptree.engine.registry import Method, Option, list_methods, read_options
 from hoptree.retrieval.opening import KINDS
 from hoptree.server.json_response import Json
 from hoptree.server.names import unknown
-from hoptree.server.openapi import replies, reply
-from hoptree.server.reply_schemas.about import Health, Methods, ModelReply
-from hoptree.server.reply_schemas.about import Models as ModelList
+from hoptree.server.openapi import LIST_ERRORS, replies, reply
 from hoptree.server.state import ServerState
 from hoptree.server.views import options_view
 
-_SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
-_LONGEST = 220
-_OPTION_WORDS_ALWAYS = {"titles": "Shows passages with their titles."}
-"""Said even where a method says more of it: that is about its other options."""
-_USUAL = {
+_SENTENCE_END = re.compile(r"(?<=[.!?]) (?=[A-Z`])")
+_MAX_ABOUT_CHARS = 220
+_TITLES_OPTION = "Shows passages with their titles."
+"""Used even where a method's text names the option: that sentence is about its other options."""
+_OPTION_TEXTS = {
     "k": "How many passages a search gives.",
     "shots": "How many worked examples are shown.",
     "draw": "Another number than 0 shows other examples.",
@@ -45,42 +43,121 @@ _USUAL = {
     "max_docs": "How many passages are gathered at most.",
     "depth_rule": "At the greatest depth, faithful splits a question all the same, and prune does not.",
 }
-_OTHER = "The method's documentation tells what it does."
-
-
-def about_option(method: Method, option: Option) -> str:
-    """The sentence that a method's documentation has about one of its options."""
-    told = _OPTION_WORDS_ALWAYS.get(option.name) or _own(method, option.name) or _USUAL.get(option.name, _OTHER)
-    return told if len(told) <= _LONGEST else f"{told[:_LONGEST].rpartition(' ')[0]} …"
-
-
-def _own(method: Method, name: str) -> str:
-    text = " ".join((inspect.getdoc(method.run) or "").split())
-    named = re.compile(rf"`{re.escape(name)}\b")
-    return next((one.replace("`", "") for one in _SENTENCE.split(text) if named.search(one)), "")
-
-
-_Only = Annotated[str | None, Query(max_length=128, description="Only those with this one.")]
-_ALWAYS = (401, 403, 421, 429, 500)
-_HEALTH = replies(Health, (403, 421, 500)) | {503: reply(Health, "It is stopping.")}
-_METRICS = replies(None, _ALWAYS) | {
-    200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
-}
+_OTHER_OPTION = "The method's documentation tells what it does."
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class Health(TypedDict):
+    """Whether questions are taken, and how many are being answered."""
+
+    status: Literal["ok", "stopping"]
+    version: str
+    asking: int
+
+
+class OptionReply(TypedDict):
+    """An option of a method; one that is `fixed` has its default as its value."""
+
+    name: str
+    type: str
+    about: str
+    default: Any
+    fixed: NotRequired[bool]
+    choices: NotRequired[list[Any]]
+
+
+class MethodReply(TypedDict):
+    """A method; where it is not available here, `why`."""
+
+    name: str
+    title: str
+    about: str
+    paper: str
+    needs: list[str]
+    fidelity: str
+    available: bool
+    why: NotRequired[str]
+    options: list[OptionReply]
+
+
+class RetrieverReply(TypedDict):
+    name: str
+    about: str
+
+
+class QuestionLimits(TypedDict):
+    """Of one question: its characters, and what it may spend."""
+
+    question: int
+    calls: int
+    tokens: int
+    seconds: float
+
+
+class Defaults(TypedDict):
+    method: str
+    model: str
+    corpus: str | None
+    retriever: str
+
+
+class Methods(TypedDict):
+    """All that a request may name."""
+
+    methods: list[MethodReply]
+    models: list[str]
+    corpora: list[str]
+    graphs: list[str]
+    retrievers: list[RetrieverReply]
+    rerankers: list[str]
+    limits: QuestionLimits
+    remembers: bool
+    prices: bool
+    default: Defaults
+
+
+class ModelAbout(TypedDict):
+    title: str
+    method: str
+    model: str
+    needs: list[str]
+    fidelity: str
+    available: bool
+
+
+class ModelReply(TypedDict):
+    """A method, with a model after @ if that is not the first, as OpenAI's clients know models."""
+
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+    hoptree: ModelAbout
+
+
+class ModelList(TypedDict):
+    object: Literal["list"]
+    data: list[ModelReply]
+
+
+_Filter = Annotated[str | None, Query(max_length=128, description="Only those with this one.")]
+_HEALTH = replies(Health, (403, 421, 500)) | {503: reply(Health, "It is stopping.")}
+_METRICS = replies(None, LIST_ERRORS) | {
+    200: {"description": "Counters.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
 def about_routes(state: ServerState) -> APIRouter:
-    """Routes that only read what was set up."""
+    """Make the routes that only read how the server is set up."""
     routes = APIRouter(tags=["about"])
-    began = int(time.time())
+    created = int(time.time())
 
     @routes.head("/health", include_in_schema=False)
     @routes.get("/health", summary="Whether the server answers", responses=_HEALTH)
     async def health() -> Response:
-        status = "stopping" if state.running.stopping else "ok"
-        return Json(
-            {"status": status, "version": __version__, "asking": len(state.running)}, 200 if status == "ok" else 503
-        )
+        stopping = state.running.stopping
+        status: Literal["ok", "stopping"] = "stopping" if stopping else "ok"
+        return Json(Health(status=status, version=__version__, asking=len(state.running)), 503 if stopping else 200)
 
     @routes.get("/metrics", summary="Counters for Prometheus", response_class=Response, responses=_METRICS)
     async def metrics() -> Response:
@@ -89,125 +166,138 @@ def about_routes(state: ServerState) -> APIRouter:
     @routes.get(
         "/v1/methods",
         summary="Methods, models, corpora and graphs to choose among",
-        responses=replies(Methods, _ALWAYS),
+        responses=replies(Methods, LIST_ERRORS),
     )
     async def methods() -> Response:
-        return Json(
-            {
-                "methods": [_told(method, state) for method in list_methods()],
-                "models": list(state.models.names),
-                "corpora": list(state.corpora.names),
-                "graphs": list(state.graphs.names),
-                "retrievers": [{"name": name, "about": about} for name, about in KINDS.items()],
-                "rerankers": list(state.settings.rerankers),
-                "limits": {
-                    "question": MAX_QUESTION,
-                    **{name: getattr(state.settings.limits, name) for name in ("calls", "tokens", "seconds")},
-                },
-                "remembers": state.settings.cache is not None,
-                "prices": state.settings.prices is not None,
-                "default": {
-                    "method": state.settings.method,
-                    "model": state.models.default,
-                    "corpus": state.corpora.default,
-                    "retriever": state.settings.retriever,
-                },
-            }
+        settings, limits = state.settings, state.settings.limits
+        choices = Methods(
+            methods=[_method_reply(method, state) for method in list_methods()],
+            models=list(state.models.names),
+            corpora=list(state.corpora.names),
+            graphs=list(state.graphs.names),
+            retrievers=[RetrieverReply(name=name, about=about) for name, about in KINDS.items()],
+            rerankers=list(settings.rerankers),
+            limits=QuestionLimits(
+                question=MAX_QUESTION, calls=limits.calls, tokens=limits.tokens, seconds=limits.seconds
+            ),
+            remembers=settings.cache is not None,
+            prices=settings.prices is not None,
+            default=Defaults(
+                method=settings.method,
+                model=state.models.default,
+                corpus=state.corpora.default,
+                retriever=settings.retriever,
+            ),
         )
+        return Json(choices)
 
     @routes.get(
         "/v1/models",
         summary="Methods as OpenAI's clients list models",
-        responses=replies(ModelList, (*_ALWAYS, 400, 422), openai=True),
+        responses=replies(ModelList, (*LIST_ERRORS, 400, 422), openai=True),
     )
-    async def models(method: _Only = None, model: _Only = None) -> Response:
-        for what, name, known in (
-            ("method", method, [one.name for one in list_methods()]),
-            ("model", model, state.models.names),
-        ):
+    async def models(method: _Filter = None, model: _Filter = None) -> Response:
+        known_methods = [known.name for known in list_methods()]
+        for what, name, known in (("method", method, known_methods), ("model", model, state.models.names)):
             if name is not None and name not in known:
                 raise unknown(what, name, known, param=what)
-        found = [one for one in _offers(state) if method in (None, one.method.name) and model in (None, one.model)]
-        return Json({"object": "list", "data": [one.told(began) for one in found]})
+        offers = [
+            offer
+            for offer in _model_replies(state, created)
+            if method in (None, offer["hoptree"]["method"]) and model in (None, offer["hoptree"]["model"])
+        ]
+        return Json(ModelList(object="list", data=offers))
 
-    @routes.get("/v1/models/{name}", summary="One of them", responses=replies(ModelReply, (*_ALWAYS, 404), openai=True))
+    @routes.get(
+        "/v1/models/{name}", summary="One of them", responses=replies(ModelReply, (*LIST_ERRORS, 404), openai=True)
+    )
     async def model(name: str) -> Response:
-        known = {name: one for one in _offers(state) for name in (one.id, f"{one.method.name}@{one.model}")}
-        if name not in known:
-            raise unknown("model", name, known, status=404, param="model")
-        return Json(known[name].told(began))
+        offers = {}
+        for offer in _model_replies(state, created):
+            offers[offer["id"]] = offers[f"{offer['hoptree']['method']}@{offer['hoptree']['model']}"] = offer
+        if name not in offers:
+            raise unknown("model", name, offers, status=404, param="model")
+        return Json(offers[name])
 
     return routes
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
-    """A method with a model, as OpenAI's clients choose it."""
-
-    id: str
-    method: Method
-    model: str
-    available: bool
-
-    def told(self, created: int) -> dict[str, Any]:
-        method = self.method
-        about = {
-            "title": method.title,
-            "method": method.name,
-            "model": self.model,
-            "needs": list(method.needs),
-            "fidelity": method.fidelity({}, set(method.signals)),
-            "available": self.available,
-        }
-        return {"id": self.id, "object": "model", "created": created, "owned_by": "hoptree", "hoptree": about}
-
-
-def _offers(state: ServerState) -> list[_Offer]:
-    """METHOD for the default model, then METHOD@MODEL; of each the default first, and what cannot work here last."""
+def _model_replies(state: ServerState, created: int) -> list[ModelReply]:
+    """List METHOD for the default model, then METHOD@MODEL; the default method first, unavailable ones last."""
+    available = {method.name: not _missing_source(method, state, _fixed(method, state)) for method in list_methods()}
     default = state.settings.method
-    able = {method.name: not _lacking(method, state, _fixed(method, state)) for method in list_methods()}
-    methods = sorted(list_methods(), key=lambda method: (not able[method.name], method.name != default))
+    methods = sorted(list_methods(), key=lambda method: (not available[method.name], method.name != default))
     return [
-        _Offer(method.name if not place else f"{method.name}@{model}", method, model, able[method.name])
-        for place, model in enumerate(state.models.names)
+        ModelReply(
+            id=method.name if model == state.models.default else f"{method.name}@{model}",
+            object="model",
+            created=created,
+            owned_by="hoptree",
+            hoptree=ModelAbout(
+                title=method.title,
+                method=method.name,
+                model=model,
+                needs=list(method.needs),
+                fidelity=method.fidelity({}, set(method.signals)),
+                available=available[method.name],
+            ),
+        )
+        for model in state.models.names
         for method in methods
     ]
 
 
 def _fixed(method: Method, state: ServerState) -> dict[str, Any]:
-    """The options that are set for every question of a method, as clients may see them."""
+    """Return the options that are set for every question of a method, as clients may see them."""
     given = {name.replace("-", "_"): value for name, value in state.settings.options.get(method.name, {}).items()}
     return options_view(method.name, read_options(method, given))
 
 
-def _told(method: Method, state: ServerState) -> dict[str, Any]:
+def _method_reply(method: Method, state: ServerState) -> MethodReply:
     fixed = _fixed(method, state)
-    why = _lacking(method, state, fixed)
-    return {
-        "name": method.name,
-        "title": method.title,
-        "about": method.summary,
-        "paper": method.paper,
-        "needs": list(method.needs),
-        "fidelity": method.fidelity({}, set(method.signals)),
-        "available": not why,
-        **({"why": why} if why else {}),
-        "options": [
-            {
-                "name": option.name,
-                "type": option.describe(),
-                "about": about_option(method, option),
-                "default": fixed.get(option.name, option.default),
-                **({"fixed": True} if option.name in fixed else {}),
-                **({"choices": list(option.choices)} if option.choices else {}),
-            }
-            for option in method.options
-        ],
-    }
+    why = _missing_source(method, state, fixed)
+    reply = MethodReply(
+        name=method.name,
+        title=method.title,
+        about=method.summary,
+        paper=method.paper,
+        needs=list(method.needs),
+        fidelity=method.fidelity({}, set(method.signals)),
+        available=not why,
+        options=[_option_reply(method, option, fixed) for option in method.options],
+    )
+    if why:
+        reply["why"] = why
+    return reply
 
 
-def _lacking(method: Method, state: ServerState, fixed: dict[str, Any]) -> str:
-    """What a method needs as it is set up here, and the server does not have, in a sentence."""
+def _option_reply(method: Method, option: Option, fixed: dict[str, Any]) -> OptionReply:
+    reply = OptionReply(
+        name=option.name,
+        type=option.describe(),
+        about=option_text(method, option),
+        default=fixed.get(option.name, option.default),
+    )
+    if option.name in fixed:
+        reply["fixed"] = True
+    if option.choices:
+        reply["choices"] = list(option.choices)
+    return reply
+
+
+def option_text(method: Method, option: Option) -> str:
+    """Return the sentence that a method's documentation has about one of its options, else a common one."""
+    if option.name == "titles":
+        return _TITLES_OPTION
+    documentation = " ".join((inspect.getdoc(method.run) or "").split())
+    mention = re.compile(rf"`{re.escape(option.name)}\b")
+    own = next((text.replace("`", "") for text in _SENTENCE_END.split(documentation) if mention.search(text)), "")
+    text = own or _OPTION_TEXTS.get(option.name, _OTHER_OPTION)
+    return text if len(text) <= _MAX_ABOUT_CHARS else f"{text[:_MAX_ABOUT_CHARS].rpartition(' ')[0]} …"
+
+
+def _missing_source(method: Method, state: ServerState, fixed: dict[str, Any]) -> str:
+    """Say what a method needs as it is set up here and the server does not have; empty if nothing is missing."""
     kinds = next((option for option in method.options if option.name == "evidence"), None)
     evidence = fixed.get("evidence", kinds.default) if kinds else ""
     if "graph" in method.needs and not state.graphs.names and evidence != "text":

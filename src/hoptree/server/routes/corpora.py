@@ -11,48 +11,85 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
+from hoptree.server.corpora import CorpusAbout
 from hoptree.server.error_responses import Refusal, refuse_when_disk_full
+from hoptree.server.jobs import Job, JobReply
 from hoptree.server.json_response import Json
 from hoptree.server.names import NAME
-from hoptree.server.openapi import CHANGE, READ, UPLOAD, replies
-from hoptree.server.reply_schemas.about import Corpora, Documents, JobReply, Started
+from hoptree.server.openapi import CHANGE_ERRORS, LIST_ERRORS, READ_ERRORS, UPLOAD_ERRORS, replies
 from hoptree.server.state import ServerState
 from hoptree.server.uploads import too_many_files
 
 _Name = Annotated[str, Path(json_schema_extra={"pattern": NAME})]
-_UPLOADED = replies(Started, UPLOAD, status=202)
 _Files = Annotated[list[UploadFile], File(description="Documents, or .zip archives of them.", min_length=1)]
 
 
+class CorpusReply(CorpusAbout):
+    """A corpus; `managed` ones were made over HTTP and can be changed so."""
+
+    job: JobReply | None
+
+
+class CorpusList(TypedDict):
+    corpora: list[CorpusReply]
+    uploads: bool
+
+
+class StartedJob(TypedDict):
+    """The id of the job that was begun."""
+
+    job: str
+
+
+class DocumentReply(TypedDict):
+    id: str
+    name: str
+    bytes: int
+    passages: int | None
+
+
+class DocumentList(TypedDict):
+    documents: list[DocumentReply]
+    total: int
+    offset: int
+
+
+_UPLOADED = replies(StartedJob, UPLOAD_ERRORS, status=202)
+
+
 def corpus_routes(state: ServerState) -> APIRouter:
-    """Routes of corpora and jobs."""
+    """Make the routes of corpora and jobs."""
     routes = APIRouter(tags=["corpora"])
-    uploads = APIRouter(route_class=_receiving(state.settings.limits.files))
+    uploads = APIRouter(route_class=_upload_route(state.settings.limits.files))
     corpora, corpus_service, jobs = state.corpora, state.corpus_service, state.jobs
 
-    @routes.get("/v1/corpora", summary="All corpora", responses=replies(Corpora, (401, 403, 421, 429, 500)))
-    async def listed() -> Response:
-        found = []
-        for one in await asyncio.to_thread(corpora.told):
-            job = jobs.of(one["name"])
-            found.append({**one, "job": job.as_dict() if job else None})
-        return Json({"corpora": found, "uploads": corpora.folder is not None})
+    @routes.get("/v1/corpora", summary="All corpora", responses=replies(CorpusList, LIST_ERRORS))
+    async def list_corpora() -> Response:
+        listed: list[CorpusReply] = []
+        for about in await asyncio.to_thread(corpora.list_all):
+            job = jobs.of(about["name"])
+            listed.append({**about, "job": job.as_dict() if job else None})
+        return Json(CorpusList(corpora=listed, uploads=corpora.folder is not None))
 
     @uploads.post("/v1/corpora", status_code=202, summary="Make a corpus of uploaded files", responses=_UPLOADED)
     async def create(
         name: Annotated[str, Form(max_length=100, json_schema_extra={"pattern": NAME})], files: _Files
     ) -> Response:
-        job = await corpus_service.create(name, files)
-        return Json({"job": job.id}, 202)
+        return _accepted(await corpus_service.create(name, files))
 
-    @routes.delete("/v1/corpora/{name}", status_code=204, summary="Remove a corpus", responses=replies(None, CHANGE))
+    @routes.delete(
+        "/v1/corpora/{name}", status_code=204, summary="Remove a corpus", responses=replies(None, CHANGE_ERRORS)
+    )
     async def remove(name: _Name) -> Response:
         await corpus_service.remove(name)
         return Response(status_code=204)
 
     @routes.get(
-        "/v1/corpora/{name}/documents", summary="The uploaded files of a corpus", responses=replies(Documents, READ)
+        "/v1/corpora/{name}/documents",
+        summary="The uploaded files of a corpus",
+        responses=replies(DocumentList, READ_ERRORS),
     )
     async def documents(
         name: _Name,
@@ -61,11 +98,11 @@ def corpus_routes(state: ServerState) -> APIRouter:
     ) -> Response:
         corpus = corpora.own(name)
         files, passages = await asyncio.gather(asyncio.to_thread(corpus.files), asyncio.to_thread(corpus.passages))
-        shown = [
-            {"id": file, "name": file, "bytes": size, "passages": passages.get(file)}
+        page = [
+            DocumentReply(id=file, name=file, bytes=size, passages=passages.get(file))
             for file, size in files[offset : offset + limit]
         ]
-        return Json({"documents": shown, "total": len(files), "offset": offset})
+        return Json(DocumentList(documents=page, total=len(files), offset=offset))
 
     @uploads.post(
         "/v1/corpora/{name}/documents",
@@ -74,49 +111,50 @@ def corpus_routes(state: ServerState) -> APIRouter:
         responses=_UPLOADED,
     )
     async def add(name: _Name, files: _Files) -> Response:
-        job = await corpus_service.add(name, files)
-        return Json({"job": job.id}, 202)
+        return _accepted(await corpus_service.add(name, files))
 
     @routes.delete(
         "/v1/corpora/{name}/documents/{document:path}",
         status_code=202,
         summary="Take a file out",
-        responses=replies(Started, CHANGE, status=202),
+        responses=replies(StartedJob, CHANGE_ERRORS, status=202),
     )
     async def remove_document(name: _Name, document: str) -> Response:
-        job = await corpus_service.remove_document(name, document)
-        return Json({"job": job.id}, 202)
+        return _accepted(await corpus_service.remove_document(name, document))
 
-    @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ))
-    async def told(job: str) -> Response:
+    @routes.get("/v1/jobs/{job}", summary="How far a change of a corpus is", responses=replies(JobReply, READ_ERRORS))
+    async def find_job(job: str) -> Response:
         return Json(jobs.find(job).as_dict())
 
     routes.include_router(uploads)
     return routes
 
 
-def _receiving(most: int) -> type[APIRoute]:
-    """Routes that take up to `most` files at once; the framework has a bound and words of its own."""
+def _accepted(job: Job) -> Response:
+    return Json(StartedJob(job=job.id), 202)
 
-    class Receiving(APIRoute):
+
+def _upload_route(max_files: int) -> type[APIRoute]:
+    """Make a class of routes that take up to `max_files` files; FastAPI has a bound and messages of its own."""
+
+    class UploadRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             handle = super().get_route_handler()
 
             async def receive(request: Request) -> Response:
                 if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-                    raise Refusal(
-                        415, "NotAForm", "The body is not said to be a form with files.", "Send multipart/form-data."
-                    )
+                    cause = "The body is not said to be a form with files."
+                    raise Refusal(415, "NotAForm", cause, "Send multipart/form-data.")
                 try:
                     with refuse_when_disk_full():
-                        await request.form(max_files=most)  # which is kept, and read there
+                        await request.form(max_files=max_files)  # which is kept, and read by the route
                 except HTTPException as error:
                     if error.detail.startswith("Too many files"):
-                        raise too_many_files(most) from None
+                        raise too_many_files(max_files) from None
                     raise
                 except ClientDisconnect:
                     raise Refusal(499, "ClientGone", "The client went away.") from None
-                except ValueError:  # of an encoding that is none; the framework knows some of these only
+                except ValueError:  # an unknown encoding; FastAPI handles only some of these
                     raise Refusal(
                         400, "BadForm", "The form cannot be read.", "Send it as multipart/form-data."
                     ) from None
@@ -124,4 +162,4 @@ def _receiving(most: int) -> type[APIRoute]:
 
             return receive
 
-    return Receiving
+    return UploadRoute
