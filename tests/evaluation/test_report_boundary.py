@@ -83,7 +83,7 @@ def test_two_judges_are_held_against_each_other(tmp_path: Path) -> None:
 def test_a_measurement_that_is_none_is_refused(tmp_path: Path, damage: str) -> None:
     out = measured(tmp_path / "nq", "big", 4)
     (out / BOUNDARY).write_text(damage, encoding="utf-8")
-    with pytest.raises(InputError, match=r"boundary\.json is no measurement"):
+    with pytest.raises(InputError, match=r"boundary\.json is not a measurement"):
         tables_of(read_groups([out]))
 
 

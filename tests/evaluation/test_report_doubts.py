@@ -32,12 +32,12 @@ from hoptree.engine.generation_view import Part, Writing
 from hoptree.engine.sentence_view import Said, SaidWord
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
-from hoptree.evaluation.report.trace_view import shown_writing
+from hoptree.evaluation.report.trace_view import view_writing
 
 
 def shown(run: Run) -> dict[str, Any]:
     assert run.result.writing is not None
-    told = shown_writing(run.result.writing)
+    told = view_writing(run.result.writing)
     assert json.loads(json.dumps(told, allow_nan=False)) == told
     return told
 
@@ -77,7 +77,7 @@ def test_searches_are_told_by_their_place_in_the_trace(tmp_path: Path) -> None:
 def test_what_is_too_much_is_cut() -> None:
     words = tuple(SaidWord("x", 2 * at, 2 * at + 1, entropy=1.0) for at in range(2_000))
     parts = [Part(turn, Said("x " * 2_000, words)) for turn in range(1, 100)]
-    told = shown_writing(Writing(tuple(parts)))
+    told = view_writing(Writing(tuple(parts)))
     assert (len(told["parts"]), told["more"]) == (80, 19)
     assert len(told["parts"][0]["said"]) == 501 and told["parts"][0]["said"][-1] == " …"
 
@@ -85,7 +85,7 @@ def test_what_is_too_much_is_cut() -> None:
 def test_numbers_that_are_none_do_not_spoil_the_page() -> None:
     word = SaidWord("x", 0, 1, entropy=None, attention=None)
     part = Part(1, Said("x", (word,), True, "spread", None, None), tried=(("p1", None),))
-    told = shown_writing(Writing((part,), answers=(("steps", "", None),)))
+    told = view_writing(Writing((part,), answers=(("steps", "", None),)))
     assert told["parts"][0]["said"] == [["x", 0, 0]] and "levels" not in told
     assert json.dumps(told, allow_nan=False)
 

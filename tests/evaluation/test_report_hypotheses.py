@@ -12,7 +12,7 @@ from tests.evaluation.report_runs import cells, right, run, table
 from hoptree.core.errors import InputError
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.hypothesis_tables import errors_of
-from hoptree.evaluation.report.hypothesis_trees import corrects, trees_of
+from hoptree.evaluation.report.hypothesis_trees import trees_of, validates
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.run_folder import TRACES
 
@@ -84,7 +84,7 @@ def test_without_self_correction_only_the_costs_are_told(tmp_path: Path) -> None
     root = {"event": "node", "id": 0, "state": "answered", "hypothesis": "Rome", "answer": "Rome", "question": WHERE}
     out = made_by_hand(tmp_path, [film("a", "Rome", llm("build", 50), root), film("b", "Oslo", llm("build", 70), root)])
     (group,) = read_groups([out])
-    assert not corrects(trees_of(group.runs[0])) and errors_of(group.runs[0]) == {}
+    assert not validates(trees_of(group.runs[0])) and errors_of(group.runs[0]) == {}
     titles = [one.title for one in tables_of([group])]
     assert "hand: costs by stage" in titles and "hand: verdicts and updates" not in titles
 

@@ -215,7 +215,7 @@ DAMAGED: list[Any] = [
     {"event": "decision", "kind": "memory", "facts": "many", "conflicts": 5},
     {"event": "decision", "kind": "memory", "facts": 10**15 + 1, "conflicts": []},
     {"event": "decision", "kind": ["sentence"]},
-    {"event": "parse", "step": "filter"},
+    {"event": "parse", "step": "filter", "ok": None},
     {"event": "decision"},
 ]
 

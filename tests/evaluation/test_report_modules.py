@@ -16,13 +16,15 @@ from tests.evaluation.report_runs import cells, right, run, table
 
 from hoptree.core.errors import InputError, TraceError
 from hoptree.engine.budget import Budget
+from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.answering_modules import modules_of, workload
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.figures import sweeps_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page, write_page
+from hoptree.evaluation.report.run_traces import by_question
 from hoptree.evaluation.report.tables import as_csv, as_latex
-from hoptree.evaluation.report.trace_view import _traces, read_run_traces
+from hoptree.evaluation.report.trace_view import read_run_traces
 from hoptree.evaluation.run_folder import RUN, TRACES
 from hoptree.retrieval.indexing.commands import build_index
 
@@ -178,18 +180,18 @@ def test_traces_are_read_question_by_question(tmp_path: Path) -> None:
     steps = [("a", "start"), ("old", "start"), ("b", "start"), ("c", "start"), ("b", "final"), ("a", "final")]
     events = [{"event": kind, "run": name, "t": 0.0} for name, kind in steps]
     path.write_text("".join(json.dumps(event) + "\n" for event in events) + "{]\nmore\n", encoding="utf-8")
-    reading = _traces(path, {"a": "1", "b": "2", "c": "3"})
-    assert [event["run"] for event in next(reading)] == ["b", "b"], "as soon as it is done"
-    assert [event["event"] for event in next(reading)] == ["start", "final"]
+    reading = by_question(event for event in read_events(path) if event.run in "abc")
+    assert [event.run for event in next(reading)] == ["b", "b"], "as soon as it is done"
+    assert [event.event for event in next(reading)] == ["start", "final"]
     with pytest.raises(TraceError):
         next(reading)
     path.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
-    assert [some[0]["run"] for some in _traces(path, {"a": "1", "b": "2", "c": "3"})] == ["b", "a", "c"]
+    assert [some[0].run for some in by_question(read_events(path))] == ["b", "a", "old", "c"]
 
 
 def test_all_traces_of_a_run_are_there(tmp_path: Path) -> None:
     (group,) = read_groups([modules_run(tmp_path)])
-    assert set(read_run_traces(group.runs[0]).shown) == {f"q/{n}" for n in range(8)}
+    assert set(read_run_traces(group.runs[0]).views) == {f"q/{n}" for n in range(8)}
 
 
 # Sweeps

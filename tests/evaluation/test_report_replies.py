@@ -13,8 +13,7 @@ from tests.evaluation.doubting_runs import doubting_run, understood
 from tests.evaluation.hypothesis_runs import Asked, llm
 from tests.evaluation.report_runs import HOSTILE, cells, table
 
-from hoptree.evaluation.report import run_tables as replies
-from hoptree.evaluation.report import run_tables as some_events
+from hoptree.evaluation.report import run_traces
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
 from hoptree.evaluation.report.page import make_page
@@ -100,7 +99,7 @@ def test_an_attempt_without_an_outcome_does_not_count(tmp_path: Path) -> None:
     out = made(tmp_path, "run", [called("plan"), understood(True, "plan")])
     with (out / TRACES).open("a", encoding="utf-8") as file:
         for event in (called("plan", cached=True), understood(False, "plan")):
-            file.write(json.dumps({"run": "given up", **event}) + "\n")
+            file.write(json.dumps({"run": "given up", "t": 9.0, **event}) + "\n")
     found = cells(shown(tmp_path), "run")
     assert value(found["Unread, %"]) == 0 and value(found["Calls remembered, %"]) == 0
 
@@ -116,9 +115,9 @@ def test_only_lines_that_can_matter_are_decoded(tmp_path: Path, monkeypatch: pyt
             decoded.append(line)
             return json.loads(line)
 
-    monkeypatch.setattr(some_events, "json", Counting)
+    monkeypatch.setattr(run_traces, "json", Counting)
     assert replies_of(group.runs[0]).calls == 1
-    assert len(decoded) == 2
+    assert len(decoded) == 3, "the call, the parse and the final event"
 
 
 def test_a_trace_that_has_grown_is_read_again(tmp_path: Path) -> None:
@@ -126,7 +125,7 @@ def test_a_trace_that_has_grown_is_read_again(tmp_path: Path) -> None:
     (group,) = read_groups([out])
     assert replies_of(group.runs[0]).parsed.total() == 1
     with (out / TRACES).open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"run": "t-q0", **understood(False, "plan")}) + "\n")
+        file.write(json.dumps({"run": "t-q0", "t": 9.0, **understood(False, "plan")}) + "\n")
     assert replies_of(group.runs[0]).unread["plan"] == 1
 
 
@@ -155,7 +154,9 @@ DAMAGED: list[dict[str, Any]] = [
 
 
 def test_damaged_records_are_passed_over(tmp_path: Path) -> None:
-    out = made(tmp_path, "run", [called("plan") | {"cached": "yes"}, {"event": "parse", "step": "plan"}, *DAMAGED])
+    out = made(
+        tmp_path, "run", [called("plan") | {"cached": "yes"}, {"event": "parse", "step": "plan", "ok": "yes"}, *DAMAGED]
+    )
     with (out / TRACES).open("ab") as file:
         file.write(b'["parse"]\n"llm"\n\xff"parse"\n{"event": "llm", "cached": true}\n')
         file.write(b'{"event": "parse", "run": 5, "step": "x"}\n{"event": "llm", "st')
@@ -179,4 +180,4 @@ def test_no_record_breaks_the_table(tmp_path_factory: pytest.TempPathFactory, to
     (group,) = read_groups([folder])
     found = replies_of(group.runs[0])
     assert found.unread <= found.parsed
-    assert cells(replies.replies_table(group), "any")
+    assert cells(shown(folder), "any")

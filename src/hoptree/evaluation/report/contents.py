@@ -1,36 +1,39 @@
-"""Which tables a report has: results of each data set, by type and by hops, means over data sets, what runs rest on."""
+"""The tables of a report: results by data set, type and hops, means over data sets, and what runs depend on."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hoptree.evaluation.report.answering_modules import module_tables
 from hoptree.evaluation.report.boundary import boundary_tables
-from hoptree.evaluation.report.hypothesis_tables import correction_tables, errors_table, tables_by_data
+from hoptree.evaluation.report.hypothesis_tables import errors_table, hypothesis_tables, hypothesis_tables_by_data
 from hoptree.evaluation.report.lookups import draws_table, lookup_tables, searches_by_data
 from hoptree.evaluation.report.measures import (
     COSTS,
-    RARE,
+    RARE_SCORES,
     SCORES,
+    TITLES,
     YES_NO,
     DataGroup,
     Run,
-    best_of,
-    marked,
+    best_run,
+    has_score,
     mean_cost,
     mean_score,
+    row_of_runs,
 )
-from hoptree.evaluation.report.run_tables import judges_table, replies_table, warnings_table, ways_table
-from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
+from hoptree.evaluation.report.run_tables import judges_table, replies_table, routes_table, warnings_table
+from hoptree.evaluation.report.tables import Number, Table, TableRow, count, make_table
 
 PARTS = ("type", "hops")
 _SPLIT = ("em", "f1")
 _OVERALL = ("em", "f1", "judge")
-"""TAIKC's Table 2 averages these."""
+"""The scores that TAIKC's Table 2 averages."""
 _NOTES = (
     "Means with 95 % bootstrap intervals: scores in points of 100, costs of one question (money: of 1,000, in the "
-    "currency of the prices given, as if no reply had been remembered). A failed question counts as wrong. "
+    "currency of the prices given, as if no reply had been cached). A failed question counts as wrong. "
     "Contains: an accepted answer stands in the answer as whole words, which TreeQA and others call Hits@1.",
     "Seconds: from asking to the answer, waiting for other questions' calls included; the critical path leaves that "
     "waiting out.",
@@ -38,180 +41,143 @@ _NOTES = (
     "p under 0.05).",
 )
 _YES_NO_NOTE = "Yes/no: of the questions whose answer is one of the two, how many answers begin with the right one."
+_RUN_COLUMNS = (
+    *("Data", "Method", "Options", "Model", "Retriever", "Graph", "Fidelity", "Prompts", "Data digest", "Version"),
+    *("Changed under way", "Folder"),
+)
 
 
 def tables_of(groups: Sequence[DataGroup]) -> list[Table]:
-    """All tables, in the order they are printed."""
-    found = [table for group in groups for table in group_tables(group)]
-    return [*found, *overall_tables(groups), *boundary_tables(groups), runs_table(groups)]
+    """Return all tables in the order they are printed."""
+    tables = [table for group in groups for table in group_tables(group)]
+    return [*tables, *overall_tables(groups), *boundary_tables(groups), runs_table(groups)]
 
 
 def group_tables(group: DataGroup) -> list[Table]:
-    """The tables of one data set."""
-    tables = [_results(group)]
+    """Return the tables of one data set."""
+    tables: list[Table | None] = [_results(group)]
     for part in PARTS:
         members = groups_by(group, part)
         if len(members) > 1:
             tables += [_split(group, part, members, metric) for metric in _SPLIT]
-    tables += [*module_tables(group), *correction_tables(group), *lookup_tables(group)]
-    counted = (ways_table(group), replies_table(group), warnings_table(group), _failures(group))
-    others = (draws_table(group), errors_table(group), judges_table(group), *counted)
-    return [*tables, *filter(None, others)]
+    tables += [*module_tables(group), *hypothesis_tables(group), *lookup_tables(group)]
+    tables += [draws_table(group), errors_table(group), judges_table(group), routes_table(group)]
+    tables += [replies_table(group), warnings_table(group), _failures(group)]
+    return [table for table in tables if table is not None]
 
 
 def groups_by(group: DataGroup, part: str) -> dict[str, set[str]]:
-    """The ids of the questions of each type, or of each number of hops; those that have none are under "none"."""
-    found: dict[str, set[str]] = {}
+    """Return the ids of the questions of each type, or of each number of hops; "none" holds those without."""
+    ids: dict[str, set[str]] = {}
     for run in group.runs:
         for row in run.rows:
-            name = row.type if part == "type" else str(row.hops or "")
-            found.setdefault(name or "none", set()).add(row.id)
-    return {name: found[name] for name in sorted(found)} if set(found) != {"none"} else {}
+            ids.setdefault(str(getattr(row, part) or "none"), set()).add(row.id)
+    return dict(sorted(ids.items())) if set(ids) != {"none"} else {}
 
 
 def _results(group: DataGroup) -> Table:
-    counts = ("Questions", "Failed", "Abstained")
-    shown = (*SCORES, *(score for score in RARE if _known({"": group.runs}, score.name)))
-    columns = (*counts, *(score.title for score in shown), *(cost.title for cost in COSTS.values()))
-    best = {score.name: best_of(group.runs, score.name) for score in shown}
+    scores = (*SCORES, *(score for score in RARE_SCORES if has_score(group.runs, score.name)))
+    best = {score.name: best_run(group.runs, score.name) for score in scores}
     rows = []
     for run in group.runs:
-        scores = [marked(mean_score(run, score.name), best[score.name] is run) for score in shown]
+        asked = Number(len(run.rows), digits=0, after="" if run.finished else f"of {run.total:,} (not finished)")
+        failed = count(sum(bool(row.error) for row in run.rows))
+        abstained = count(sum(row.abstained and not row.error for row in run.rows))
+        means = [(mean_score(run, score.name), best[score.name] is run) for score in scores]
+        marked = [replace(mean, best=True) if mean and is_best else mean for mean, is_best in means]
         costs = [mean_cost(run, cost) for cost in COSTS.values()]
-        failed = _count(sum(bool(row.error) for row in run.rows))
-        silent = _count(sum(row.abstained and not row.error for row in run.rows))
-        rows.append(TableRow(run.label, run.id, (_asked(run), failed, silent, *scores, *costs)))
-    title = f"{group.name}: {group.questions:,} questions"
-    return Table(title, columns, tuple(rows), (*_NOTES, _YES_NO_NOTE) if YES_NO in shown else _NOTES)
+        rows.append(TableRow(run.label, run.id, (asked, failed, abstained, *marked, *costs)))
+    columns = (
+        *("Questions", "Failed", "Abstained"),
+        *(score.title for score in scores),
+        *(cost.title for cost in COSTS.values()),
+    )
+    notes = (*_NOTES, _YES_NO_NOTE) if YES_NO in scores else _NOTES
+    return Table(f"{group.name}: {group.questions:,} questions", columns, tuple(rows), notes)
 
 
-def _count(count: int) -> Number:
-    return Number(count, digits=0)
-
-
-def _asked(run: Run) -> Number:
-    return Number(len(run.rows), digits=0, after="" if run.finished else f"of {run.total:,} (not finished)")
-
-
-def _split(group: DataGroup, part: str, members: Mapping[str, set[str]], metric: str) -> Table:
-    title = next(score.title for score in SCORES if score.name == metric)
-    rows = [
-        TableRow(run.named, run.id, tuple(mean_score(run, metric, ids) for ids in members.values()))
-        for run in group.runs
-    ]
-    columns = tuple(f"{name} (n={len(ids):,})" for name, ids in members.items())
-    return Table(f"{group.name}: {title} by {part}", columns, tuple(rows))
+def _split(group: DataGroup, part: str, members: Mapping[str, set[str]], metric: str) -> Table | None:
+    rows = [run.row(mean_score(run, metric, ids) for ids in members.values()) for run in group.runs]
+    columns = [f"{name} (n={len(ids):,})" for name, ids in members.items()]
+    return make_table(f"{group.name}: {TITLES[metric]} by {part}", columns, rows)
 
 
 def _failures(group: DataGroup) -> Table | None:
-    kinds = sorted({row.error for run in group.runs for row in run.rows if row.error})
-    if not kinds:
-        return None
-    rows = []
-    for run in group.runs:
-        times = Counter(row.error for row in run.rows)
-        rows.append(TableRow(run.named, run.id, tuple(_count(times[kind]) for kind in kinds)))
-    return Table(f"{group.name}: questions that failed", tuple(kinds), tuple(rows), ("They count as wrong.",))
+    times = [(run, Counter(row.error for row in run.rows if row.error)) for run in group.runs]
+    kinds = sorted({kind for _, errors in times for kind in errors})
+    rows = [run.row(count(errors[kind]) for kind in kinds) for run, errors in times if kinds]
+    return make_table(f"{group.name}: questions that failed", kinds, rows, "They count as wrong.")
 
 
 def overall_tables(groups: Sequence[DataGroup]) -> list[Table]:
-    """The tables of what was run on every one of several data sets."""
-    overall = overall_table(groups)
-    if overall is None:
+    """Return the tables of what was run on every one of several data sets."""
+    runs = runs_on_all(groups)
+    if not runs:
         return []
-    everywhere = runs_on_all(groups)
-    return [overall, *tables_by_data(groups, everywhere), *filter(None, (searches_by_data(groups, everywhere),))]
+    searches = searches_by_data(groups, runs)
+    return [_overall(groups, runs), *hypothesis_tables_by_data(groups, runs), *([searches] if searches else [])]
 
 
-def overall_table(groups: Sequence[DataGroup]) -> Table | None:
-    """Means over data sets for what was run on all of them, each data set counting the same."""
-    everywhere = runs_on_all(groups)
-    if not everywhere:
-        return None
-    scores = [score for score in SCORES if score.name in _OVERALL and _known(everywhere, score.name)]
+def _overall(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table:
+    """Return means over data sets, each data set counting the same."""
+    known = [name for name in _OVERALL if any(has_score(runs, name) for runs in everywhere.values())]
     rows = []
     for label, runs in everywhere.items():
-        cells = [[mean_score(run, score.name) for run in runs] for score in scores]
-        means = [mean_of(some) for some in cells]
+        scores = [[mean_score(run, name) for run in runs] for name in known]
+        flat = [score for by_data in scores for score in by_data]
         name = label if all(run.finished for run in runs) else f"{label} (not finished)"
-        flat = [cell for some in cells for cell in some]
-        rows.append(TableRow(name, " ".join(run.id for run in runs), (mean_of(flat), *means, *flat)))
-    columns = [f"{group.name} {score.title}" for score in scores for group in groups]
-    return Table(
-        f"All {len(groups)} data sets",
-        ("Average", *(f"Mean {score.title}" for score in scores), *columns),
-        tuple(rows),
-        ("Each data set counts the same in the means. Average: of all the scores to the right of the means.",),
-    )
-
-
-def _known(everywhere: Mapping[str, Sequence[Run]], metric: str) -> bool:
-    return any(mean_score(run, metric) is not None for runs in everywhere.values() for run in runs)
+        rows.append(row_of_runs(name, runs, (mean_of(flat), *map(mean_of, scores), *flat)))
+    means = [f"Mean {TITLES[name]}" for name in known]
+    columns = ("Average", *means, *(f"{group.name} {TITLES[name]}" for name in known for group in groups))
+    note = "Each data set counts the same in the means. Average: of all the scores to the right of the means."
+    return Table(f"All {len(groups)} data sets", columns, tuple(rows), (note,))
 
 
 def runs_on_all(groups: Sequence[DataGroup]) -> dict[str, list[Run]]:
-    """What was run on every one of several data sets, by its label."""
+    """Return what was run on every one of several data sets, by its label."""
     by_label = [{run.label: run for run in group.runs} for group in groups]
     labels = [run.label for run in groups[0].runs if all(run.label in runs for runs in by_label)]
-    return {label: [some[label] for some in by_label] for label in labels} if len(groups) > 1 else {}
+    return {label: [runs[label] for runs in by_label] for label in labels} if len(groups) > 1 else {}
 
 
 def mean_of(cells: Sequence[Number | None]) -> Number | None:
-    """The mean of data sets, each counting the same; None where one of them has no figure."""
+    """Return the mean of data sets, each counting the same; None if one of them has no figure."""
     values = [cell.value for cell in cells if cell is not None]
     return Number(sum(values) / len(values)) if values and len(values) == len(cells) else None
 
 
 def runs_table(groups: Sequence[DataGroup]) -> Table:
-    """What each run rests on: what must be the same for its figures to come out again."""
+    """Return what each run depends on: what must be the same to reproduce its figures."""
     rows = []
     for group in groups:
         for run in group.runs:
             rests_on, experiment = run.about["rests_on"], run.about["experiment"]
-            cells: tuple[Cell, ...] = (
+            cells = (
                 group.name,
-                str(rests_on.get("method", "")),
-                _options(rests_on.get("options")),
+                run.method,
+                ", ".join(f"{name}={value}" for name, value in run.options.items()),
                 str(experiment.get("model", "")),
-                _retriever(experiment, rests_on.get("corpus")),
+                _retriever(experiment) if rests_on.get("corpus") else "none",
                 str(rests_on.get("graph") or "none"),
                 str(run.about.get("fidelity", "")),
                 str(rests_on.get("prompts", "")),
                 str(rests_on.get("data", ""))[:12],
                 str(rests_on.get("version", "")),
-                _changed(run),
+                _changes(run),
                 str(run.folder),
             )
-            rows.append(TableRow(run.named, run.id, cells))
-    columns = (
-        "Data",
-        "Method",
-        "Options",
-        "Model",
-        "Retriever",
-        "Graph",
-        "Fidelity",
-        "Prompts",
-        "Data digest",
-        "Version",
-    )
-    return Table("Runs, and what they rest on", (*columns, "Changed under way", "Folder"), tuple(rows))
+            rows.append(run.row(cells))
+    return Table("Runs, and what they rest on", _RUN_COLUMNS, tuple(rows))
 
 
-def _changed(run: Run) -> str:
-    """What the outcomes rest on, where it is not the same for all of them."""
+def _changes(run: Run) -> str:
+    """Return what the outcomes depend on, if that is not the same for all of them."""
     times = Counter(row.rests_on for row in run.rows)
     if len(times) > 1:
-        (first, count), *others = times.items()
-        return ", ".join((f"{count:,} rest on {first}", *(f"{count:,} on {other}" for other, count in others)))
+        (first, number), *others = times.items()
+        return ", ".join((f"{number:,} rest on {first}", *(f"{more:,} on {other}" for other, more in others)))
     return f"{len(run.about['changes'])} times" if run.about.get("changes") else "no"
 
 
-def _options(options: object) -> str:
-    return ", ".join(f"{name}={value}" for name, value in options.items()) if isinstance(options, dict) else ""
-
-
-def _retriever(experiment: Mapping[str, object], corpus: object) -> str:
-    if not corpus:
-        return "none"
+def _retriever(experiment: Mapping[str, object]) -> str:
     return " + ".join(str(name) for name in (experiment.get("retriever"), experiment.get("rerank")) if name)

@@ -1,25 +1,34 @@
-"""What became of the hypotheses of every question, read from a run's traces (TreeQA, Tables 5 to 7 and Figure 6).
+"""The hypotheses of every question and what became of them, read from traces (TreeQA, Tables 5 to 7 and Figure 6).
 
-A method takes part if its plans tell a hypothesis for every node.
+A method takes part if its plans state a hypothesis for every node.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-from hoptree.core.errors import InputError
+from hoptree.engine.events import (
+    EntitiesFound,
+    Event,
+    FactsFound,
+    Finished,
+    ModelCalled,
+    NodeSettled,
+    NodeStarted,
+    Planned,
+    Retrieved,
+)
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.evaluation.report.measures import Run
-from hoptree.evaluation.run_folder import TRACES, Row
+from hoptree.evaluation.report.run_traces import fold_traces
+from hoptree.evaluation.run_folder import Row
 
-_STAGE_OF = {
+_STAGE_OF_STEP = {
     **dict.fromkeys(("build", "expand", "direct"), "build"),
     **dict.fromkeys(("mentions", "entities", "relations"), "linking"),
     **dict.fromkeys(("validate", "reason"), "validation"),
@@ -27,20 +36,20 @@ _STAGE_OF = {
     "clue": "clue",
     "rebuild": "rebuild",
 }
-_CONCLUDES, _OTHER, _LOOKED_UP = "final", "other", "retrieval"
-STAGES = ("build", "linking", _LOOKED_UP, "validation", "clue", "rebuild", "final", _OTHER)
-"""In the order they come in; retrieval asks no model, and what a method does beyond the paper is other."""
-_OF_SOURCES = frozenset({"retrieve", "facts", "entities"})
-_MARKS = tuple(f'"{name}"'.encode() for name in ("plan", "node", "llm", "final", *sorted(_OF_SOURCES)))
-_LETTERS = 40
+_FINAL, _OTHER, _RETRIEVAL = "final", "other", "retrieval"
+STAGES = ("build", "linking", _RETRIEVAL, "validation", "clue", "rebuild", _FINAL, _OTHER)
+"""In their order; retrieval calls no model, and what a method does beyond the paper is other."""
+_LOOKUPS = (Retrieved, FactsFound, EntitiesFound)
+_EVENTS = (Planned, NodeStarted, NodeSettled, ModelCalled, Finished, *_LOOKUPS)
+_MAX_VERDICT_CHARS = 40
 
-PassageWords = tuple[str, str]
-"""Title and text."""
+Records = Mapping[int, NodeSettled]
+"""The last records of nodes by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent on something: calls of a model with their tokens, look-ups, and the seconds all these took."""
+    """Model calls with their tokens, look-ups, and the seconds they took together."""
 
     calls: int = 0
     tokens: int = 0
@@ -57,8 +66,8 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A node as it was left: `path` are the ids from the question, 0, down to it; `attempts` its validations."""
+class CheckedNode:
+    """The final state of a node: `path` are the ids from the question, 0, down to it; `attempts` its validations."""
 
     id: int
     question: str
@@ -73,17 +82,17 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class HypothesisTree:
-    """One question: its nodes in the end, every text a node ever had, what they were shown, and what each stage took.
+    """The tree of one question.
 
-    `planned` are the questions and hypotheses of all nodes below the question itself, also of those that were replaced;
-    a question that failed before it had a tree has none. `passages` and `facts` are what hypotheses were held against,
-    and what was found for the question itself. `updates` are rebuilt sub-trees. `begun` says that something was to be
-    validated, whether or not a budget ended that before there was any verdict.
+    `planned` are the questions and hypotheses of all nodes below the root, also of replaced ones. `passages` (title
+    and text by id) and `facts` are what hypotheses were checked against, and what was found for the question itself.
+    `updates` are rebuilt sub-trees. `begun` says that something was to be validated, even if a budget ended that
+    before the first verdict.
     """
 
-    nodes: tuple[Checked, ...]
+    nodes: tuple[CheckedNode, ...]
     planned: tuple[str, ...]
-    passages: Mapping[str, PassageWords]
+    passages: Mapping[str, tuple[str, str]]
     facts: tuple[str, ...]
     updates: int
     stages: Mapping[str, Spent] = field(default_factory=dict)
@@ -91,203 +100,146 @@ class HypothesisTree:
 
 
 def trees_of(run: Run) -> dict[str, HypothesisTree]:
-    """By question id; empty for a method without hypotheses, and for a run without traces."""
-    path = run.folder / TRACES
-    try:
-        known = path.stat()
-    except OSError:
+    """Return the trees by question id; empty for methods without hypotheses and runs without traces."""
+    if not any(fold_traces(run, (Planned,), _states_hypotheses).values()):
         return {}
-    found = _read(path, known.st_size, known.st_mtime_ns)
-    return {row.id: found[row.trace] for row in run.rows if row.trace in found}
+    return fold_traces(run, _EVENTS, _tree)
 
 
-def corrects(trees: Mapping[str, HypothesisTree]) -> bool:
-    """Whether hypotheses were held against anything, or were about to be; without self-correction none is."""
+def _states_hypotheses(plans: Sequence[Event]) -> bool:
+    return any("hypothesis" in node for plan in plans if isinstance(plan, Planned) for node in plan.nodes)
+
+
+def validates(trees: Mapping[str, HypothesisTree]) -> bool:
+    """Whether hypotheses were validated, or were about to be; without self-correction none is."""
     return any(tree.nodes or tree.begun for tree in trees.values())
 
 
-@lru_cache(64)
-def _read(path: Path, size: int, changed: int) -> Mapping[str, HypothesisTree]:
-    """By trace; the tables of one report ask for it again."""
-    under_way: dict[str, list[dict[str, Any]]] = {}
-    found: dict[str, HypothesisTree] = {}
-    shelf: dict[PassageWords, PassageWords] = {}
-    try:
-        if not _guesses(path):
-            return {}
-        for event in _events(path):
-            under_way.setdefault(event["run"], []).append(event)
-            if event["event"] == "final":
-                _put(found, under_way.pop(event["run"]), shelf)
-    except OSError as error:
-        raise InputError(f"The trace {path} cannot be read: {error.strerror}.", "Make it readable.") from error
-    for events in under_way.values():
-        _put(found, events, shelf)
-    return found
-
-
-def _guesses(path: Path) -> bool:
-    """Whether the first plan of the file tells hypotheses; of a large file, little is taken apart for that."""
-    for event in _events(path, (b'"plan"',)):
-        if event["event"] == "plan":
-            nodes = event.get("nodes")
-            return isinstance(nodes, list) and any(isinstance(one, dict) and "hypothesis" in one for one in nodes)
-    return False
-
-
-def _events(path: Path, marks: Iterable[bytes] = _MARKS) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as lines:
-        for line in lines:
-            if not any(mark in line for mark in marks):
-                continue
-            try:
-                event = json.loads(line)
-                if isinstance(event["event"], str) and isinstance(event["run"], str):
-                    yield event
-            except (ValueError, KeyError, TypeError, RecursionError):
-                continue  # cut off by a kill, or no event: whoever reads the whole trace says so
-
-
-def _put(
-    found: dict[str, HypothesisTree], events: Sequence[dict[str, Any]], shelf: dict[PassageWords, PassageWords]
-) -> None:
-    """Add the tree of a question, unless its records are none."""
-    with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-        found[events[0]["run"]] = _tree(events, shelf)
-
-
-def _tree(events: Sequence[dict[str, Any]], shelf: dict[PassageWords, PassageWords]) -> HypothesisTree:
-    nodes = tuple(_checked(event) for event in _left(events))
-    ended = {event["id"]: event for event in events if event["event"] == "node" and event.get("state") != "asking"}
-    counted = ended.get(0, {}).get("fixes")
+def _tree(events: Sequence[Event]) -> HypothesisTree:
+    nodes = tuple(map(_checked_node, _final_records(events)))
+    ended = {event.id: event for event in events if isinstance(event, NodeSettled)}
+    fixes = ended[0].details.get("fixes") if 0 in ended else None
     return HypothesisTree(
         nodes,
-        tuple(dict.fromkeys(_planned(events, nodes))),
-        _passages(events, ended, shelf),
-        tuple(dict.fromkeys(_facts(events, ended))),
-        counted if type(counted) is int else sum(node.rebuilt for node in nodes),
+        tuple(dict.fromkeys(_planned_texts(events, nodes))),
+        _shown_passages(events, ended),
+        tuple(dict.fromkeys(_shown_facts(events, ended))),
+        fixes if type(fixes) is int else sum(node.rebuilt for node in nodes),
         _stages(events),
-        any(event["event"] == "node" and event["id"] != 0 for event in events),
+        any(isinstance(event, NodeStarted | NodeSettled) and event.id != 0 for event in events),
     )
 
 
-def _left(events: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The records with a verdict of the nodes that are in the tree in the end, the last one of each."""
+def _final_records(events: Iterable[Event]) -> list[NodeSettled]:
+    """Return the last record with a verdict of each node that is in the tree at the end."""
     parents: dict[int, int | None] = {}
-    records: dict[int, Mapping[str, Any]] = {}
+    records: dict[int, NodeSettled] = {}
     for event in events:
-        if event["event"] == "plan":
-            if event.get("under") is None:
+        if isinstance(event, Planned):
+            if event.under is None:
                 parents, records = {}, {}
-            elif event.get("rebuilt"):
-                gone = {node for node in parents if event["under"] in _above(node, parents)}
+            elif event.rebuilt:
+                gone = {node for node in parents if event.under in _ancestors(node, parents)}
                 records = {node: record for node, record in records.items() if node not in gone}
                 parents = {node: parent for node, parent in parents.items() if node not in gone}
-            parents |= {node["id"]: node["parent"] for node in event["nodes"]}
-        elif event["event"] == "node" and isinstance(event.get("verdict"), str):
-            records[event["id"]] = event
+            parents |= {node["id"]: node["parent"] for node in event.nodes}
+        elif isinstance(event, NodeSettled) and isinstance(event.verdict, str):
+            records[event.id] = event
     return [record for node, record in records.items() if node in parents]
 
 
-def _above(node: int, parents: Mapping[int, int | None]) -> set[int]:
-    """The nodes that a node hangs below; a trace that was tampered with may run in circles."""
-    found: set[int] = set()
+def _ancestors(node: int, parents: Mapping[int, int | None]) -> set[int]:
+    """Return the nodes above a node; a damaged trace may have cycles."""
+    ancestors: set[int] = set()
     above = parents.get(node)
-    while above is not None and above not in found:
-        found.add(above)
+    while above is not None and above not in ancestors:
+        ancestors.add(above)
         above = parents.get(above)
-    return found
+    return ancestors
 
 
-def _checked(event: Mapping[str, Any]) -> Checked:
-    return Checked(
-        int(event["id"]),
-        str(event.get("question", "")),
-        str(event.get("hypothesis", "")),
-        event["verdict"][:_LETTERS],
-        tuple(map(str, event.get("struck", ()))),
-        tuple(map(int, event.get("path", ()))),
-        len(event.get("attempts", ())),
-        len(event.get("clues", ())),
-        event.get("rebuilt") is True,
+def _checked_node(record: NodeSettled) -> CheckedNode:
+    details = record.details
+    return CheckedNode(
+        int(record.id),
+        str(record.question),
+        str(record.hypothesis or ""),
+        str(record.verdict)[:_MAX_VERDICT_CHARS],
+        tuple(map(str, record.struck or ())),
+        tuple(map(int, details.get("path", ()))),
+        len(details.get("attempts", ())),
+        len(details.get("clues", ())),
+        details.get("rebuilt") is True,
     )
 
 
-def _planned(events: Iterable[Mapping[str, Any]], nodes: Iterable[Checked]) -> Iterator[str]:
+def _planned_texts(events: Iterable[Event], nodes: Iterable[CheckedNode]) -> Iterator[str]:
     for event in events:
-        if event["event"] == "plan":
-            for node in event["nodes"]:
-                if node["id"] != 0:
-                    yield from (str(node.get("question", "")), str(node.get("hypothesis", "")))
+        for node in event.nodes if isinstance(event, Planned) else ():
+            if node["id"] != 0:
+                yield from (str(node.get("question", "")), str(node.get("hypothesis", "")))
     for checked in nodes:
         yield from (checked.question, checked.hypothesis)
 
 
-def _attempts(ended: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+def _attempts(ended: Records) -> Iterator[Mapping[str, Any]]:
     for record in ended.values():
-        yield from record.get("attempts", ())
+        yield from record.details.get("attempts", ())
 
 
-def _read_whole(event: Mapping[str, Any], ended: Mapping[int, Mapping[str, Any]]) -> bool:
-    """Whether all that a look-up found counts as shown: for the question itself, or a node that tells no attempts."""
-    node = event.get("node")
-    return node is None or (node in ended and "attempts" not in ended[node])
+def _shows_all(lookup: Retrieved | FactsFound, ended: Records) -> bool:
+    """Whether all results of a look-up were shown: for the question itself, or a node without recorded attempts."""
+    return lookup.node is None or (lookup.node in ended and "attempts" not in ended[lookup.node].details)
 
 
-def _passages(
-    events: Iterable[Mapping[str, Any]],
-    ended: Mapping[int, Mapping[str, Any]],
-    shelf: dict[PassageWords, PassageWords],
-) -> dict[str, PassageWords]:
-    """What was shown, by ids; each text is kept once, whoever was shown it."""
-    wanted = {str(name) for one in _attempts(ended) for name in one.get("passages", ())}
-    found: dict[str, PassageWords] = {}
+def _shown_passages(events: Iterable[Event], ended: Records) -> dict[str, tuple[str, str]]:
+    """Return title and text of the passages shown, by id; equal texts are kept in memory once."""
+    cited = {str(name) for attempt in _attempts(ended) for name in attempt.get("passages", ())}
+    return {
+        str(passage["id"]): (sys.intern(str(passage["title"])), sys.intern(str(passage["text"])))
+        for event in events
+        if isinstance(event, Retrieved)
+        for passage in event.passages
+        if _shows_all(event, ended) or str(passage["id"]) in cited
+    }
+
+
+def _shown_facts(events: Iterable[Event], ended: Records) -> Iterator[str]:
+    for attempt in _attempts(ended):
+        yield from map(str, attempt.get("facts", ()))
     for event in events:
-        if event["event"] == "retrieve":
-            whole = _read_whole(event, ended)
-            for passage in event["passages"]:
-                if whole or str(passage["id"]) in wanted:
-                    words = (str(passage["title"]), str(passage["text"]))
-                    found[str(passage["id"])] = shelf.setdefault(words, words)
-    return found
+        if isinstance(event, FactsFound) and _shows_all(event, ended):
+            yield from map(str, event.facts)
 
 
-def _facts(events: Iterable[Mapping[str, Any]], ended: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    for one in _attempts(ended):
-        yield from map(str, one.get("facts", ()))
-    for event in events:
-        if event["event"] == "facts" and _read_whole(event, ended):
-            yield from map(str, event["facts"])
+def _stages(events: Sequence[Event]) -> dict[str, Spent]:
+    """Return what each stage took; every call belongs to one of them.
 
-
-def _stages(events: Sequence[Mapping[str, Any]]) -> dict[str, Spent]:
-    """What each stage took; every call is in one of them.
-
-    The last conclusion is that of the question; those before it are drawn for nodes, which the paper does not do.
+    The last conclusion is that of the question. Earlier ones are drawn for nodes, which the paper does not do.
     """
-    found: dict[str, Spent] = {}
-    steps = {place: event["step"] for place, event in enumerate(events) if event["event"] == "llm"}
-    last = max((place for place, step in steps.items() if step == _CONCLUDES), default=None)
-    for place, event in enumerate(events):
-        if place in steps:
-            stage = _OTHER if steps[place] == _CONCLUDES and place != last else _STAGE_OF.get(steps[place], _OTHER)
-            spent = Spent(1, int(event["prompt_tokens"] + event["completion_tokens"]), 0, float(event["seconds"]))
-        elif event["event"] in _OF_SOURCES:
-            stage, spent = _LOOKED_UP, Spent(0, 0, 1, float(event["seconds"]))
+    stages: dict[str, Spent] = {}
+    conclusions = [event for event in events if isinstance(event, ModelCalled) and event.step == _FINAL]
+    for event in events:
+        if isinstance(event, ModelCalled):
+            stage = _STAGE_OF_STEP.get(event.step, _OTHER)
+            if stage == _FINAL and event is not conclusions[-1]:
+                stage = _OTHER
+            spent = Spent(1, int(event.prompt_tokens + event.completion_tokens), 0, float(event.seconds))
+        elif isinstance(event, _LOOKUPS):
+            stage, spent = _RETRIEVAL, Spent(0, 0, 1, float(event.seconds))
         else:
             continue
-        found[stage] = found.get(stage, Spent()) + spent
-    return found
+        stages[stage] = stages.get(stage, Spent()) + spent
+    return stages
 
 
 _IN_BRACKETS = re.compile(r"(?:\s*\([^()]*\))+\s*$")
-_CLOSED = frozenset({"yes", "no"})
-"""Answers that no fact is about."""
+_CLOSED_ANSWERS = frozenset({"yes", "no"})
 
 
 @dataclass(frozen=True, slots=True)
 class GoldFound:
-    """The gold pages of a question, by title or, where the data set tells no titles, by passage id."""
+    """The gold pages of a question, by title or, if the data set gives no titles, by passage id."""
 
     wanted: tuple[str, ...]
     in_text: frozenset[str]
@@ -297,20 +249,19 @@ class GoldFound:
     def missing(self) -> tuple[str, ...]:
         return tuple(name for name in self.wanted if name not in self.in_text | self.in_facts)
 
-    def share(self, found: Collection[str] | None = None) -> float:
-        """The share of the gold pages that were found, or that are among these."""
-        there = self.in_text | self.in_facts if found is None else found
-        return len(there) / len(self.wanted)
+    def share(self, names: Collection[str] | None = None) -> float:
+        """Return the share of the gold pages that were found, or that are among these."""
+        return len(self.in_text | self.in_facts if names is None else names) / len(self.wanted)
 
 
 def plain_name(name: str) -> str:
-    """The normal form of a name without what stands in brackets behind it ("Ran (film)")."""
+    """Return the normal form of a name without brackets at its end ("Ran (film)")."""
     return normalise(_IN_BRACKETS.sub("", name)) or normalise(name)
 
 
 @lru_cache(1 << 16)
 def sides(fact: str) -> tuple[str, str]:
-    """The plain names of what a fact is about and of what it says ("SUBJECT | RELATION | VALUE (QUALIFIERS)")."""
+    """Return the plain names of subject and value of a fact ("SUBJECT | RELATION | VALUE (QUALIFIERS)")."""
     parts = fact.split(" | ")
     return plain_name(parts[0]), plain_name(parts[-1])
 
@@ -322,31 +273,29 @@ def named(names: Iterable[str], texts: Iterable[str]) -> bool:
 
 
 def gold_found(row: Row, tree: HypothesisTree | None) -> GoldFound | None:
-    """Which gold pages were shown to a node: a passage with that title, or a fact with that title on one side.
+    """Return which gold pages were shown: as the title of a passage, or as one side of a fact.
 
-    None where the data set names no gold. Of a question without a tree nothing was shown.
+    None if the data set names no gold. For a question without a tree nothing was shown.
     """
+    passages = tree.passages if tree else {}
     if row.gold_titles:
-        titles = {normalise(title) for title, _ in tree.passages.values()} if tree else set()
-        said = _sides_of(tree)
+        titles = {normalise(title) for title, _ in passages.values()}
+        names = _sides_of(tree)
         in_text = frozenset(title for title in row.gold_titles if normalise(title) in titles)
-        in_facts = frozenset(title for title in row.gold_titles if plain_name(title) in said)
+        in_facts = frozenset(title for title in row.gold_titles if plain_name(title) in names)
         return GoldFound(row.gold_titles, in_text, in_facts)
-    if row.gold:
-        shown = tree.passages.keys() if tree else set[str]()
-        return GoldFound(row.gold, frozenset(name for name in row.gold if name in shown), frozenset())
-    return None
+    return GoldFound(row.gold, frozenset(passages.keys() & set(row.gold)), frozenset()) if row.gold else None
 
 
 def answer_shown(row: Row, tree: HypothesisTree) -> bool:
-    """Whether an accepted answer stands in a passage or fact that a node was shown, as whole words."""
+    """Whether an accepted answer stands in a passage or fact that was shown, as whole words."""
     texts = [f"{title} {text}" for title, text in tree.passages.values()]
     return any(contains(text, row.answers) for text in (*texts, *tree.facts))
 
 
 def covered(row: Row, tree: HypothesisTree) -> bool:
-    """Whether a fact that a node was shown has a gold title or an accepted answer (but yes and no) on one side."""
-    wanted = {plain_name(name) for name in (*row.gold_titles, *row.answers)} - _CLOSED
+    """Whether a fact that was shown has a gold title or an accepted answer (except yes and no) on one side."""
+    wanted = {plain_name(name) for name in (*row.gold_titles, *row.answers)} - _CLOSED_ANSWERS
     return not wanted.isdisjoint(_sides_of(tree))
 
 

@@ -1,15 +1,16 @@
-"""How far results hang on which worked examples are shown: runs that differ in their draw alone (MIND, Table 1)."""
+"""Tables about methods that look up what they doubt (MIND): triggers, filters, memory, and demonstration draws."""
 
 from __future__ import annotations
 
-import contextlib
+import json
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
+from hoptree.engine.events import Decision, Event, ReplyParsed
 from hoptree.evaluation.metrics import normalise
 from hoptree.evaluation.report.hypothesis_trees import named
 from hoptree.evaluation.report.measures import (
@@ -17,33 +18,31 @@ from hoptree.evaluation.report.measures import (
     YES_NO,
     DataGroup,
     Run,
-    all_but,
+    has_score,
     mean_cost,
     mean_figure,
     mean_score,
-    option_of,
+    row_of_runs,
     scores_of,
+    settings_without,
     shared_name,
-    varied,
 )
-from hoptree.evaluation.report.run_tables import some_events
-from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow
-from hoptree.evaluation.run_folder import TRACES, Row
+from hoptree.evaluation.report.run_traces import fold_traces
+from hoptree.evaluation.report.tables import Cell, Number, Table, count, make_table, percent
+from hoptree.evaluation.run_folder import Row
 
-FILTERS = ("cot", "confidence")
-"""MIND's filters, in the order they are gone through."""
-_JUDGED = frozenset({"sentence", "step"})
-_KINDS = _JUDGED | {"filtered", "skipped", "memory"}
-_LONG = frozenset({"words", "tokens", "samples", "text"})
-"""Every word of every sentence with its signals, which would fill the memory."""
-_MANY = 10**9
-"""More facts than a memory ever holds: a record that says so is damaged."""
-_MARKS = (b'"decision"', b'"parse"')
+FILTERS = {"cot": "CoT", "confidence": "confidence"}
+"""MIND's filters, in the order they are applied, with their titles."""
+_ORDER = tuple(FILTERS)
+_JUDGED = ("sentence", "step")
+_DECISIONS = (*_JUDGED, "filtered", "skipped", "memory")
+_MAX_FACTS = 10**9
+"""No memory holds so many: a record that says so is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """What might be searched with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one."""
+    """A name to search with; `safe` ones are shown to no filter, and `dropped_by` is "" for a kept one."""
 
     name: str
     dropped_by: str = ""
@@ -54,7 +53,7 @@ class CandidateName:
 class Filtering:
     """The names before one search, the relations, and the filters that were set.
 
-    Relations are kept apart: the model that reasons is shown none, so that counting them would favour its filter.
+    Relations are separate: the CoT filter is shown none, so that counting them would favour it.
     """
 
     filters: tuple[str, ...]
@@ -62,17 +61,17 @@ class Filtering:
     relations: tuple[CandidateName, ...] = ()
 
     def reached(self, place: str) -> tuple[CandidateName, ...]:
-        """The names that a filter was shown."""
-        before = FILTERS[: FILTERS.index(place)]
-        return tuple(one for one in self.names if not one.safe and one.dropped_by not in before)
+        """Return the names that a filter was shown."""
+        before = _ORDER[: _ORDER.index(place)]
+        return tuple(name for name in self.names if not name.safe and name.dropped_by not in before)
 
 
 @dataclass(frozen=True, slots=True)
 class LookUps:
     """One question: what was judged and doubted, how names were filtered, and what memory held and saved.
 
-    `unread` are replies of the CoT filter that said nothing, so that it kept all; `facts` and `conflicts` are those of
-    the memory in the end, None where nothing was ever looked up for it.
+    `unread` are replies of the CoT filter without a verdict, so that it kept all. `facts` and `conflicts` are those of
+    the memory at the end; `facts` is None if nothing was ever looked up for it.
     """
 
     judged: int = 0
@@ -85,232 +84,212 @@ class LookUps:
 
 
 def look_ups_of(run: Run) -> dict[str, LookUps]:
-    """By question id; empty for a method that does not look up by doubt, and for a run without traces."""
-    path = run.folder / TRACES
-    try:
-        known = path.stat()
-    except OSError:
-        return {}
-    found = _read(path, known.st_size, known.st_mtime_ns)
-    if not any(one.judged for one in found.values()):
-        return {}
-    return {row.id: found[row.trace] for row in run.rows if row.trace in found}
+    """Return the look-ups by question id; empty for methods that do not look up by doubt and runs without traces."""
+    look_ups = fold_traces(run, (Decision, ReplyParsed), _look_ups)
+    return look_ups if any(question.judged for question in look_ups.values()) else {}
 
 
-@lru_cache(64)
-def _read(path: Path, size: int, changed: int) -> Mapping[str, LookUps]:
-    """By trace; the tables of one report ask for it again."""
-    events: dict[str, list[dict[str, Any]]] = {}
-    for event in some_events(path, _MARKS, _counts):
-        short = {name: value for name, value in event.items() if name not in _LONG}
-        events.setdefault(event["run"], []).append(short)
-    return {trace: _look_ups(some) for trace, some in events.items()}
-
-
-def _counts(event: Mapping[str, Any]) -> bool:
-    told = event["event"] == "decision" and event["kind"] in _KINDS
-    return bool(told) or (event["event"] == "parse" and event["step"] == "filter")
-
-
-def _look_ups(events: Sequence[Mapping[str, Any]]) -> LookUps:
-    decisions = [event for event in events if event["event"] == "decision"]
+def _look_ups(events: Sequence[Event]) -> LookUps | None:
+    recorded = [event.as_dict() for event in events if isinstance(event, Decision)]
+    decisions = [decision for decision in recorded if decision["kind"] in _DECISIONS]
+    replies = [event for event in events if isinstance(event, ReplyParsed) and event.step == "filter"]
+    if not decisions and not replies:
+        return None
     judged = [one for one in decisions if one["kind"] in _JUDGED and one.get("rewritten") is not True]
-    memory = [one for one in decisions if one["kind"] == "memory"]
-    last = memory[-1] if memory else {}
-    replies = [event for event in events if event["event"] == "parse"]
+    memory: Mapping[str, Any] = next((decision for decision in reversed(decisions) if decision["kind"] == "memory"), {})
+    facts, conflicts = memory.get("facts"), memory.get("conflicts")
     return LookUps(
         judged=len(judged),
-        triggers=sum(one.get("value") is True for one in judged),
+        triggers=sum(decision["value"] is True for decision in judged),
         filterings=tuple(_filterings(decisions)),
-        unread=sum(one.get("ok") is not True for one in replies),
-        skipped=sum(one["kind"] == "skipped" and one.get("value") is True for one in decisions),
-        facts=last["facts"] if type(last.get("facts")) is int and 0 <= last["facts"] < _MANY else None,
-        conflicts=len(last["conflicts"]) if isinstance(last.get("conflicts"), list) else 0,
+        unread=sum(event.ok is not True for event in replies),
+        skipped=sum(decision["kind"] == "skipped" and decision["value"] is True for decision in decisions),
+        facts=facts if type(facts) is int and 0 <= facts < _MAX_FACTS else None,
+        conflicts=len(conflicts) if isinstance(conflicts, list) else 0,
     )
 
 
-def _filterings(decisions: Sequence[Mapping[str, Any]]) -> Iterator[Filtering]:
-    for one in decisions:
-        if one["kind"] == "filtered":
-            with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
-                yield _filtering(one)
+def _filterings(decisions: Iterable[Mapping[str, Any]]) -> Iterator[Filtering]:
+    for decision in decisions:
+        if decision["kind"] == "filtered":
+            with suppress(KeyError, TypeError, ValueError, AttributeError):
+                yield _filtering(decision)
 
 
-def _filtering(event: Mapping[str, Any]) -> Filtering:
-    safe = set(map(str, event.get("safe", ())))
-    filters = tuple(name for name in FILTERS if name in event["filters"].split("+"))
+def _filtering(decision: Mapping[str, Any]) -> Filtering:
+    safe = set(map(str, decision.get("safe", ())))
+    filters = tuple(name for name in FILTERS if name in decision["filters"].split("+"))
     names: list[CandidateName] = []
     relations: list[CandidateName] = []
-    for name, *others, dropped_by in event["candidates"]:
+    for name, *others, dropped_by in decision["candidates"]:
         kind = relations if "relation" in others[:1] else names
         kind.append(CandidateName(str(name), str(dropped_by or ""), str(name) in safe))
     return Filtering(filters, tuple(names), tuple(relations))
 
 
 DRAW = "draw"
-_NOTE = (
+_DRAWS_NOTE = (
     "Runs that differ in which worked examples they show alone: the mean of their means, each draw counting the same, "
     "and its standard deviation over draws (of a sample). It says nothing of chance among questions, which the "
     "intervals of the first table do."
 )
 
 
-def _triggers(run: Run) -> Number | None:
-    found = look_ups_of(run)
-    return Number(mean(one.triggers for one in found.values()), digits=2) if found else None
+def _mean_triggers(run: Run) -> Number | None:
+    look_ups = look_ups_of(run).values()
+    return Number(mean(question.triggers for question in look_ups), digits=2) if look_ups else None
 
 
-_MEASURES: dict[str, Callable[[Run], Number | None]] = {
+_DRAW_MEASURES: dict[str, Callable[[Run], Number | None]] = {
     "EM": lambda run: mean_score(run, "em"),
     "F1": lambda run: mean_score(run, "f1"),
     YES_NO.title: lambda run: mean_score(run, YES_NO.name),
-    "Triggers": _triggers,
+    "Triggers": _mean_triggers,
     "Searches": lambda run: mean_cost(run, COSTS["searches"]),
     "Tokens": lambda run: mean_cost(run, COSTS["tokens"]),
 }
 
 
 def draws_table(group: DataGroup) -> Table | None:
-    """A row for all draws of a run together; None where no run was made with two."""
-    asked = any(mean_score(run, YES_NO.name) is not None for run in group.runs)
-    measures = {name: measure for name, measure in _MEASURES.items() if asked or name != YES_NO.title}
+    """Return a row for all draws of a run together; None if no run was made with two (MIND, Table 1)."""
+    yes_no = has_score(group.runs, YES_NO.name)
+    measures = {name: measure for name, measure in _DRAW_MEASURES.items() if yes_no or name != YES_NO.title}
     rows = []
-    for runs in varied(group.runs, DRAW):
-        method = str(runs[0].about["rests_on"].get("method", ""))
-        name = shared_name(runs) or method
+    for runs in _draws(group.runs):
+        name = shared_name(runs) or runs[0].method
         if not all(run.finished for run in runs):
             name += " (not finished)"
-        cells: list[Cell] = [Number(len(runs), digits=0)]
+        cells: list[Cell] = [count(len(runs))]
         for measure in measures.values():
-            cells += _spread([measure(run) for run in runs])
-        rows.append(TableRow(name, " ".join(run.id for run in runs), tuple(cells)))
+            cells += _mean_and_deviation([measure(run) for run in runs])
+        rows.append(row_of_runs(name, runs, cells))
     columns = ("Draws", *(column for name in measures for column in (name, f"{name}, sd")))
-    return Table(f"{group.name}: over demonstration draws", columns, tuple(rows), (_NOTE,)) if rows else None
+    return make_table(f"{group.name}: over demonstration draws", columns, rows, _DRAWS_NOTE)
 
 
-def _spread(found: Sequence[Number | None]) -> tuple[Number | None, Number | None]:
-    """Mean and standard deviation; n/a where one of the draws has no figure."""
-    known = [one for one in found if one is not None]
-    if len(known) < len(found) or len(known) < 2:
+def _draws(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the runs that differ in their draw alone: those with two draws or more, one run each."""
+    alike: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        if (draw := run.options.get(DRAW)) is not None:
+            alike.setdefault(settings_without(run, DRAW), {}).setdefault(json.dumps(draw), run)
+    return [list(by_draw.values()) for by_draw in alike.values() if len(by_draw) > 1]
+
+
+def _mean_and_deviation(figures: Sequence[Number | None]) -> tuple[Number | None, Number | None]:
+    """Return mean and standard deviation; n/a if one of the draws has no figure."""
+    known = [figure for figure in figures if figure is not None]
+    if len(known) < len(figures):
         return None, None
-    values, digits = [one.value for one in known], max(one.digits for one in known)
+    values, digits = [figure.value for figure in known], max(figure.digits for figure in known)
     return Number(mean(values), digits=digits), Number(stdev(values), digits=digits + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Bridges:
-    """The bridges of some questions.
+class _Bridges:
+    """How the bridges of some questions fared: supporting titles that the question does not name.
 
-    `titles` are how many there are, `found` those that were a name to search with before some search, `used` those of
-    them that one search at least was made with. `reached` and `kept` count each search for itself: how often a bridge
-    was among the names that a filter was shown, and how often it still was behind it. `all` stands for both filters.
+    `found` were among the names before some search, `used` were kept for one search at least. `reached` and `kept`
+    count each search: how often a bridge was shown to a filter, and how often it passed it. "all" is both filters.
     """
 
     titles: int
     found: int
     used: int
-    reached: dict[str, int]
-    kept: dict[str, int]
+    reached: Counter[str]
+    kept: Counter[str]
 
 
 def bridge_titles(row: Row) -> tuple[str, ...]:
-    """The supporting titles that the question does not name, what stands in brackets behind them left out."""
+    """Return the supporting titles that the question does not name, ignoring brackets at their end."""
     return tuple(title for title in row.gold_titles if not named([title], [row.question]))
 
 
-def bridges_of(questions: Iterable[tuple[Row, LookUps]]) -> Bridges:
+def _count_bridges(run: Run, look_ups: Mapping[str, LookUps]) -> _Bridges:
     titles = found = used = 0
-    reached = dict.fromkeys((*FILTERS, "all"), 0)
-    kept = dict(reached)
-    for row, look_ups in questions:
-        for title in bridge_titles(row):
+    reached: Counter[str] = Counter()
+    kept: Counter[str] = Counter()
+    for row in run.rows:
+        for title in bridge_titles(row) if row.id in look_ups else ():
+            passes = [passed for one in look_ups[row.id].filterings if (passed := _passed(title, one))]
             titles += 1
-            seen = [passed for one in look_ups.filterings if (passed := _passed(title, one))]
-            found += bool(seen)
-            used += any(passed["all"] for passed in seen)
-            for passed in seen:
-                for place, stays in passed.items():
-                    reached[place] += 1
-                    kept[place] += stays
-    return Bridges(titles, found, used, reached, kept)
+            found += bool(passes)
+            used += any(passed["all"] for passed in passes)
+            for passed in passes:
+                reached.update(passed.keys())
+                kept.update(name for name, stays in passed.items() if stays)
+    return _Bridges(titles, found, used, reached, kept)
 
 
 def _passed(title: str, filtering: Filtering) -> dict[str, bool]:
-    """Which filters that were shown a title kept it, by any of the names for it; nothing where none is for it."""
-    names = [one for one in filtering.names if named([title], [one.name])]
+    """Return which filters that were shown a title kept it, under any of its names; empty if no name is for it."""
+    names = [name for name in filtering.names if named([title], [name.name])]
     if not names:
         return {}
-    shown = {place: [one for one in filtering.reached(place) if one in names] for place in filtering.filters}
-    passed = {place: any(one.dropped_by != place for one in some) for place, some in shown.items() if some}
-    return {**passed, "all": any(not one.dropped_by for one in names)}
+    shown = {place: [name for name in filtering.reached(place) if name in names] for place in filtering.filters}
+    passed = {place: any(name.dropped_by != place for name in seen) for place, seen in shown.items() if seen}
+    return {**passed, "all": any(not name.dropped_by for name in names)}
 
 
 _SKIPS_NOTE = (
-    "Runs with memory; each is held against the run that differs in memory alone (n/a where there is none). Questions "
+    "Runs with memory; each is compared with the run that differs in memory alone (n/a where there is none). Questions "
     "with skips: those for which memory saved a search at least once. Other answer: not the same as without memory, "
     "in normal form. Memory also shows its facts to the model, so answers change without any skip, too: the last "
-    "column is what to hold the others against. Lost and won: of the questions with skips, those that are right (EM) "
+    "column is what to compare the others with. Lost and won: of the questions with skips, those that are right (EM) "
     "only without memory, and only with it."
+)
+_SKIPS_COLUMNS = (
+    *("Skips", "Questions with skips", "Held against", "Other answer, skipped, %", "EM, skipped"),
+    *("EM, without memory", "Lost", "Won", "Other answer, not skipped, %"),
 )
 
 
-def skips_table(group: DataGroup, known: Mapping[Path, Mapping[str, LookUps]]) -> Table | None:
-    """A row for each run that remembers; None where no run does."""
-    without = {all_but(run, "memory"): run for run in group.runs if option_of(run, "memory") is False}
-    rows = []
-    for run in group.runs:
-        if option_of(run, "memory") is True and run.folder in known:
-            cells = _cells(run, known[run.folder], without.get(all_but(run, "memory")))
-            rows.append(TableRow(run.named, run.id, cells))
-    columns = (
-        "Skips",
-        "Questions with skips",
-        "Held against",
-        "Other answer, skipped, %",
-        "EM, skipped",
-        "EM, without memory",
-        "Lost",
-        "Won",
-        "Other answer, not skipped, %",
-    )
-    return (
-        Table(f"{group.name}: what skipping a search changed", columns, tuple(rows), (_SKIPS_NOTE,)) if rows else None
-    )
+def _skips(group: DataGroup, runs: Iterable[Run]) -> Table | None:
+    """Return a row for each run with memory."""
+    without = {settings_without(run, "memory"): run for run in group.runs if run.options.get("memory") is False}
+    rows = [
+        run.row(_skip_cells(run, without.get(settings_without(run, "memory"))))
+        for run in runs
+        if run.options.get("memory") is True
+    ]
+    return make_table(f"{group.name}: what skipping a search changed", _SKIPS_COLUMNS, rows, _SKIPS_NOTE)
 
 
-def _cells(run: Run, look_ups: Mapping[str, LookUps], other: Run | None) -> tuple[Cell, ...]:
-    skipped = {name for name, one in look_ups.items() if one.skipped}
-    counts = (Number(sum(one.skipped for one in look_ups.values()), digits=0), Number(len(skipped), digits=0))
+def _skip_cells(run: Run, other: Run | None) -> tuple[Cell, ...]:
+    look_ups = look_ups_of(run)
+    skipped = {name for name, question in look_ups.items() if question.skipped}
+    counts = (count(sum(question.skipped for question in look_ups.values())), count(len(skipped)))
     if other is None:
         return (*counts, None, None, mean_score(run, "em", skipped), None, None, None, None)
     both = {row.id for row in run.rows} & {row.id for row in other.rows}
-    there = skipped & both
-    ours, theirs = (scores_of(one, "em") for one in (run, other))
+    common = skipped & both
+    with_memory, without = scores_of(run, "em"), scores_of(other, "em")
     return (
         *counts,
         other.named,
-        _changed(run, other, there),
-        mean_score(run, "em", there),
-        mean_score(other, "em", there),
-        Number(sum((theirs[name] or 0) > (ours[name] or 0) for name in there), digits=0),
-        Number(sum((ours[name] or 0) > (theirs[name] or 0) for name in there), digits=0),
-        _changed(run, other, both - skipped),
+        _share_changed(run, other, common),
+        mean_score(run, "em", common),
+        mean_score(other, "em", common),
+        count(sum((without[name] or 0) > (with_memory[name] or 0) for name in common)),
+        count(sum((with_memory[name] or 0) > (without[name] or 0) for name in common)),
+        _share_changed(run, other, both - skipped),
     )
 
 
-def _changed(run: Run, other: Run, among: Collection[str]) -> Number | None:
-    ours, theirs = ({row.id: normalise(row.answer) for row in one.rows} for one in (run, other))
-    return Number(100 * sum(ours[name] != theirs[name] for name in among) / len(among)) if among else None
+def _share_changed(run: Run, other: Run, among: Collection[str]) -> Number | None:
+    ours, theirs = ({row.id: normalise(row.answer) for row in some.rows} for some in (run, other))
+    return percent(sum(ours[name] != theirs[name] for name in among), len(among))
 
 
-Known = Mapping[Path, Mapping[str, LookUps]]
-"""What was looked up in runs, by question id."""
-_TITLES = {"cot": "CoT", "confidence": "confidence"}
+_LOOKED_UP_COLUMNS = (
+    *("Judged", "Triggers", "Questions that trigger, %", "Searches", "Skipped by memory", "Facts", "Conflicts"),
+    *("Calls", "Tokens"),
+)
 _LOOKED_UP_NOTE = (
-    "Means of one question with 95 % intervals. Judged: sentences or steps that were held against a threshold; "
+    "Means of one question with 95 % intervals. Judged: sentences or steps that were compared with a threshold; "
     "triggers: those that were in doubt. Searches: MIND's robust form searches twice where the first finds nothing "
     "new, FLARE once for the question itself. Skipped: triggers that were not searched for, since memory had the "
-    "fact; facts and conflicts: what memory held in the end (subjects and relations with different objects by "
+    "fact; facts and conflicts: what memory held at the end (subjects and relations with different objects by "
     "different passages). n/a: the run has no memory."
 )
 _FILTERS_NOTE = (
@@ -319,7 +298,7 @@ _FILTERS_NOTE = (
     "search with, are shown to none. CoT not understood: replies that named no candidate, so that all were kept."
 )
 _BRIDGES_NOTE = (
-    "Bridges: supporting titles that the question does not name (what stands in brackets behind a title left out). "
+    "Bridges: supporting titles that the question does not name (brackets at the end of a title left out). "
     "Named: those that were among the names before some search, and so could be dropped at all; kept: how often a "
     "bridge that a filter was shown was still there behind it; searched with: of those named, those that were kept "
     "before one search or more."
@@ -327,93 +306,76 @@ _BRIDGES_NOTE = (
 
 
 def lookup_tables(group: DataGroup) -> list[Table]:
-    """The tables about the runs of a data set that look up what they doubt; none where there is no such run."""
-    known = {run.folder: found for run in group.runs if (found := look_ups_of(run))}
-    runs = [run for run in group.runs if run.folder in known]
-    if not runs:
-        return []
-    filtering = [run for run in runs if any(one.filterings for one in known[run.folder].values())]
-    tables = (_looked_up(group, runs, known), _filters(group, filtering, known), skips_table(group, known))
+    """Return the tables about runs that look up what they doubt; none if there is no such run."""
+    runs = [run for run in group.runs if look_ups_of(run)]
+    filtering = [run for run in runs if any(question.filterings for question in look_ups_of(run).values())]
+    tables = (_looked_up(group, runs), _filters(group, filtering), _skips(group, runs))
     return [table for table in tables if table is not None]
 
 
-def _looked_up(group: DataGroup, runs: Sequence[Run], known: Known) -> Table:
-    """MIND's Table 2, and what it rests on."""
+def _looked_up(group: DataGroup, runs: Sequence[Run]) -> Table | None:
+    """MIND's Table 2, and what it is based on."""
     rows = []
     for run in runs:
-        found = list(known[run.folder].values())
-        remembers = option_of(run, "memory") is True
+        questions = look_ups_of(run).values()
+        memory = run.options.get("memory") is True
         cells: tuple[Cell, ...] = (
-            mean_figure([one.judged for one in found], 2),
-            mean_figure([one.triggers for one in found], 2),
-            Number(100 * sum(bool(one.triggers) for one in found) / len(found)),
+            mean_figure([question.judged for question in questions], 2),
+            mean_figure([question.triggers for question in questions], 2),
+            percent(sum(bool(question.triggers) for question in questions), len(questions)),
             mean_cost(run, COSTS["searches"]),
-            mean_figure([one.skipped for one in found], 2) if remembers else None,
-            mean_figure([one.facts or 0 for one in found], 1) if remembers else None,
-            mean_figure([one.conflicts for one in found], 2) if remembers else None,
+            mean_figure([question.skipped for question in questions], 2) if memory else None,
+            mean_figure([question.facts or 0 for question in questions], 1) if memory else None,
+            mean_figure([question.conflicts for question in questions], 2) if memory else None,
             mean_cost(run, COSTS["calls"]),
             mean_cost(run, COSTS["tokens"]),
         )
-        rows.append(TableRow(run.named, run.id, cells))
-    counts = ("Judged", "Triggers", "Questions that trigger, %", "Searches")
-    columns = (*counts, "Skipped by memory", "Facts", "Conflicts", "Calls", "Tokens")
-    return Table(f"{group.name}: triggers, searches and memory", columns, tuple(rows), (_LOOKED_UP_NOTE,))
+        rows.append(run.row(cells))
+    return make_table(f"{group.name}: triggers, searches and memory", _LOOKED_UP_COLUMNS, rows, _LOOKED_UP_NOTE)
 
 
-def _filters(group: DataGroup, runs: Sequence[Run], known: Known) -> Table | None:
+def _filters(group: DataGroup, runs: Sequence[Run]) -> Table | None:
     """How much each filter drops, and how much of it was needed."""
-    rows = [TableRow(run.named, run.id, _filtered(run, known[run.folder])) for run in runs]
     columns = (
-        "Searches with names",
-        "Names each",
-        *(f"Dropped by {_TITLES[place]}, %" for place in FILTERS),
-        "Dropped, %",
-        "CoT not understood, %",
-        "Bridges",
-        "Named, %",
-        *(f"Kept by {_TITLES[place]}, %" for place in FILTERS),
-        "Kept, %",
-        "Searched with, %",
+        *("Searches with names", "Names each"),
+        *(f"Dropped by {title}, %" for title in FILTERS.values()),
+        *("Dropped, %", "CoT not understood, %", "Bridges", "Named, %"),
+        *(f"Kept by {title}, %" for title in FILTERS.values()),
+        *("Kept, %", "Searched with, %"),
     )
-    notes = (_FILTERS_NOTE, _BRIDGES_NOTE)
-    return Table(f"{group.name}: what filters drop", columns, tuple(rows), notes) if rows else None
+    rows = [run.row(_filter_cells(run)) for run in runs]
+    return make_table(f"{group.name}: what filters drop", columns, rows, _FILTERS_NOTE, _BRIDGES_NOTE)
 
 
-def _filtered(run: Run, found: Mapping[str, LookUps]) -> tuple[Cell, ...]:
-    filterings = [filtering for one in found.values() for filtering in one.filterings]
-    names = sum(len(one.names) for one in filterings)
-    asked = sum("cot" in one.filters and bool(one.reached("cot")) for one in filterings)
-    bridges = bridges_of((row, found[row.id]) for row in run.rows if row.id in found)
+def _filter_cells(run: Run) -> tuple[Cell, ...]:
+    look_ups = look_ups_of(run)
+    filterings = [filtering for question in look_ups.values() for filtering in question.filterings]
+    names = [name for filtering in filterings for name in filtering.names]
+    shown = {
+        place: sum(len(filtering.reached(place)) for filtering in filterings if place in filtering.filters)
+        for place in FILTERS
+    }
+    asked = sum("cot" in filtering.filters and bool(filtering.reached("cot")) for filtering in filterings)
+    bridges = _count_bridges(run, look_ups)
     return (
-        Number(len(filterings), digits=0),
-        Number(names / len(filterings)),
-        *(
-            _share(
-                sum(name.dropped_by == place for one in filterings for name in one.names),
-                sum(len(one.reached(place)) for one in filterings if place in one.filters),
-            )
-            for place in FILTERS
-        ),
-        _share(sum(bool(name.dropped_by) for one in filterings for name in one.names), names),
-        _share(sum(one.unread for one in found.values()), asked),
-        Number(bridges.titles, digits=0),
-        _share(bridges.found, bridges.titles),
-        *(_share(bridges.kept[place], bridges.reached[place]) for place in (*FILTERS, "all")),
-        _share(bridges.used, bridges.found),
+        count(len(filterings)),
+        Number(len(names) / len(filterings)),
+        *(percent(sum(name.dropped_by == place for name in names), shown[place]) for place in FILTERS),
+        percent(sum(bool(name.dropped_by) for name in names), len(names)),
+        percent(sum(question.unread for question in look_ups.values()), asked),
+        count(bridges.titles),
+        percent(bridges.found, bridges.titles),
+        *(percent(bridges.kept[place], bridges.reached[place]) for place in (*FILTERS, "all")),
+        percent(bridges.used, bridges.found),
     )
-
-
-def _share(some: int, of: int) -> Number | None:
-    return Number(100 * some / of) if of else None
 
 
 def searches_by_data(groups: Sequence[DataGroup], everywhere: Mapping[str, Sequence[Run]]) -> Table | None:
-    """MIND's Table 2 as the paper prints it, for what was run on every data set; None without a doubting method."""
-    rows = []
-    for label, runs in everywhere.items():
-        if all(map(look_ups_of, runs)):
-            cells = tuple(mean_cost(run, COSTS["searches"]) for run in runs)
-            rows.append(TableRow(label, " ".join(run.id for run in runs), cells))
-    columns = tuple(group.name for group in groups)
+    """Return MIND's Table 2 as printed, for what was run on every data set; None without a doubting method."""
+    rows = [
+        row_of_runs(label, runs, (mean_cost(run, COSTS["searches"]) for run in runs))
+        for label, runs in everywhere.items()
+        if all(map(look_ups_of, runs))
+    ]
     note = "Means of one question with 95 % intervals, for methods that look up what they doubt."
-    return Table("Searches by data set", columns, tuple(rows), (note,)) if rows else None
+    return make_table("Searches by data set", [group.name for group in groups], rows, note)

@@ -1,4 +1,4 @@
-"""What is measured of a run: which scores and costs, and their means with intervals."""
+"""The runs of a report, grouped by data set, and the scores and costs measured on them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.core.values import Usage
 from hoptree.evaluation.list_answers import CANDIDATES
-from hoptree.evaluation.report.tables import Number
+from hoptree.evaluation.report.tables import Cell, Number, TableRow
 from hoptree.evaluation.run_folder import RUN, Row, read_rows, read_run
 from hoptree.evaluation.statistics import SAMPLES, Comparison, Interval, compare, holm, interval, unseen
 
 _USAGE = tuple(field.name for field in fields(Usage))
 _ON = " on "
+_RUN_AGAIN = "Run it again into another folder."
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run with the outcomes it has so far; `label` is what tables call it, and `about` is its `run.json`."""
+    """A run with the outcomes it has so far; `label` is its name in tables, `about` is its `run.json`."""
 
     folder: Path
     id: str
@@ -39,105 +40,120 @@ class Run:
 
     @property
     def progress(self) -> str:
-        """How many questions have an outcome, where that is not all of them."""
+        """How many questions have an outcome; "" if all of them have."""
         return "" if self.finished else f"{len(self.rows):,} of {self.total:,}, not finished"
 
     @property
     def named(self) -> str:
-        """Its label, which says if it is not finished."""
+        """The label, marked if the run is not finished."""
         return f"{self.label} ({self.progress})" if self.progress else self.label
+
+    @property
+    def method(self) -> str:
+        return str(self.about["rests_on"].get("method", ""))
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options of its method."""
+        options = self.about["rests_on"].get("options")
+        return options if isinstance(options, Mapping) else {}
+
+    def row(self, cells: Iterable[Cell], part: str = "") -> TableRow:
+        """Return a row of a table; `part` names what of the run it shows."""
+        return TableRow(f"{self.named}: {part}" if part else self.named, self.id, tuple(cells))
 
 
 @dataclass(frozen=True, slots=True)
 class DataGroup:
-    """Runs over the same questions of the same data set: those that can be compared."""
+    """Runs over the same questions of the same data set, which can be compared."""
 
     name: str
     questions: int
     runs: tuple[Run, ...]
 
 
+def row_of_runs(label: str, runs: Sequence[Run], cells: Iterable[Cell]) -> TableRow:
+    """Return a row whose figures come from several runs."""
+    return TableRow(label, " ".join(run.id for run in runs), tuple(cells))
+
+
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """The run folders among the paths and below them, each once."""
-    found: dict[Path, Path] = {}
+    """Return the run folders among the paths and below them, each once."""
+    folders: dict[Path, Path] = {}
     for path in paths:
-        here = [path] if (path / RUN).exists() else _below(path)
-        if not here:
+        runs = [path] if (path / RUN).exists() else _runs_below(path)
+        if not runs:
             raise InputError(f"{path} holds no run.", "Make one: hoptree run --data … --method … --out FOLDER")
-        for folder in here:
-            found.setdefault(folder.resolve(), folder)
-    if not found:
+        for folder in runs:
+            folders.setdefault(folder.resolve(), folder)
+    if not folders:
         raise InputError("There is no run to report on.", "Name the folder of one or more.")
-    return list(found.values())
+    return list(folders.values())
 
 
-def _below(folder: Path) -> list[Path]:
-    """The runs below a folder, without repetitions: these are held against the runs they repeat, not against others."""
-    found = sorted(file.parent for file in folder.rglob(RUN))
-    return [run for run in found if not read_run(run).get("reproduces")]
+def _runs_below(folder: Path) -> list[Path]:
+    """Return the runs below a folder; reproductions are left out, as they are compared with their originals only."""
+    runs = sorted(file.parent for file in folder.rglob(RUN))
+    return [run for run in runs if not read_run(run).get("reproduces")]
 
 
 def read_groups(paths: Iterable[Path]) -> list[DataGroup]:
-    """All runs, data set by data set, in the order they were found."""
-    groups: dict[tuple[str, str], list[Run]] = {}
+    """Return all runs, grouped by data set, in the order of the paths."""
+    by_data: dict[tuple[str, str], list[Run]] = {}
     for folder in find_runs(paths):
-        about = _checked(read_run(folder), folder)
+        about = _check_run(read_run(folder), folder)
         try:
-            rows = tuple(_checked_row(row, folder) for row in read_rows(folder))
+            rows = tuple(_check_row(row, folder) for row in read_rows(folder))
         except OSError as error:
             raise InputError(f"The run in {folder} cannot be read: {error.strerror}.", "Make it readable.") from error
         run = Run(folder, about["id"], about["name"], about, rows, len(about["questions"]))
         rests_on = about["rests_on"]
-        groups.setdefault((str(rests_on.get("data")), str(rests_on.get("questions"))), []).append(run)
-    return _told_apart([_group(runs) for runs in groups.values()])
+        by_data.setdefault((str(rests_on.get("data")), str(rests_on.get("questions"))), []).append(run)
+    groups = [_group(runs) for runs in by_data.values()]
+    names = _distinguish([group.name for group in groups], [f"{group.questions:,} questions" for group in groups])
+    names = _distinguish(names, [str(group.runs[0].about["rests_on"].get("questions"))[:8] for group in groups])
+    return [replace(group, name=name) for group, name in zip(groups, names, strict=True)]
 
 
-def _checked(about: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What a report needs of `run.json`; people edit such files, and disks break them."""
+def _check_run(about: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Refuse a damaged `run.json`."""
     texts = all(isinstance(about.get(name), str) for name in ("id", "name"))
     questions = about.get("questions")
-    if not texts or not isinstance(questions, list) or not all(isinstance(one, str) for one in questions):
-        raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _AGAIN)
+    if not texts or not isinstance(questions, list) or not all(isinstance(name, str) for name in questions):
+        raise InputError(f"The run in {folder} is damaged: {RUN} lacks its id, name or questions.", _RUN_AGAIN)
     if not isinstance(about.get("experiment"), dict):
-        raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _AGAIN)
+        raise InputError(f"The run in {folder} is damaged: {RUN} does not say its experiment.", _RUN_AGAIN)
     return about
 
 
-_AGAIN = "Run it again into another folder."
-
-
-def _checked_row(row: Row, folder: Path) -> Row:
+def _check_row(row: Row, folder: Path) -> Row:
     texts = (row.id, row.question, row.answer, row.type, row.error, row.error_message, row.stopped_by, row.trace)
-    good = (
+    valid = (
         all(isinstance(text, str) for text in (*texts, *row.answers, *row.gold, *row.gold_titles))
         and isinstance(row.hops, int)
-        and isinstance(row.scores, dict)
-        and all(value is None or _number(value) for value in row.scores.values())
-        and isinstance(row.usage, dict)
-        and all(_number(row.usage.get(name)) for name in _USAGE)
-        and isinstance(row.sources, dict)
-        and all(_number(value) for value in row.sources.values())
+        and all(isinstance(counts, dict) for counts in (row.scores, row.usage, row.sources))
+        and all(value is None or _is_number(value) for value in row.scores.values())
+        and all(_is_number(row.usage.get(name)) for name in _USAGE)
+        and all(map(_is_number, row.sources.values()))
     )
-    if not good:
-        raise InputError(f"The run in {folder} is damaged: the result of question {row.id!r} is none.", _AGAIN)
+    if not valid:
+        raise InputError(f"The run in {folder} is damaged: the result of question {row.id!r} is not valid.", _RUN_AGAIN)
     return row
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
 def _group(runs: Sequence[Run]) -> DataGroup:
-    """`hoptree run` calls a run METHOD on DATA: where all agree on the latter, it names the group, not each run."""
+    """Name the group by the DATA in "METHOD on DATA", where all runs agree on it, and the runs by the rest."""
     ends = {run.label.rpartition(_ON)[2] if _ON in run.label else "" for run in runs}
     if len(ends) == 1 and (name := ends.pop()):
         labels = [run.label.rpartition(_ON)[0] for run in runs]
     else:
         name, labels = _data_name(runs[0]), [run.label for run in runs]
-    labels = _unlike(_unlike(labels, [run.folder.name for run in runs]), [run.id for run in runs])
-    named = tuple(
-        Run(run.folder, run.id, label, run.about, run.rows, run.total) for run, label in zip(runs, labels, strict=True)
-    )
+    labels = _distinguish(_distinguish(labels, [run.folder.name for run in runs]), [run.id for run in runs])
+    named = tuple(replace(run, label=label) for run, label in zip(runs, labels, strict=True))
     return DataGroup(name, runs[0].total, named)
 
 
@@ -148,24 +164,17 @@ def _data_name(run: Run) -> str:
     return "/".join((*path.parts[-2:-1], path.stem)).lstrip("/") or "questions"
 
 
-def _unlike(names: Sequence[str], more: Sequence[str]) -> list[str]:
-    """Names that occur twice get something more to tell them apart."""
+def _distinguish(names: Sequence[str], additions: Sequence[str]) -> list[str]:
+    """Append the additions to names that occur twice."""
     times = Counter(names)
-    return [f"{name} ({other})" if times[name] > 1 else name for name, other in zip(names, more, strict=True)]
-
-
-def _told_apart(groups: Sequence[DataGroup]) -> list[DataGroup]:
-    names = _unlike([group.name for group in groups], [f"{group.questions:,} questions" for group in groups])
-    digests = [str(group.runs[0].about["rests_on"].get("questions"))[:8] for group in groups]
-    names = _unlike(names, digests)
-    return [DataGroup(name, group.questions, group.runs) for name, group in zip(names, groups, strict=True)]
+    return [f"{name} ({more})" if times[name] > 1 else name for name, more in zip(names, additions, strict=True)]
 
 
 _SIGNIFICANCE = 0.05
+# Costs differ on every question, which makes resampling slow; two digits of an interval need no more samples.
 _COST_SAMPLES = 2_000
-"""Costs differ on every question, which makes each sample dear; two digits of an interval need no more."""
-_OF_SEARCHES = "retrieval_recall"
-_KEPT = 512
+_RECALL = "retrieval_recall"
+_CACHED_STATISTICS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +187,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a question costs."""
+    """A cost of one question, computed from its usage."""
 
     title: str
     digits: int
@@ -192,18 +201,19 @@ SCORES = (
     Score("recall", "R"),
     Score("contains", "Contains"),
     Score("judge", "Judge"),
-    Score(_OF_SEARCHES, "Retrieval recall"),
+    Score(_RECALL, "Retrieval recall"),
 )
 YES_NO = Score("yes_no", "Yes/no")
-"""Whether the yes or no in the first place is right, whatever follows it (StrategyQA's accuracy)."""
-RARE = (
+"""Whether the first yes or no is right, whatever follows it (StrategyQA's accuracy)."""
+RARE_SCORES = (
     YES_NO,
     Score("list_f1", "List F1"),
     Score("list_precision", "List P"),
     Score("list_recall", "List R"),
     Score(CANDIDATES, "Candidate recall"),
 )
-"""Of questions whose answer is yes or no, or a list of names: shown where there are any."""
+"""Scores of questions whose answer is yes or no, or a list of names; shown if there are such questions."""
+TITLES = {score.name: score.title for score in (*SCORES, *RARE_SCORES)}
 COSTS = {
     "calls": Cost("Calls", 1, lambda usage: usage["llm_calls"]),
     "tokens": Cost("Tokens", 0, lambda usage: usage["prompt_tokens"] + usage["completion_tokens"]),
@@ -212,43 +222,52 @@ COSTS = {
     "critical": Cost("Critical path, s", 2, lambda usage: usage["critical_path_seconds"]),
     "cost": Cost("Cost of 1,000", 2, lambda usage: 1000 * usage["price"]),
 }
-_OF_SOME = frozenset(score.name for score in RARE)
+_RARE = frozenset(score.name for score in RARE_SCORES)
 
 
 def scores_of(run: Run, metric: str) -> dict[str, float | None]:
-    """A score of every question that has an outcome; a failed question is wrong wherever the score applies to it."""
-    found = {row.id: row.scores.get(metric) for row in run.rows}
-    if all(value is None for value in found.values()):
-        return found
-    return found | {row.id: _failed(row, metric) for row in run.rows if row.error}
+    """Return a score by question id; a failed question is wrong wherever the score applies to it."""
+    scores = {row.id: row.scores.get(metric) for row in run.rows}
+    if all(score is None for score in scores.values()):
+        return scores
+    return scores | {row.id: _score_of_failure(row, metric) for row in run.rows if row.error}
 
 
-def _failed(row: Row, metric: str) -> float | None:
-    if metric in _OF_SOME:
+def _score_of_failure(row: Row, metric: str) -> float | None:
+    if metric in _RARE:
         return 0.0 if row.scores.get(metric) is not None else None
-    if metric != _OF_SEARCHES:
-        return 0.0
-    return (row.scores.get(metric) or 0.0) if row.gold else None
+    if metric == _RECALL:
+        return (row.scores.get(metric) or 0.0) if row.gold else None
+    return 0.0
+
+
+def exact_ids(run: Run) -> set[str]:
+    """Return the ids of the questions answered with an exact match."""
+    return {name for name, score in scores_of(run, "em").items() if score == 1}
 
 
 def mean_score(run: Run, metric: str, among: Collection[str] | None = None) -> Number | None:
-    """The mean in points with its interval, over all questions or `among` these; None where no question has one."""
+    """Return the mean in points with its interval, over all questions or `among` these; None if none has a score."""
     scores = [value for key, value in scores_of(run, metric).items() if among is None or key in among]
     values = [value for value in scores if value is not None]
     if not values:
         return None
-    found = _interval(tuple(values), SAMPLES)
+    mean = _interval(tuple(values), SAMPLES)
     if set(values) in ({0.0}, {1.0}):
-        beyond = unseen(len(values))
-        found = replace(found, low=min(found.mean, 1 - beyond), high=max(found.mean, beyond))
+        bound = unseen(len(values))
+        mean = replace(mean, low=min(mean.mean, 1 - bound), high=max(mean.mean, bound))
     fewer = len(values) if len(values) < len(scores if among is None else among) else None
-    return Number(100 * found.mean, 100 * found.low, 100 * found.high, 1, fewer)
+    return Number(100 * mean.mean, 100 * mean.low, 100 * mean.high, 1, fewer)
+
+
+def has_score(runs: Iterable[Run], metric: str) -> bool:
+    return any(mean_score(run, metric) is not None for run in runs)
 
 
 def mean_cost(run: Run, cost: Cost) -> Number | None:
-    """The mean cost with its interval; what was spent on failed questions was spent.
+    """Return the mean cost of a question, failed ones included.
 
-    Money is n/a without prices. It is that of all calls: what the cache saved depends on what was run before.
+    Money is n/a without prices. It is the price of all calls: what the cache saved depends on earlier runs.
     """
     if not run.rows or (cost is COSTS["cost"] and not run.about["experiment"].get("prices")):
         return None
@@ -256,80 +275,52 @@ def mean_cost(run: Run, cost: Cost) -> Number | None:
 
 
 def mean_figure(values: Sequence[float], digits: int) -> Number:
-    """The mean of what was counted or spent on each question, with its interval."""
-    found = _interval(tuple(values), _COST_SAMPLES)
-    return Number(found.mean, found.low, found.high, digits)
+    """Return the mean of counts or costs of questions, with its interval."""
+    mean = _interval(tuple(values), _COST_SAMPLES)
+    return Number(mean.mean, mean.low, mean.high, digits)
 
 
-def best_of(runs: Sequence[Run], metric: str) -> Run | None:
-    """The finished run that beats each other finished one by more than chance, or None.
+def best_run(runs: Sequence[Run], metric: str) -> Run | None:
+    """Return the finished run that beats every other finished one by more than chance, or None.
 
-    Each is held against it question by question (paired permutation test, Holm's correction for their number).
+    Paired permutation tests over questions, with Holm's correction for their number.
     """
-    known = [(run, scores) for run in runs if run.finished and _has(scores := scores_of(run, metric))]
-    if len(known) < 2:
+    scored = [(run, scores_of(run, metric)) for run in runs if run.finished]
+    scored = [(run, scores) for run, scores in scored if any(score is not None for score in scores.values())]
+    if len(scored) < 2:
         return None
-    (first, ours), *others = sorted(known, key=lambda one: -(_mean(one[1].values()) or 0.0))
+    (best, scores), *others = sorted(scored, key=lambda pair: -_mean(pair[1].values()))
     p_values = []
-    for _, theirs in others:
-        pairs = [(a, b) for key, b in theirs.items() if b is not None and (a := ours.get(key)) is not None]
-        found = _compared(tuple(pairs))
-        p_values.append(found.p_value if found.difference > 0 else 1.0)
-    return first if max(holm(p_values)) < _SIGNIFICANCE else None
+    for _, other_scores in others:
+        pairs = [(a, b) for key, b in other_scores.items() if b is not None and (a := scores.get(key)) is not None]
+        comparison = _compare(tuple(pairs))
+        p_values.append(comparison.p_value if comparison.difference > 0 else 1.0)
+    return best if max(holm(p_values)) < _SIGNIFICANCE else None
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED_STATISTICS)
 def _interval(values: tuple[float, ...], samples: int) -> Interval:
-    """Tables and plots show the same figures: they are drawn once."""
+    """Cached, as tables and plots show the same figures."""
     return interval(values, samples=samples)
 
 
-@lru_cache(_KEPT)
-def _compared(pairs: tuple[tuple[float, float], ...]) -> Comparison:
+@lru_cache(_CACHED_STATISTICS)
+def _compare(pairs: tuple[tuple[float, float], ...]) -> Comparison:
     return compare([a for a, _ in pairs], [b for _, b in pairs])
 
 
-def _has(scores: Mapping[str, float | None]) -> bool:
-    return any(value is not None for value in scores.values())
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float:
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return sum(known) / len(known)
 
 
-def marked(number: Number | None, best: bool) -> Number | None:
-    """The same figure, in bold."""
-    return replace(number, best=True) if number is not None and best else number
-
-
-def all_but(run: Run, option: str) -> str:
-    """All that a run rests on but one option."""
-    rests_on = run.about["rests_on"]
-    others = {name: value for name, value in _options(run).items() if name != option}
-    return json.dumps({**rests_on, "options": others}, sort_keys=True)
-
-
-def option_of(run: Run, option: str) -> Any:
-    """The value of an option; None for a method that has none of this name."""
-    return _options(run).get(option)
-
-
-def varied(runs: Iterable[Run], option: str) -> list[tuple[Run, ...]]:
-    """The runs that differ in one option alone, together: those with two values or more, one run each."""
-    alike: dict[str, dict[str, Run]] = {}
-    for run in runs:
-        if (value := option_of(run, option)) is not None:
-            alike.setdefault(all_but(run, option), {}).setdefault(json.dumps(value), run)
-    return [tuple(some.values()) for some in alike.values() if len(some) > 1]
+def settings_without(run: Run, option: str) -> str:
+    """Return everything a run depends on except one option, as a key."""
+    others = {name: value for name, value in run.options.items() if name != option}
+    return json.dumps({**run.about["rests_on"], "options": others}, sort_keys=True)
 
 
 def shared_name(runs: Sequence[Run]) -> str:
-    """What the names of all these runs share ("k 1, GPT" and "k 3, GPT"); "" if nothing."""
+    """Return what the names of all these runs share ("k 1, GPT" and "k 3, GPT"); "" if nothing."""
     first, *others = [run.label.split(", ") for run in runs]
     return ", ".join(part for part in first if all(part in other for other in others))
-
-
-def _options(run: Run) -> Mapping[str, Any]:
-    options = run.about["rests_on"].get("options")
-    return options if isinstance(options, Mapping) else {}

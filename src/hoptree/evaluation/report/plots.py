@@ -1,19 +1,22 @@
-"""The kinds of plots: dots, lines, bars, shares and a distribution, each from plain numbers to SVG."""
+"""Plots as SVG, styled by the page's style sheet: dots, lines, bars, shares and a distribution.
+
+Each plot has a title and a description in words, and its marks show their values when pointed at.
+"""
 
 from __future__ import annotations
 
-import html
 import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from hoptree.evaluation.report.tables import plain
+from hoptree.evaluation.report.tables import escape_html, plain
 
 WIDTH, HEIGHT = 460, 300
-SERIES = 8
-"""Colours in the style sheet; beyond them each comes again, paler and with an outline."""
+LEFT, RIGHT, TOP, BOTTOM = 54, 16, 12, 48
+_COLOURS = 8
+"""Colours in the style sheet; further series repeat them, paler and with an outline."""
 _SHAPES = (
     "M-5,0a5,5 0 1,0 10,0a5,5 0 1,0 -10,0Z",
     "M-4.5,-4.5h9v9h-9Z",
@@ -23,11 +26,22 @@ _SHAPES = (
     "M-2,-6h4v4h4v4h-4v4h-4v-4h-4v-4h4Z",
     "M-3,-6h6l3,6l-3,6h-6l-3,-6Z",
 )
+_SQUARE = "M-6,-6h12v12h-12Z"
+_NAMES_WIDTH = 158
+_MAX_NAME_CHARS = 20
+_CHAR_WIDTH = 7
+_LABEL_OFFSET = 8
+_SERIES_OFFSET = 5
+"""Distance between the points of two series with the same value, so that both intervals can be seen."""
+_MAX_VALUE_TICKS = 10
+_BINS = 10
+_CURVE_POINTS = 80
+_BANDWIDTHS = (0.05, 0.2)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a value lies between two places of the picture."""
+    """Maps values to places in the picture."""
 
     low: float
     high: float
@@ -36,102 +50,102 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        low, high, value = (math.log10(one) if self.log else one for one in (self.low, self.high, value))
+        low, high, value = (math.log10(number) if self.log else number for number in (self.low, self.high, value))
         return self.start + (value - low) / (high - low) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            steps: tuple[int, ...] = (1, 2, 5) if len(powers) <= 4 else (1,)
-            return [step * 10.0**power for power in powers for step in steps if self._holds(step * 10.0**power)]
-        step = _round_step((self.high - self.low) / 5)
-        first = math.ceil(self.low / step - 1e-9)
-        values = (step * (first + number) for number in range(20))
-        return [value for value in values if self._holds(value)]
-
-    def _holds(self, value: float) -> bool:
+            values = [step * 10.0**power for power in powers for step in ((1, 2, 5) if len(powers) <= 4 else (1,))]
+        else:
+            least = (self.high - self.low) / 5
+            power = 10.0 ** math.floor(math.log10(least))
+            step = next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))
+            first = math.ceil(self.low / step - 1e-9)
+            values = [step * (first + number) for number in range(20)]
         slack = 1e-9 * max(abs(self.low), abs(self.high))
-        return self.low - slack <= value <= self.high + slack
+        return [value for value in values if self.low - slack <= value <= self.high + slack]
 
 
-def _round_step(least: float) -> float:
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(step * power for step in (1, 2, 2.5, 5, 10) if step * power >= least * (1 - 1e-9))
+def _scale_of(low: float, high: float, start: float, end: float) -> Scale:
+    """Return a scale that is logarithmic if the values are far apart."""
+    far = low > 0 and high / low > 12
+    return Scale(low / 1.5, high * 1.5, start, end, log=True) if far else Scale(low, high, start, end)
 
 
-def picture(name: str, title: str, about: str, parts: Iterable[str], height: float = HEIGHT) -> str:
-    """A whole plot; `about` says in words what it shows, for those who do not see it."""
+def picture(name: str, title: str, description: str, parts: Iterable[str], height: float = HEIGHT) -> str:
+    """Return a whole plot."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-labelledby="{name}-t {name}-d">'
-        f'<title id="{name}-t">{_safe(title)}</title><desc id="{name}-d">{_safe(about)}</desc>{"".join(parts)}</svg>'
+        f'<title id="{name}-t">{escape_html(title)}</title><desc id="{name}-d">{escape_html(description)}</desc>'
+        f"{''.join(parts)}</svg>"
     )
 
 
-def text(x: float, y: float, said: str, kind: str = "", anchor: str = "middle", turned: bool = False) -> str:
+def text(x: float, y: float, content: str, kind: str = "", anchor: str = "middle", turned: bool = False) -> str:
     turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
     name = f' class="{kind}"' if kind else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{name}{turn}>{_safe(said)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{name}{turn}>{escape_html(content)}</text>'
 
 
-def line(points: Sequence[tuple[float, float]], kind: str) -> str:
+def line(points: Iterable[tuple[float, float]], kind: str) -> str:
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     return f'<polyline class="{kind}" points="{path}"/>'
 
 
-def bar(x: float, y: float, width: float, height: float, series: int, said: str) -> str:
-    """A bar; pointing at it shows what it stands for."""
+def _bar(x: float, y: float, width: float, height: float, series: int, hint: str) -> str:
     return (
-        f'<rect class="{colour(series)}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
-        f'height="{max(height, 0):.1f}"><title>{_safe(said)}</title></rect>'
+        f'<rect class="{_colour(series)}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
+        f'height="{max(height, 0):.1f}"><title>{escape_html(hint)}</title></rect>'
     )
 
 
-def marker(x: float, y: float, series: int, said: str) -> str:
+def _marker(x: float, y: float, series: int, hint: str) -> str:
     return (
-        f'<path class="{colour(series)}" transform="translate({x:.1f} {y:.1f})" d="{_SHAPES[series % len(_SHAPES)]}">'
-        f"<title>{_safe(said)}</title></path>"
+        f'<path class="{_colour(series)}" transform="translate({x:.1f} {y:.1f})" d="{_SHAPES[series % len(_SHAPES)]}">'
+        f"<title>{escape_html(hint)}</title></path>"
     )
 
 
-def key(series: int, *, shaped: bool) -> str:
-    """The mark of a series in a legend."""
-    drawn = _SHAPES[series % len(_SHAPES)] if shaped else "M-6,-6h12v12h-12Z"
+def legend_key(series: int, *, shaped: bool) -> str:
+    """Return the mark of a series in a legend."""
+    shape = _SHAPES[series % len(_SHAPES)] if shaped else _SQUARE
     return (
-        f'<svg class="key" viewBox="-8 -8 16 16" aria-hidden="true"><path class="{colour(series)}" d="{drawn}"/></svg>'
+        f'<svg class="key" viewBox="-8 -8 16 16" aria-hidden="true"><path class="{_colour(series)}" d="{shape}"/></svg>'
     )
 
 
-def colour(series: int) -> str:
-    """The class that gives a series its colour."""
-    return f"c{series % SERIES}{' again' if series // SERIES % 2 else ''}"
+def _colour(series: int) -> str:
+    """Return the class that gives a series its colour."""
+    return f"c{series % _COLOURS}{' again' if series // _COLOURS % 2 else ''}"
 
 
-def shortened(said: str, letters: int) -> str:
-    said = plain(said)
-    return said if len(said) <= letters else f"{said[: letters - 1]}…"
+def _shorten(name: str) -> str:
+    name = plain(name)
+    return name if len(name) <= _MAX_NAME_CHARS else f"{name[: _MAX_NAME_CHARS - 1]}…"
 
 
-def _safe(said: str) -> str:
-    return html.escape(plain(said))
+def _short_number(value: float) -> str:
+    if value >= 10_000:
+        return f"{value / 1000:,.0f}k"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
 
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 12, 48
-_NAMES = 158
-"""Room for names to the left of bars that lie."""
-_NAME_LETTERS = 20
-_BINS = 10
-_CURVE = 80
-_TICKS = 10
-_ASIDE = 5
-"""How far the points of two series with the same value stand apart, so that both intervals are seen."""
-_BESIDE = 8
-"""How far a name stands from its point."""
-_LETTER = 7
-"""About the width of a letter."""
-_BANDWIDTHS = (0.05, 0.2)
-
-Bars = tuple[float, float | None, float | None] | None
-"""A value with the ends of its interval; None where there is none."""
+def axes(x: Scale, y: Scale, x_label: str, y_label: str, x_ticks: Sequence[float] | None = None) -> list[str]:
+    """Return both axes with a grid for y."""
+    bottom = HEIGHT - BOTTOM
+    parts = []
+    for value in y.ticks():
+        parts.append(line([(x.start, y(value)), (x.end, y(value))], "grid"))
+        parts.append(text(x.start - 6, y(value) + 4, _short_number(value), anchor="end"))
+    for value in x.ticks() if x_ticks is None else x_ticks:
+        parts.append(line([(x(value), bottom), (x(value), bottom + 4)], "tick"))
+        parts.append(text(x(value), bottom + 17, _short_number(value)))
+    parts.append(line([(x.start, bottom), (x.end, bottom)], "tick"))
+    label = f"{x_label} (logarithmic)" if x.log else x_label
+    parts.append(text((x.start + x.end) / 2, HEIGHT - 8, label, "label"))
+    parts.append(text(13, (y.start + y.end) / 2, y_label, "label", turned=True))
+    return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,46 +159,57 @@ class Dot:
     low: float | None
     high: float | None
 
+    def whisker(self, x: float, y: Scale) -> list[str]:
+        if self.low is None or self.high is None:
+            return []
+        return [line([(x, y(self.low)), (x, y(self.high))], "whisker")]
+
 
 def dots(name: str, title: str, x_label: str, y_label: str, points: Sequence[Dot]) -> str:
-    """Each point with the interval of its height; the x axis is logarithmic where the points are far apart.
+    """Draw each point with the interval of its height; the x axis is logarithmic if the points are far apart.
 
-    A line joins the points that nothing to their left is as high as, and these have their names beside them.
+    A line joins the Pareto front: points that nothing to their left is as high as. These are named in the plot.
     """
-    xs = [point.x for point in points]
-    x = _x_scale(min(xs), max(xs))
-    y = _y_scale(points)
-    parts = _axes(x, y, f"{x_label}{' (logarithmic)' if x.log else ''}", y_label)
-    told = []
+    low, high = min(point.x for point in points), max(point.x for point in points)
+    x = _scale_of(low, high, LEFT, WIDTH - RIGHT)
+    if not x.log:
+        x = Scale(0.0, high * 1.08 or 1.0, x.start, x.end)
+    y = _score_scale(points)
+    parts = axes(x, y, x_label, y_label)
+    hints = [f"{point.name}: {y_label} {point.y:.1f} at {_short_number(point.x)}" for point in points]
     for point in points:
-        said = f"{point.name}: {y_label} {point.y:.1f} at {_short(point.x)}"
-        told.append(said)
-        if point.low is not None and point.high is not None:
-            parts.append(line([(x(point.x), y(point.low)), (x(point.x), y(point.high))], "whisker"))
-    best = best_for_less(points)
-    if len(best) > 1:
-        parts.append(line([(x(one.x), y(one.y)) for one in best], "best"))
-    parts += [marker(x(one.x), y(one.y), one.series, said) for one, said in zip(points, told, strict=True)]
-    for one in best if len(best) < len(points) else ():
-        name_of = shortened(one.name, _NAME_LETTERS)
-        before = x(one.x) - _BESIDE - _LETTER * len(name_of) > x.start  # up and to the left of these there is nothing
-        aside = -_BESIDE if before else _BESIDE
-        parts.append(text(x(one.x) + aside, y(one.y) - _BESIDE, name_of, "best", "end" if before else "start"))
-    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+        parts += point.whisker(x(point.x), y)
+    front = pareto_front(points)
+    if len(front) > 1:
+        parts.append(line([(x(point.x), y(point.y)) for point in front], "best"))
+    parts += [_marker(x(point.x), y(point.y), point.series, hint) for point, hint in zip(points, hints, strict=True)]
+    for point in front if len(front) < len(points) else ():
+        label = _shorten(point.name)
+        left = x(point.x) - _LABEL_OFFSET - _CHAR_WIDTH * len(label) > x.start  # where no other point can be
+        offset, anchor = (-_LABEL_OFFSET, "end") if left else (_LABEL_OFFSET, "start")
+        parts.append(text(x(point.x) + offset, y(point.y) - _LABEL_OFFSET, label, "best", anchor))
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
-def best_for_less(points: Sequence[Dot]) -> list[Dot]:
-    """The points that no other with as small an x or a smaller one is as high as, from left to right."""
-    found: list[Dot] = []
-    for point in sorted(points, key=lambda one: (one.x, -one.y)):
-        if not found or point.y > found[-1].y:
-            found.append(point)
-    return found
+def pareto_front(points: Sequence[Dot]) -> list[Dot]:
+    """Return the points that no other with as small an x is as high as, from left to right."""
+    front: list[Dot] = []
+    for point in sorted(points, key=lambda point: (point.x, -point.y)):
+        if not front or point.y > front[-1].y:
+            front.append(point)
+    return front
+
+
+def _score_scale(points: Sequence[Dot]) -> Scale:
+    lows = [point.y if point.low is None else point.low for point in points]
+    highs = [point.y if point.high is None else point.high for point in points]
+    bottom, top = max(0.0, min(lows) - 3), min(100.0, max(highs) + 3)
+    return Scale(bottom, max(top, bottom + 1), HEIGHT - BOTTOM, TOP)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line through points in percent, and a mark of its own beside it."""
+    """A line through points in percent, and a mark beside it."""
 
     series: int
     name: str
@@ -193,204 +218,160 @@ class Line:
 
 
 def lines(name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Line]) -> str:
-    """Lines from 0 to 100 both ways; the words tell where each begins and ends."""
-    x, y = Scale(0, 100, _LEFT, WIDTH - _RIGHT), Scale(0, 100, HEIGHT - _BOTTOM, _TOP)
-    parts = _axes(x, y, x_label, y_label)
-    told = []
-    for one in drawn:
-        (first, high), (last, low) = one.points[0], one.points[-1]
-        told.append(f"{one.name}: {high:.1f} at {first:.1f}, {low:.1f} at {last:.1f}")
-        parts.append(line([(x(across), y(up)) for across, up in one.points], f"series {colour(one.series)}"))
-        if one.mark is not None:
-            said = f"{one.name}: {one.mark[1]:.1f} at {one.mark[0]:.1f}"
-            parts.append(marker(x(one.mark[0]), y(one.mark[1]), one.series, said))
-            told.append(f"its own word {one.mark[1]:.1f} at {one.mark[0]:.1f}")
-    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+    """Draw lines from 0 to 100 both ways."""
+    x, y = Scale(0, 100, LEFT, WIDTH - RIGHT), Scale(0, 100, HEIGHT - BOTTOM, TOP)
+    parts = axes(x, y, x_label, y_label)
+    hints = []
+    for curve in drawn:
+        (first, high), (last, low) = curve.points[0], curve.points[-1]
+        hints.append(f"{curve.name}: {high:.1f} at {first:.1f}, {low:.1f} at {last:.1f}")
+        parts.append(line([(x(across), y(up)) for across, up in curve.points], f"series {_colour(curve.series)}"))
+        if curve.mark is not None:
+            across, up = curve.mark
+            parts.append(_marker(x(across), y(up), curve.series, f"{curve.name}: {up:.1f} at {across:.1f}"))
+            hints.append(f"its own word {up:.1f} at {across:.1f}")
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
 def swept(
     name: str, title: str, x_label: str, y_label: str, drawn: Sequence[Sequence[Dot]], levels: Sequence[Dot]
 ) -> str:
-    """A line through the points of each series, with their intervals; `levels` go all across, whatever their x is."""
-    points = [point for one in drawn for point in one]
+    """Draw a line through the points of each series, with intervals; `levels` go all across, whatever their x."""
+    points = [point for series in drawn for point in series]
     values = sorted({point.x for point in points})
-    x, y = _value_scale(values), _y_scale([*points, *levels])
-    parts = _axes(
-        x, y, f"{x_label}{' (logarithmic)' if x.log else ''}", y_label, values if len(values) <= _TICKS else None
-    )
-    told = []
+    x = _scale_of(values[0], values[-1], LEFT, WIDTH - RIGHT)
+    if not x.log:
+        margin = 0.08 * (values[-1] - values[0]) or 1.0
+        x = Scale(values[0] - margin, values[-1] + margin, x.start, x.end)
+    y = _score_scale([*points, *levels])
+    parts = axes(x, y, x_label, y_label, values if len(values) <= _MAX_VALUE_TICKS else None)
+    hints = []
     for point in levels:
-        told.append(f"{point.name}: {y_label} {point.y:.1f}")
-        parts.append(line([(x.start, y(point.y)), (x.end, y(point.y))], f"series level {colour(point.series)}"))
-        parts.append(marker(x.end, y(point.y), point.series, told[-1]))
-    for place, one in enumerate(drawn):
-        aside = _ASIDE * (place - (len(drawn) - 1) / 2)
-        at = [(x(point.x) + aside, y(point.y)) for point in one]
-        parts.append(line(at, f"series {colour(one[0].series)}"))
-        for point, (across, up) in zip(one, at, strict=True):
-            told.append(f"{point.name}: {y_label} {point.y:.1f} at {_short(point.x)}")
-            if point.low is not None and point.high is not None:
-                parts.append(line([(across, y(point.low)), (across, y(point.high))], "whisker"))
-            parts.append(marker(across, up, point.series, told[-1]))
-    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(told)}.", parts)
+        hints.append(f"{point.name}: {y_label} {point.y:.1f}")
+        parts.append(line([(x.start, y(point.y)), (x.end, y(point.y))], f"series level {_colour(point.series)}"))
+        parts.append(_marker(x.end, y(point.y), point.series, hints[-1]))
+    for place, series in enumerate(drawn):
+        offset = _SERIES_OFFSET * (place - (len(drawn) - 1) / 2)
+        path = [(x(point.x) + offset, y(point.y)) for point in series]
+        parts.append(line(path, f"series {_colour(series[0].series)}"))
+        for point in series:
+            hints.append(f"{point.name}: {y_label} {point.y:.1f} at {_short_number(point.x)}")
+            parts += point.whisker(x(point.x) + offset, y)
+            parts.append(_marker(x(point.x) + offset, y(point.y), point.series, hints[-1]))
+    return picture(name, title, f"{y_label} against {x_label}. {'; '.join(hints)}.", parts)
 
 
-def _value_scale(values: Sequence[float]) -> Scale:
-    """From a little below the least value to a little above the greatest."""
-    ends, (low, high) = (_LEFT, WIDTH - _RIGHT), (values[0], values[-1])
-    if low > 0 and high / low > 12:
-        return Scale(low / 1.5, high * 1.5, *ends, log=True)
-    room = 0.08 * (high - low) or 1.0
-    return Scale(low - room, high + room, *ends)
+BarValue = tuple[float, float | None, float | None] | None
+"""A value with the ends of its interval; None if there is none."""
 
 
-def _y_scale(points: Sequence[Dot]) -> Scale:
-    lows = [point.y if point.low is None else point.low for point in points]
-    highs = [point.y if point.high is None else point.high for point in points]
-    bottom, top = max(0.0, min(lows) - 3), min(100.0, max(highs) + 3)
-    return Scale(bottom, max(top, bottom + 1), HEIGHT - _BOTTOM, _TOP)
-
-
-def _x_scale(low: float, high: float) -> Scale:
-    ends = (_LEFT, WIDTH - _RIGHT)
-    if low > 0 and high / low > 12:
-        return Scale(low / 1.5, high * 1.5, *ends, log=True)
-    return Scale(0.0, high * 1.08 or 1.0, *ends)
-
-
-def _axes(x: Scale, y: Scale, x_label: str, y_label: str, x_ticks: Sequence[float] | None = None) -> list[str]:
-    bottom = HEIGHT - _BOTTOM
-    parts = []
-    for value in y.ticks():
-        parts.append(line([(x.start, y(value)), (x.end, y(value))], "grid"))
-        parts.append(text(x.start - 6, y(value) + 4, _short(value), anchor="end"))
-    for value in x.ticks() if x_ticks is None else x_ticks:
-        parts.append(line([(x(value), bottom), (x(value), bottom + 4)], "tick"))
-        parts.append(text(x(value), bottom + 17, _short(value)))
-    parts.append(line([(x.start, bottom), (x.end, bottom)], "tick"))
-    parts.append(text((x.start + x.end) / 2, HEIGHT - 8, x_label, "label"))
-    parts.append(text(13, (y.start + y.end) / 2, y_label, "label", turned=True))
-    return parts
-
-
-def bars(name: str, title: str, label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[Bars]]]) -> str:
-    """Groups of lying bars, 0 to 100, with intervals; a series without a value in a group says n/a."""
-    thick = max(6, min(14, 60 // max(1, len(series))))
-    step = thick * len(series) + 14
-    height = _TOP + step * len(rows) + _BOTTOM
-    x = Scale(0, 100, _NAMES, WIDTH - _RIGHT)
-    parts = _lying_axis(x, label, height)
-    told = []
+def bars(
+    name: str, title: str, label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[BarValue]]]
+) -> str:
+    """Draw groups of horizontal bars, 0 to 100, with intervals; a series without a value says n/a."""
+    thickness = max(6, min(14, 60 // max(1, len(series))))
+    step = thickness * len(series) + 14
+    height = TOP + step * len(rows) + BOTTOM
+    x = Scale(0, 100, _NAMES_WIDTH, WIDTH - RIGHT)
+    parts = _horizontal_axis(x, label, height)
+    hints = []
     for place, (group, values) in enumerate(rows):
-        above = _TOP + place * step + 7
-        parts += _name(above + thick * len(series) / 2, group)
+        above = TOP + place * step + 7
+        parts += _row_name(above + thickness * len(series) / 2, group)
         for number, value in enumerate(values):
-            y = above + number * thick
+            y = above + number * thickness
             if value is None:
-                told.append(f"{group}, {series[number]}: n/a")
-                parts.append(text(x.start + 4, y + thick - 2, "n/a", "small", anchor="start"))
+                hints.append(f"{group}, {series[number]}: n/a")
+                parts.append(text(x.start + 4, y + thickness - 2, "n/a", "small", anchor="start"))
                 continue
-            said = f"{group}, {series[number]}: {value[0]:.1f}"
-            told.append(said)
-            parts.append(bar(x.start, y, x(value[0]) - x.start, thick - 1.5, number, said))
-            if value[1] is not None and value[2] is not None:
-                middle = y + (thick - 1.5) / 2
-                parts.append(line([(x(value[1]), middle), (x(value[2]), middle)], "whisker"))
-    return picture(name, title, f"{label}. {'; '.join(told)}.", parts, height)
+            mean, low, high = value
+            hints.append(f"{group}, {series[number]}: {mean:.1f}")
+            parts.append(_bar(x.start, y, x(mean) - x.start, thickness - 1.5, number, hints[-1]))
+            if low is not None and high is not None:
+                middle = y + (thickness - 1.5) / 2
+                parts.append(line([(x(low), middle), (x(high), middle)], "whisker"))
+    return picture(name, title, f"{label}. {'; '.join(hints)}.", parts, height)
 
 
-def _lying_axis(x: Scale, label: str, height: float) -> list[str]:
-    bottom = height - _BOTTOM
+def _horizontal_axis(x: Scale, label: str, height: float) -> list[str]:
+    bottom = height - BOTTOM
     parts = []
     for value in x.ticks():
-        parts.append(line([(x(value), _TOP), (x(value), bottom)], "grid"))
-        parts.append(text(x(value), bottom + 17, _short(value)))
+        parts.append(line([(x(value), TOP), (x(value), bottom)], "grid"))
+        parts.append(text(x(value), bottom + 17, _short_number(value)))
     parts.append(text((x.start + x.end) / 2, height - 8, label, "label"))
     return parts
 
 
-def _name(middle: float, said: str) -> list[str]:
-    """A name before its bars; what stands in brackets at its end goes below."""
-    first, _, rest = said.rpartition(" (")
-    lines = [first, f"({rest}"] if first else [said]
-    down = middle + 4 - 6.5 * (len(lines) - 1)
-    return [
-        text(_NAMES - 8, down + 13 * place, shortened(one, _NAME_LETTERS), "name", anchor="end")
-        for place, one in enumerate(lines)
-    ]
+def _row_name(middle: float, name: str) -> list[str]:
+    """Write a name before its bars; brackets at its end go below."""
+    first, _, rest = name.rpartition(" (")
+    rows = [first, f"({rest}"] if first else [name]
+    y = middle + 4 - 6.5 * (len(rows) - 1)
+    return [text(_NAMES_WIDTH - 8, y + 13 * at, _shorten(row), "name", anchor="end") for at, row in enumerate(rows)]
 
 
 def shares(
     name: str, title: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float]]], label: str
 ) -> str:
-    """A bar a row, divided into shares of 1."""
-    step, thick = 34, 22
-    height = _TOP + step * len(rows) + _BOTTOM
-    x = Scale(0, 100, _NAMES, WIDTH - _RIGHT)
-    parts = _lying_axis(x, label, height)
-    told = []
+    """Draw a bar a row, divided into shares of 1."""
+    step, thickness = 34, 22
+    height = TOP + step * len(rows) + BOTTOM
+    x = Scale(0, 100, _NAMES_WIDTH, WIDTH - RIGHT)
+    parts = _horizontal_axis(x, label, height)
+    hints = []
     for place, (row, values) in enumerate(rows):
-        y = _TOP + place * step + 6
-        parts += _name(y + thick / 2, row)
-        begun = 0.0
+        y = TOP + place * step + 6
+        parts += _row_name(y + thickness / 2, row)
+        begin = 0.0
         for number, value in enumerate(values):
-            said = f"{row}, {series[number]}: {100 * value:.1f} %"
-            told.append(said)
-            left, right = x(100 * begun), x(100 * (begun + value))
-            parts.append(bar(left, y, right - left, thick, number, said))
+            hints.append(f"{row}, {series[number]}: {100 * value:.1f} %")
+            left, right = x(100 * begin), x(100 * (begin + value))
+            parts.append(_bar(left, y, right - left, thickness, number, hints[-1]))
             if right - left > 34:
-                parts.append(text((left + right) / 2, y + thick / 2 + 4, f"{100 * value:.0f} %", "inside"))
-            begun += value
-    return picture(name, title, f"{'; '.join(told)}.", parts, height)
+                parts.append(text((left + right) / 2, y + thickness / 2 + 4, f"{100 * value:.0f} %", "inside"))
+            begin += value
+    return picture(name, title, f"{'; '.join(hints)}.", parts, height)
 
 
 def distribution(name: str, title: str, ends: tuple[str, str], label: str, values: Sequence[float], series: int) -> str:
-    """How often values from 0 to 1 occur: bars as counted, and a curve of what a bar around each place would be.
+    """Draw how often values from 0 to 1 occur: bars as counted, and a kernel-smoothed curve.
 
-    It is smoothed by a kernel. Near the ends the bar around a place is the outermost one.
+    The curve shows the bar that would stand around each place; near the ends that is the outermost one.
     """
-    counts = [0] * _BINS
-    for value in values:
-        counts[min(_BINS - 1, int(value * _BINS + 1e-9))] += 1
-    percent = [100 * count / len(values) for count in counts]
-    share, wide = smoothed(values), 1 / _BINS
-    places = [at / _CURVE for at in range(_CURVE + 1)]
-    lefts = [min(1 - wide, max(0.0, place - wide / 2)) for place in places]
-    curve = [(place, 100 * share(left, left + wide)) for place, left in zip(places, lefts, strict=True)]
-    x = Scale(0, 100, _LEFT, WIDTH - _RIGHT)
-    y = Scale(0, 1.1 * max(*percent, *(height for _, height in curve)), HEIGHT - _BOTTOM, _TOP)
-    parts = _axes(x, y, f"0: {ends[0]}; 100: {ends[1]}", label)
-    told = []
+    counts = Counter(min(_BINS - 1, int(value * _BINS + 1e-9)) for value in values)
+    percent = [100 * counts[number] / len(values) for number in range(_BINS)]
+    share, width = smoothed(values), 1 / _BINS
+    places = [at / _CURVE_POINTS for at in range(_CURVE_POINTS + 1)]
+    lefts = [min(1 - width, max(0.0, place - width / 2)) for place in places]
+    curve = [(place, 100 * share(left, left + width)) for place, left in zip(places, lefts, strict=True)]
+    x = Scale(0, 100, LEFT, WIDTH - RIGHT)
+    y = Scale(0, 1.1 * max(*percent, *(height for _, height in curve)), HEIGHT - BOTTOM, TOP)
+    parts = axes(x, y, f"0: {ends[0]}; 100: {ends[1]}", label)
+    hints = []
     for number, value in enumerate(percent):
-        left, right = x(100 * number / _BINS), x(100 * (number + 1) / _BINS)
-        said = f"{100 * number // _BINS} to {100 * (number + 1) // _BINS}: {value:.1f} %"
-        told.append(said)
-        parts.append(bar(left + 1, y(value), right - left - 2, y.start - y(value), series, said))
+        low, high = 100 * number // _BINS, 100 * (number + 1) // _BINS
+        hints.append(f"{low} to {high}: {value:.1f} %")
+        parts.append(_bar(x(low) + 1, y(value), x(high) - x(low) - 2, y.start - y(value), series, hints[-1]))
     parts.append(line([(x(100 * at), y(height)) for at, height in curve], "curve"))
-    return picture(name, title, f"{label}, from 0, {ends[0]}, to 100, {ends[1]}. {'; '.join(told)}.", parts)
+    return picture(name, title, f"{label}, from 0, {ends[0]}, to 100, {ends[1]}. {'; '.join(hints)}.", parts)
 
 
 def smoothed(values: Sequence[float]) -> Callable[[float, float], float]:
-    """The share of values from 0 to 1 that lie between two places, each value spread by a Gaussian kernel.
+    """Return a function for the share of values between two places, each value spread by a Gaussian kernel.
 
-    What a kernel would have outside is folded back at the ends.
+    Values lie between 0 and 1; what a kernel has outside is folded back.
     """
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     least, most = _BANDWIDTHS
     width = min(most, max(least, 1.06 * spread * math.pow(len(values), -0.2))) * math.sqrt(2)
-    counted = Counter(values)
+    counts = Counter(values)
 
     def between(low: float, high: float) -> float:
         total = 0.0
-        for value, times in counted.items():
-            folded = (value, -value, 2 - value)
-            total += times * sum(math.erf((high - one) / width) - math.erf((low - one) / width) for one in folded)
+        for value, times in counts.items():
+            for at in (value, -value, 2 - value):
+                total += times * (math.erf((high - at) / width) - math.erf((low - at) / width))
         return total / 2 / len(values)
 
     return between
-
-
-def _short(value: float) -> str:
-    if value >= 10_000:
-        return f"{value / 1000:,.0f}k"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"

@@ -1,30 +1,61 @@
-"""What a page shows of a question's trace: its tree or text, what was searched and found, chains and warnings."""
+"""What the page shows of a question's trace: tree or text, searches and their results, chains and warnings."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from sys import intern
 from typing import Any
 
-from hoptree.engine.events import Event
+from hoptree.engine.events import Event, NodeSettled, NodeStarted, Retrieved
 from hoptree.engine.generation_view import Part, ReadFact, SubQuery, Writing
 from hoptree.engine.result import TreeNode, read_result
 from hoptree.engine.sentence_view import LEVELS, Said, SaidWord
 from hoptree.engine.trace import read_events
 from hoptree.evaluation.report.measures import Run
+from hoptree.evaluation.report.run_traces import by_question
 from hoptree.evaluation.run_folder import TRACES
 
-_PARTS, _WORDS, _LISTED = 80, 500, 20
+MAX_PASSAGE_CHARS = 1_500
+_MAX_CHARS = 2_000
+_MAX_REASON_CHARS = 800
+_MAX_NAME_CHARS = 300
+_MAX_LABEL_CHARS = 40
+_MAX_DEPTH = 40
+_MAX_FACTS = 20
+"""Facts of a node, and of each of its validations."""
+_MAX_PARTS, _MAX_WORDS, _MAX_LISTED = 80, 500, 20
 """Sentences of a text, words of a sentence, and facts, names or samples of one of them."""
-_DOUBTS_LETTERS = 300
 
-Piece = str | list[str | int | float | None]
+PassageText = tuple[str, str, str]
+"""Id, title and text."""
 
 
-def shown_writing(writing: Writing) -> dict[str, Any]:
-    """The writing as the page's script reads it; what is empty is left out.
+def cut(value: object, chars: int = _MAX_CHARS) -> str:
+    text = str(value)
+    return text if len(text) <= chars else f"{text[:chars]}…"
+
+
+def _label(text: object) -> str:
+    return cut(text, _MAX_LABEL_CHARS)
+
+
+def _names(texts: Iterable[object]) -> list[str]:
+    return [cut(text, _MAX_NAME_CHARS) for text in texts]
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _filled(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that are not empty."""
+    return {name: value for name, value in values.items() if value not in ("", [], {}, None, False)}
+
+
+def view_writing(writing: Writing) -> dict[str, Any]:
+    """Return the writing as the page's script reads it.
 
     A word is a list: its text, its level of doubt, 1 if it is in doubt or 2 if it does not count (else 0), and then
     entropy, share of attention and score, or else its probability alone. What stands between words is a plain text.
@@ -34,42 +65,42 @@ def shown_writing(writing: Writing) -> dict[str, Any]:
             "levels": list(LEVELS) if writing.told_by else [],
             "toldBy": writing.told_by,
             "explained": writing.explained,
-            "names": [_cut(name) for name in writing.extracted[:_LISTED]],
-            "first": [_doubts_query(query) for query in writing.first],
-            "parts": [_part(part) for part in writing.parts[:_PARTS]],
-            "more": max(0, len(writing.parts) - _PARTS),
-            "facts": [_fact(fact) for fact in writing.facts[:_LISTED]],
-            "conflicts": [[[_cut(text) for text in fact] for fact in group] for group in writing.conflicts[:_LISTED]],
-            "missing": [_cut(name, 40) for name in writing.missing],
-            "stopped": _cut(writing.stopped, 40),
+            "names": _names(writing.extracted[:_MAX_LISTED]),
+            "first": [_view_query(query) for query in writing.first],
+            "parts": [_view_part(part) for part in writing.parts[:_MAX_PARTS]],
+            "more": max(0, len(writing.parts) - _MAX_PARTS),
+            "facts": [_view_fact(fact) for fact in writing.facts[:_MAX_LISTED]],
+            "conflicts": [[_names(fact) for fact in group] for group in writing.conflicts[:_MAX_LISTED]],
+            "missing": [_label(name) for name in writing.missing],
+            "stopped": _label(writing.stopped),
             "asked": writing.asked_for_answer,
-            "answers": [[_cut(way, 40), _cut(text), _rounded(left)] for way, text, left in writing.answers],
-            "taken": _cut(writing.taken, 40),
+            "answers": [[_label(way), cut(text, _MAX_NAME_CHARS), _round(left)] for way, text, left in writing.answers],
+            "taken": _label(writing.taken),
         }
     )
 
 
-def _part(part: Part) -> dict[str, Any]:
-    said = part.said
+def _view_part(part: Part) -> dict[str, Any]:
+    said, again = part.said, part.again
     return _filled(
         {
-            "said": _pieces(said),
+            "said": _view_sentence(said),
             "compared": said.compared,
             "doubted": said.triggered,
-            "samples": [_cut(sample) for sample in said.samples[:_LISTED]] if said.triggered else [],
+            "samples": _names(said.samples[:_MAX_LISTED]) if said.triggered else [],
             "names": [
-                [_cut(one.name), _cut(one.kind, 40), _rounded(one.confidence), _cut(one.dropped_by, 40)]
-                for one in part.names[: 2 * _LISTED]
+                [cut(name.name, _MAX_NAME_CHARS), _label(name.kind), _round(name.confidence), _label(name.dropped_by)]
+                for name in part.names[: 2 * _MAX_LISTED]
             ],
-            "sought": [_cut(name) for name in part.in_doubt[:_LISTED]],
-            "queries": [_doubts_query(query) for query in part.queries],
-            "skipped": _fact(part.skipped) if part.skipped is not None else {},
-            "facts": [_fact(fact) for fact in part.facts[:_LISTED]],
-            "shown": [_cut(line) for line in part.shown[:_LISTED]],
-            "tried": [[_cut(name), _rounded(left)] for name, left in part.tried[:_LISTED]],
-            "leftOut": [_cut(word) for word in part.left_out[:_LISTED]],
-            "again": _pieces(part.again) if part.again is not None else [],
-            "againCompared": part.again.compared if part.again is not None else "",
+            "sought": _names(part.in_doubt[:_MAX_LISTED]),
+            "queries": [_view_query(query) for query in part.queries],
+            "skipped": _view_fact(part.skipped) if part.skipped is not None else {},
+            "facts": [_view_fact(fact) for fact in part.facts[:_MAX_LISTED]],
+            "shown": _names(part.shown[:_MAX_LISTED]),
+            "tried": [[cut(name, _MAX_NAME_CHARS), _round(left)] for name, left in part.tried[:_MAX_LISTED]],
+            "leftOut": _names(part.left_out[:_MAX_LISTED]),
+            "again": _view_sentence(again) if again is not None else [],
+            "againCompared": again.compared if again is not None else "",
             "replaced": part.replaced,
             "lost": part.kept is False,
             "outcome": part.outcome,
@@ -77,71 +108,40 @@ def _part(part: Part) -> dict[str, Any]:
     )
 
 
-def _pieces(said: Said) -> list[Piece]:
-    found: list[Piece] = []
+def _view_sentence(said: Said) -> list[str | list[Any]]:
+    pieces: list[str | list[Any]] = []
     for text, word in said.pieces:
-        if len(found) >= _WORDS:
-            return [*found, " …"]
-        found.append(_cut(text) if word is None else _word(text, word))
-    return found
+        if len(pieces) >= _MAX_WORDS:
+            return [*pieces, " …"]
+        pieces.append(cut(text, _MAX_NAME_CHARS) if word is None else _view_word(text, word))
+    return pieces
 
 
-def _word(text: str, word: SaidWord) -> list[str | int | float | None]:
+def _view_word(text: str, word: SaidWord) -> list[Any]:
     mark = 1 if word.hit else 0 if word.content else 2
     if word.entropy is not None:
-        numbers = [_rounded(word.entropy), _rounded(word.attention), _rounded(word.score)]
+        numbers = [word.entropy, word.attention, word.score]
     else:
-        numbers = [] if word.probability is None else [_rounded(word.probability)]
-    return [_cut(text), word.level, mark, *numbers]
+        numbers = [] if word.probability is None else [word.probability]
+    return [cut(text, _MAX_NAME_CHARS), word.level, mark, *map(_round, numbers)]
 
 
-def _doubts_query(query: SubQuery) -> dict[str, Any]:
+def _view_query(query: SubQuery) -> dict[str, Any]:
     """`search` is the place of the search among those of the trace; without it, nothing was searched for."""
-    told = {"again": query.again, "repeated": query.repeated}
+    flags = _filled({"again": query.again, "repeated": query.repeated})
     place = {} if query.search is None else {"search": query.search}
-    return {"query": _cut(query.query), **_filled(told), **place}
+    return {"query": cut(query.query, _MAX_NAME_CHARS), **flags, **place}
 
 
-def _fact(fact: ReadFact) -> dict[str, Any]:
-    return _filled(
-        {
-            "fact": [_cut(text) for text in fact.fact],
-            "confidence": _rounded(fact.confidence),
-            "passage": _cut(fact.passage),
-            "title": _cut(fact.title),
-            "sentence": _cut(fact.sentence),
-            "outcome": _cut(fact.outcome, 40),
-            "turn": fact.turn,
-        }
-    )
-
-
-def _filled(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value not in ("", [], {}, None, False)}
-
-
-def _cut(text: str, letters: int = _DOUBTS_LETTERS) -> str:
-    return text if len(text) <= letters else f"{text[:letters]}…"
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-PASSAGE_LETTERS = 1_500
-_LETTERS = 2_000
-"""Of anything else that a model or a data set wrote."""
-_DEEPEST = 40
-_FACTS = 20
-"""Facts of a node, and of each of its validations."""
-
-PassageText = tuple[str, str, str]
-"""Id, title and text."""
+def _view_fact(fact: ReadFact) -> dict[str, Any]:
+    texts = {name: cut(getattr(fact, name), _MAX_NAME_CHARS) for name in ("passage", "title", "sentence")}
+    known = {"fact": _names(fact.fact), "confidence": _round(fact.confidence), **texts}
+    return _filled({**known, "outcome": _label(fact.outcome), "turn": fact.turn})
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A trace, ready to be written; passages are in it by their text, which the page holds once."""
+class TraceView:
+    """A trace, ready to be written; its passages are replaced by their places in the page later."""
 
     tree: list[dict[str, Any]]
     searches: list[tuple[str, int | None, list[PassageText]]]
@@ -151,138 +151,121 @@ class Shown:
     writing: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RunTraces:
-    """The traces of a run by question id, and how many of its sub-questions took one attempt, two, and so on."""
+    """The traces of a run by question id, and how many of its sub-questions took how many attempts."""
 
-    shown: dict[str, Shown] = field(default_factory=dict)
-    iterations: Counter[int] = field(default_factory=Counter)
-
-
-def cut(said: object, letters: int = _LETTERS) -> str:
-    text = str(said)
-    return text if len(text) <= letters else f"{text[:letters]}…"
+    views: dict[str, TraceView] = field(default_factory=dict)
+    attempts: Counter[int] = field(default_factory=Counter)
 
 
 def read_run_traces(run: Run) -> RunTraces:
-    """The traces of all outcomes of a run; none where it has no trace file."""
+    """Return the traces of all outcomes of a run; none if it has no trace file."""
     path = run.folder / TRACES
-    found = RunTraces()
+    traces = RunTraces()
     if not path.exists() or not path.stat().st_size:
-        return found
-    wanted = {row.trace: row.id for row in run.rows}
-    known: dict[PassageText, PassageText] = {}
-    for events in _traces(path, wanted):
-        found.shown[wanted[events[0]["run"]]] = _shown(events, known)
-        found.iterations.update(_iterations(events))
-    return found
+        return traces
+    ids = {row.trace: row.id for row in run.rows}
+    for events in by_question(event for event in read_events(path) if event.run in ids):
+        traces.views[ids[events[0].run]] = _view_trace(events)
+        for event in events:
+            if isinstance(event, NodeSettled) and event.state == "answered":
+                attempts = event.details.get("iterations")
+                traces.attempts.update([attempts] if isinstance(attempts, int) else [])
+    return traces
 
 
-def _traces(path: Path, wanted: Mapping[str, str]) -> Iterator[list[Event]]:
-    """The events of each of these questions, as soon as it is done: those asked together are mixed in the file."""
-    under_way: dict[str, list[Event]] = {name: [] for name in wanted}
-    for event in read_events(path):
-        events = under_way.get(event["run"])
-        if events is None:
-            continue
-        events.append(event)
-        if event["event"] == "final":
-            yield under_way.pop(event["run"])
-    yield from filter(None, under_way.values())
-
-
-def _iterations(events: Sequence[Event]) -> Iterable[int]:
-    for event in events:
-        number = event.get("iterations")
-        if event["event"] == "node" and event.get("state") == "answered" and isinstance(number, int):
-            yield number
-
-
-def _shown(events: Sequence[Event], known: dict[PassageText, PassageText]) -> Shown:
-    result = read_result(events)  # and so it is certain that the events are what they should be
+def _view_trace(events: Sequence[Event]) -> TraceView:
+    result = read_result(events)  # which also checks the events
     searches = []
     for event in events:
-        if event["event"] != "retrieve":
-            continue
-        found = [(str(p["id"]), cut(p["title"], 300), cut(p["text"], PASSAGE_LETTERS)) for p in event["passages"]]
-        once = [known.setdefault(passage, passage) for passage in found]
-        node = event.get("node")
-        searches.append((_query(event), node if isinstance(node, int) else None, once))
-    records = {event["id"]: event for event in events if event["event"] == "node"}
-    return Shown(
-        tree=[_node(node, records, _DEEPEST) for node in result.tree],
+        if isinstance(event, Retrieved):
+            passages = [
+                (
+                    intern(str(passage["id"])),
+                    intern(cut(passage["title"], _MAX_NAME_CHARS)),
+                    intern(cut(passage["text"], MAX_PASSAGE_CHARS)),
+                )
+                for passage in event.passages
+            ]
+            searches.append((_query(event), event.node if isinstance(event.node, int) else None, passages))
+    records: dict[int, NodeSettled | None] = {}
+    for event in events:
+        if isinstance(event, NodeStarted | NodeSettled):
+            records[event.id] = event if isinstance(event, NodeSettled) else None
+    return TraceView(
+        tree=[_view_node(node, records, _MAX_DEPTH) for node in result.tree],
         searches=searches,
         chains=[cut(chain) for chain in result.chains],
         warnings=[cut(warning) for warning in result.warnings],
-        why=cut(result.why, 800) if result.answer else "",
-        writing=shown_writing(result.writing) if result.writing else {},
+        why=cut(result.why, _MAX_REASON_CHARS) if result.answer else "",
+        writing=view_writing(result.writing) if result.writing else {},
     )
 
 
-def _query(event: Event) -> str:
-    """What was searched for, and among which passages if not among all."""
-    where = event.get("where")
-    only = ", ".join(f"{name}: {value}" for name, value in where.items()) if isinstance(where, dict) else ""
-    return cut(event.get("query", "")) + (f" ({cut(only, 300)})" if only else "")
+def _query(search: Retrieved) -> str:
+    """Return what was searched for, and among which passages if not among all."""
+    where = search.where if isinstance(search.where, dict) else {}
+    only = ", ".join(f"{name}: {value}" for name, value in where.items())
+    return cut(search.query) + (f" ({cut(only, _MAX_NAME_CHARS)})" if only else "")
 
 
-def _node(node: TreeNode, records: Mapping[Any, Event], deepest: int) -> dict[str, Any]:
-    record: Mapping[str, Any] = records.get(node.id, {})
+def _view_node(node: TreeNode, records: Mapping[int, NodeSettled | None], depth_left: int) -> dict[str, Any]:
+    record = records.get(node.id)
+    details = record.details if record else {}
     return {
         "id": node.id,
         "question": cut(node.question),
         "asked": cut(node.resolved or node.question),
         "answer": cut(node.answer),
-        "source": cut(node.source, 40),
-        "state": cut(node.state, 40),
-        "attempts": record.get("iterations"),
+        "source": _label(node.source),
+        "state": _label(node.state),
+        "attempts": details.get("iterations"),
         "evidence": [str(name) for name in node.evidence],
-        **_reasons(node, record),
-        **_checked(node, record),
-        "children": [_node(child, records, deepest - 1) for child in node.children] if deepest else [],
+        **_view_reasons(node, record.know if record else None, details),
+        **_view_validation(node, details),
+        "children": [_view_node(child, records, depth_left - 1) for child in node.children] if depth_left else [],
     }
 
 
-def _reasons(node: TreeNode, record: Mapping[str, Any]) -> dict[str, Any]:
-    """Which module answered, and why: what the model said of its own knowledge, and of the passages."""
-    found: dict[str, Any] = {"why": cut(node.why, 800), "module": cut(node.module, 40)}
-    if isinstance(record.get("know"), bool):
-        found["knows"] = record["know"]
-    judged = record.get("relevance")
-    if isinstance(judged, list):
+def _view_reasons(node: TreeNode, knows: bool | None, details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which module answered and why: what the model said of its own knowledge and of the passages."""
+    reasons: dict[str, Any] = {"why": cut(node.why, _MAX_REASON_CHARS), "module": _label(node.module)}
+    if isinstance(knows, bool):
+        reasons["knows"] = knows
+    if isinstance(judged := details.get("relevance"), list):
         pairs = [pair for pair in judged if isinstance(pair, list) and len(pair) == 2]
-        found["judged"] = {str(name): bool(verdict) for name, verdict in pairs}
-    return {name: value for name, value in found.items() if value != ""}
+        reasons["judged"] = {str(name): bool(verdict) for name, verdict in pairs}
+    return {name: value for name, value in reasons.items() if value != ""}
 
 
-def _checked(node: TreeNode, record: Mapping[str, Any]) -> dict[str, Any]:
-    """What evidence said of a hypothesis: the verdict, what was struck out, what was tried, and what is cited."""
-    found: dict[str, Any] = {
-        "verdict": cut(node.verdict, 40),
+def _view_validation(node: TreeNode, details: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what evidence said of a hypothesis: verdict, what was struck out, what was tried, and what is cited."""
+    validation: dict[str, Any] = {
+        "verdict": _label(node.verdict),
         "struck": [cut(text) for text in node.struck],
         "draft": cut(node.hypothesis) if node.id == 0 else "",
-        "facts": [[cut(part, 300) for part in fact] for fact in node.facts[:_FACTS]],
-        "tries": [_tried(one) for one in _listed(record, "attempts") if isinstance(one, dict)],
-        "unfounded": [cut(text, 300) for text in _listed(record, "fabricated")[:_FACTS]],
+        "facts": [_names(fact) for fact in node.facts[:_MAX_FACTS]],
+        "tries": [_view_attempt(attempt) for attempt in _listed(details, "attempts") if isinstance(attempt, dict)],
+        "unfounded": _names(_listed(details, "fabricated")[:_MAX_FACTS]),
     }
-    if record.get("rebuilt") is True:
-        found["sizes"] = [record.get(name) for name in ("size_before", "size_after")]
-    return {name: value for name, value in found.items() if value}
+    if details.get("rebuilt") is True:
+        validation["sizes"] = [details.get(name) for name in ("size_before", "size_after")]
+    return {name: value for name, value in validation.items() if value}
 
 
-def _tried(attempt: Mapping[str, Any]) -> dict[str, Any]:
-    """One validation: what was searched for, what was found, and the verdict."""
+def _view_attempt(attempt: Mapping[str, Any]) -> dict[str, Any]:
     facts = _listed(attempt, "facts")
     return {
         "query": cut(attempt.get("query", "")),
-        "verdict": cut(attempt.get("verdict", ""), 40),
+        "verdict": _label(attempt.get("verdict", "")),
         "reason": cut(attempt.get("reason", "")),
         "passages": len(_listed(attempt, "passages")),
         "found": len(facts),
-        "facts": [cut(fact, 300) for fact in facts[:_FACTS]],
+        "facts": _names(facts[:_MAX_FACTS]),
     }
 
 
 def _listed(record: Mapping[str, Any], name: str) -> list[Any]:
-    found = record.get(name)
-    return found if isinstance(found, list) else []
+    items = record.get(name)
+    return items if isinstance(items, list) else []

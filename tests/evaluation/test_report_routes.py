@@ -12,7 +12,7 @@ from tests.evaluation.report_runs import cells, table
 
 from hoptree.evaluation.report.contents import tables_of
 from hoptree.evaluation.report.measures import read_groups
-from hoptree.evaluation.report.run_tables import ways_of
+from hoptree.evaluation.report.run_tables import routes_of
 from hoptree.evaluation.report.tables import Table
 from hoptree.evaluation.run_folder import TRACES
 
@@ -54,7 +54,7 @@ def test_each_way_has_its_share_and_its_scores(tmp_path: Path) -> None:
 )
 def test_what_decisions_say(tmp_path: Path, events: list[Event], way: str) -> None:
     (group,) = read_groups([made(tmp_path, "run", events)])
-    assert ways_of(group.runs[0]) == {way: {"q0"}}
+    assert routes_of(group.runs[0]) == {way: {"q0"}}
 
 
 def test_a_method_that_does_not_choose_has_no_row(tmp_path: Path) -> None:
@@ -71,4 +71,4 @@ def test_damaged_records_are_passed_over(tmp_path: Path) -> None:
     with (out / TRACES).open("ab") as file:
         file.write(b'["decision"]\n{"event": "decision", "run": 5, "kind": "route"}\n{"event": "decision", "ki')
     (group,) = read_groups([out])
-    assert ways_of(group.runs[0]) == {"A": {"q0"}}
+    assert routes_of(group.runs[0]) == {"A": {"q0"}}
