@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from hoptree.core.values import Fact, Passage
@@ -41,9 +41,9 @@ class FactRead(Event):
 
     event: ClassVar[str] = "memory"
     op: str
-    step: int
-    fact: list[str]
-    confidence: float
+    step: int = 0
+    fact: list[str] = field(default_factory=list)
+    confidence: float | None = None
     passage: str | None = None
     sentence: str = ""
 
