@@ -13,7 +13,7 @@ import pytest
 from tests.models.hf_models import saved
 from typer.testing import CliRunner, Result
 
-from hoptree.cli.align_eval import report
+from hoptree.cli.align_adapters import report_gains
 from hoptree.cli.main import app
 from hoptree.core.errors import ConfigError, InputError
 
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_a_run_is_said(capsys: pytest.CaptureFixture[str]) ->
     change = {"difference": 0.125, "interval": {"low": 0.01, "high": 0.2}, "adjusted_p": 0.03}
     tree = run | {"run": "taikc", "failed": 0, "warnings": [], "against_plain": {"direct": change}}
     runs = [run | {"against_plain": {}}, tree]
-    report({"folder": "out", "versions": [], "runs": runs, "boundaries": []})
+    report_gains({"folder": "out", "versions": [], "runs": runs, "boundaries": []})
     printed = capsys.readouterr().out
     assert "  Run    Model  F1 against direct\n  taikc  base   +12.5 [+1.0, +20.0], p = 0.0300\n" in printed
     for said in ("2 failed and count as wrong", "a mixture of 2 runs", "direct, base: Odd."):

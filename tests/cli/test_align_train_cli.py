@@ -14,7 +14,7 @@ from tests.models.hf_models import saved
 from tests.training.lora.small_sets import many, write
 from typer.testing import CliRunner, Result
 
-from hoptree.cli import align_train
+from hoptree.cli import align_adapters
 from hoptree.cli.main import app
 from hoptree.core.errors import InputError
 from hoptree.training.lora.recipe import Pace, Recipe
@@ -38,7 +38,7 @@ def train(here: Path, *arguments: object, out: str = "out") -> Result:
 
 
 def test_its_defaults_are_those_of_the_recipe() -> None:
-    options = inspect.signature(align_train.train).parameters
+    options = inspect.signature(align_adapters.train).parameters
     usual = {**asdict(Recipe()), **asdict(Pace())}
     assert {name: options[name].default for name in usual} == usual
 

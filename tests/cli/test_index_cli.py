@@ -323,7 +323,7 @@ def test_ctrl_c_early_in_a_slow_build_keeps_what_is_older_than_a_minute(
         patch.setattr("hoptree.retrieval.indexing.run.read_file", stop_at_the_last)
         with pytest.raises(SystemExit):
             main()
-    assert "The same command goes on from what was made safe." in " ".join(capsys.readouterr().err.split())
+    assert "The same command goes on from what was saved." in " ".join(capsys.readouterr().err.split())
     refused(hoptree(home, "search", "x", "--corpus", "new"), "cut off", "repeat the command")
     with pytest.raises(SystemExit):
         main()

@@ -13,11 +13,9 @@ import pytest
 from tests.command_line import call
 from tests.methods.another import registered
 
-from hoptree.cli import method_facts
 from hoptree.cli.method_costs import Cost, made_from, read_costs
-from hoptree.cli.method_facts import _MODELS_WITH, fidelity_with, how_to_meet, tell
-from hoptree.cli.method_steps import Step, steps_of
-from hoptree.cli.methods_output import _fitting, show_one
+from hoptree.cli.method_facts import _MODELS_WITH, MethodFacts, fidelity_with, how_to_meet
+from hoptree.cli.methods import _fit, show_one
 from hoptree.core.errors import InputError
 from hoptree.core.values import Answer, Question
 from hoptree.engine.context import Context
@@ -30,19 +28,6 @@ from hoptree.sample import sample_questions
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def code_read_once() -> Iterator[None]:
-    """The steps of a method are read off its code, which stays the same; reading all takes a second."""
-    known: dict[object, tuple[Step, ...]] = {}
-
-    def read(method: Method) -> tuple[Step, ...]:
-        return known[method.run] if method.run in known else known.setdefault(method.run, steps_of(method))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(method_facts, "steps_of", read)
-        yield
 
 
 @pytest.fixture
@@ -105,7 +90,7 @@ def test_columns_go_into_as_many_tables_as_it_takes() -> None:
             self.width = width
 
     def split(widths: list[int], width: int) -> list[list[int]]:
-        return [[one.width for one in table] for table in _fitting([Wide(one) for one in widths], width)]  # type: ignore[misc]
+        return [[one.width for one in table] for table in _fit([Wide(one) for one in widths], width)]  # type: ignore[misc]
 
     assert split([5, 5, 5], 15) == [[5, 5, 5]]
     assert split([5, 5, 5], 14) == [[5, 5], [5]]
@@ -182,9 +167,6 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
     for part in (
         "needy: Needy (P [red])",
         "Much of it [bold]twice[/bold].",
-        "1. answering.answer.direct_answer [model]",
-        "with careful=on also:",
-        "3. answering.answer.answer_from [model]",
         "--set careful=off on|off",
         "corpus: hoptree index FOLDER",
         "moonlight: see its description",
@@ -198,7 +180,8 @@ def test_one_is_explained(home: Path, strange: Method, arguments: tuple[str, ...
 
 def test_one_as_json(home: Path) -> None:
     told = json.loads(said(home, "show", "taikc", "--json"))
-    assert told["steps"][0]["name"] == "planning.decompose.decompose_tree" and told["steps"][0]["asks"] == ["model"]
+    assert list(told["steps"])[:2] == ["decompose", "confident"] and told["steps"]["decompose"] > 0
+    assert "taikc/conclude.txt" in told["prompts"]
     assert {"name": "k", "type": "int", "default": 5} in told["options"]
     assert set(told["how"]) == {"corpus"} and "--method taikc" in told["example"]
     assert told["about"].startswith(told["summary"])
@@ -236,7 +219,7 @@ def test_the_docs_say_what_is_known_of_checkpoints(home: Path) -> None:
 
 @pytest.mark.parametrize("method", list_methods(), ids=lambda method: method.name)
 def test_every_method_can_be_explained(method: Method, capsys: pytest.CaptureFixture[str]) -> None:
-    show_one(tell(method, {}, {}))
+    show_one(MethodFacts.gather(method, {}, {}))
     assert f"--method {method.name}" in capsys.readouterr().out
     for need in method.needs:
         assert how_to_meet(need) != "see its description", f"say in method_facts how {need} is met"
@@ -284,7 +267,9 @@ def test_costs_are_measured_and_shown(home: Path) -> None:
     assert told["oner"]["cost"]["retrievals"] == 1.0 and told["taikc"]["cost"] is None
     table = said(home, "--costs", "costs.json")
     assert cost.command in table and "not measured" in table
-    assert "calls by step: read 1" in unwrapped(home, "show", "oner", "--costs", "costs.json")
+    assert "steps that ask the model, in order, with their calls a question: read 1" in unwrapped(
+        home, "show", "oner", "--costs", "costs.json"
+    )
 
 
 def test_a_method_that_is_measured_without_what_it_goes_by_says_so(home: Path) -> None:

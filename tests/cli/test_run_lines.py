@@ -49,13 +49,13 @@ def test_one_run_has_only_its_report(here: Path) -> None:
 
 
 def test_now_and_then_it_is_told_how_far_a_run_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.0)
     _, lines = said("--data", "data.jsonl", "--method", "direct", "--concurrency", "1", "--name", "mine")
     assert [line.split(",")[0] for line in lines[:3]] == [f"hoptree: mine: {number} of 6" for number in range(3)]
     assert all("questions/s" in line for line in lines) and "F1" in lines[1]
 
 
 def test_who_wants_json_hears_nothing_else(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.0)
     printed, lines = said("e.yaml", "--json")
     assert lines == [] and len(json.loads(printed)) == 2

@@ -57,7 +57,7 @@ def stop(work: Coroutine[Any, Any, Any]) -> NoReturn:
 def test_what_is_said_to_stay_stays(
     home: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], cached: str, uncached: str
 ) -> None:
-    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    monkeypatch.setattr("asyncio.run", stop)
     for more, said in (((), cached), (("--no-cache",), uncached)):
         done = hoptree(home, *arguments, *more)
         assert done.returncode == 1 and done.stderr.strip() == f"hoptree: Stopped. {said}"
@@ -65,7 +65,7 @@ def test_what_is_said_to_stay_stays(
 
 def test_verdicts_of_a_judge_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hoptree(home, *RUN).returncode == 0
-    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    monkeypatch.setattr("asyncio.run", stop)
     judge = ("eval", "judge", "out", "-m", "scripted/m.json")
     assert both("verdicts") in hoptree(home, *judge).stderr
     assert alone("verdicts") in hoptree(home, *judge, "--no-cache").stderr
@@ -74,6 +74,6 @@ def test_verdicts_of_a_judge_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_search_only_begins_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hoptree(home, "index", "corpus.jsonl", "--out", "idx").returncode == 0
-    monkeypatch.setattr("hoptree.cli.console.asyncio.run", stop)
+    monkeypatch.setattr("asyncio.run", stop)
     done = hoptree(home, "search", "Ada", "--corpus", "idx")
     assert done.stderr == "hoptree: Stopped. The same command begins again.\n"

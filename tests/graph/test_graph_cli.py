@@ -14,7 +14,7 @@ from tests.graph.sparql_server import serving, sparql_server
 from tests.small_indexes import hoptree
 from typer.testing import CliRunner
 
-from hoptree.cli import graph
+from hoptree.cli import progress
 from hoptree.cli.main import app
 
 
@@ -70,7 +70,7 @@ def test_one_fact_is_one_fact(home: Path) -> None:
 
 
 def test_a_load_without_a_terminal_says_how_far_it_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "LINE_EVERY", 0.0)
+    monkeypatch.setattr(progress, "LOG_INTERVAL_S", 0.0)
     jsonl(home / "many.jsonl", [{"s": f"Person {n}", "p": "knows", "o": f"Person {n + 1}"} for n in range(5_001)])
     command = ["graph", "load", str(home / "many.jsonl"), "--out", str(home / "many")]
     assert CliRunner().invoke(app, command).exit_code == 0

@@ -14,7 +14,7 @@ from tests.graph.graph_files import jsonl
 from tests.methods.small_knowledge import Pages
 from tests.methods.treeqa_asked import MOON, node, rules, tree
 
-from hoptree.cli.ask import say_of_names
+from hoptree.cli.ask import report_name_index
 from hoptree.core.errors import GraphUnavailable
 from hoptree.core.values import Passage
 from hoptree.engine.engine import Engine
@@ -84,7 +84,7 @@ def test_whoever_waits_for_the_index_is_told_once_in_a_while(
     graph: EmbeddedGraph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(names_index, "_EVERY", 2)
-    say_of_names(graph)
+    report_name_index(graph)
     asked(graph)
     asked(graph)
     assert capsys.readouterr().err == "hoptree: indexing the names of the graph: 2 of 3. This is done once.\n"

@@ -1,53 +1,269 @@
-"""`hoptree align`: teaching a model the parts that it plays in a method."""
+"""`hoptree align`: teaching a model the parts that it plays in a method; here its training sets."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.align_build import Exclude, build, counted
-from hoptree.cli.align_eval import evaluate
-from hoptree.cli.align_train import train
-from hoptree.cli.console import clean, print_json
-from hoptree.cli.options import AsJson
+from hoptree.cli.align_adapters import evaluate, gguf, print_beside_the_paper, train
+from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
+from hoptree.cli.options import (
+    AsJson,
+    BaseURL,
+    Concurrency,
+    Model,
+    NoCache,
+    Rerank,
+    RetrieverKind,
+    Settings,
+    given,
+    read_settings,
+)
+from hoptree.cli.progress import shown
 from hoptree.core.errors import InputError
+from hoptree.retrieval import DEFAULT_RETRIEVER
+
+_MAX_LISTED = 5
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Teach a model its part in a method: training sets, LoRA adapters, what they gained.",
+)
+app.command("train")(train)
+app.command("eval")(evaluate)
+app.command("gguf")(gguf)
+Exclude = Annotated[
+    list[Path],
+    typer.Option(
+        metavar="EVAL",
+        help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is used.",
+        show_default=False,
+    ),
+]
 
 
-def gguf(
-    adapter: Annotated[Path, typer.Argument(help="The folder of an adapter of hoptree align train.")],
-    base: Annotated[str, typer.Option(help="The model that llama.cpp runs: FILE.gguf, or a name of the catalogue.")],
-    out: Annotated[Path, typer.Option(help="The file to write.")],
+@app.command()
+def build(
+    kind: Annotated[
+        str, typer.Argument(help="if, kbae or gold (TAIKC), ra-isf-know, ra-isf-relevance or ra-isf-decompose.")
+    ],
+    data: Annotated[list[Path], typer.Option(help="Train questions; several times for several files.")],
+    out: Annotated[Path, typer.Option(help="The file to write (JSON Lines; a JSON list for LLaMA-Factory).")],
+    exclude: Exclude = [],  # noqa: B006 - typer copies it
+    only_train: Annotated[
+        bool, typer.Option("--only-train", help="Leave out rows that are of no train split.")
+    ] = False,
+    any_split: Annotated[
+        bool,
+        typer.Option(
+            "--any-split",
+            help="Take rows of any split, too; --exclude or --half must say what of their data set is measured on.",
+        ),
+    ] = False,
+    allow_evaluation_questions: Annotated[
+        bool,
+        typer.Option("--allow-evaluation-questions", help="Train on evaluation questions, too; every row says so."),
+    ] = False,
+    half: Annotated[
+        str,
+        typer.Option(
+            help="Only the first or second half of each file; ids decide. The other half counts as excluded.",
+            show_default=False,
+        ),
+    ] = "",
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Only N questions: the first of each file in turn.", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Draws the questions of --limit and the rows of --balance.", show_default=False)
+    ] = None,
+    balance: Annotated[
+        float | None,
+        typer.Option(
+            min=1.0,
+            help="kbae, know, relevance: a label at most so many times as often as the other.  [default: all rows]",
+            show_default=False,
+        ),
+    ] = None,
+    model: Model = "",
+    judge: Annotated[
+        str,
+        typer.Option(
+            metavar="MODEL",
+            help="kbae: a model that says which answers are right.  [default: exact match]",
+            show_default=False,
+        ),
+    ] = "",
+    right_f1: Annotated[
+        float | None,
+        typer.Option(
+            help="know: F1 from which an answer is right; 1 takes equal words only.  [default: 0.8]",
+            show_default=False,
+        ),
+    ] = None,
+    base_url: BaseURL = "",
+    concurrency: Concurrency = None,
+    no_cache: NoCache = False,
+    corpus: Annotated[
+        str, typer.Option(help="if, gold, relevance: the index to search, or 'sample'.", show_default=False)
+    ] = "",
+    retriever: RetrieverKind = DEFAULT_RETRIEVER,
+    rerank: Rerank = "",
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="gold, relevance: passages of each search.")] = 5,
+    titles: Annotated[
+        bool, typer.Option("--titles", help="gold, relevance: show titles, for methods with --set titles=on.")
+    ] = False,
+    robust: Annotated[bool, typer.Option("--robust", help="gold: the prompts of taikc with --set robust=on.")] = False,
+    settings: Settings = [],  # noqa: B006 - typer copies it
+    linked: Annotated[
+        bool,
+        typer.Option(
+            "--linked",
+            help="decompose: also chains, whose sub-questions rest on each other ('that person'), for ra_isf with "
+            "--set link_siblings=on.",
+        ),
+    ] = False,
+    form: Annotated[str, typer.Option("--format", help="chat, trl or llama-factory.")] = "chat",
     as_json: AsJson = False,
 ) -> None:
-    """Write an adapter as a LoRA file for llama.cpp, whose server puts it on a GGUF model (--lora).
+    """Make a training set for a model that plays a part of TAIKC or RA-ISF, with the prompts that they themselves send.
 
-    Models of the kinds llama and qwen2 can be converted for. All layers are held against those of the base, which may
-    have fewer bits than the weights that were trained on.
+    Rows that say they are of a dev or test split are refused, and so is a file that is also excluded, or that is named
+    for evaluation ("dev.jsonl") while none of its questions is excluded. --any-split takes those that --exclude does
+    not know. A question is excluded by its data set and id, or if 80 % of the different words in it and in an
+    evaluation question are in both. So is one that shares a step with an evaluation question: a single question that
+    both are put together from (MuSiQue's ids), a fact by its subject and property, or a sub-question. Of evaluation
+    questions that tell no steps, which are counted, only ids and words are compared. One that comes twice is taken
+    once.
+
+    if has a teacher (-m) answer by taikc, with its options (--set), and keeps what it said on the way to right answers.
+    kbae asks the model itself each question, and learns to answer where it was right and to ask for documents where it
+    was wrong; such a set is for that model alone. gold needs no model: it takes plans that come with Hoptree for
+    questions of three data sets, the steps and facts that come with questions, and gold passages of --corpus.
+
+    know asks the model each question, and learns from whether it was right. relevance takes gold passages, and what
+    else a search finds. decompose takes the steps (MuSiQue, StrategyQA) or facts (2WikiMultihopQA) that come with the
+    questions. Replies are remembered, so that the same command goes on where it was ended.
 
     \b
-    hoptree align gguf adapters/both --base qwen --out both.gguf
-    llama-server -m qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --lora both.gguf --port 8080
-    hoptree ask "Who …?" --corpus docs.idx -m openai/both --base-url http://localhost:8080/v1
+    hoptree align build if --data train.jsonl --exclude dev.jsonl --corpus docs.idx -m openai/NAME --out if.jsonl
+    hoptree align build kbae --data nq.jsonl --half first -m hf/NAME --balance 1.5 --out kbae.jsonl
+    hoptree align build gold --data musique.jsonl --exclude dev.jsonl --corpus docs.idx --out gold.jsonl
+    hoptree align build ra-isf-know --data train.jsonl --exclude dev.jsonl -m openai/NAME --out know.jsonl
+    hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
+    hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
-    from hoptree.models.hf_weights import adapter_folder, resolve_source
-    from hoptree.training.lora.gguf import convert
+    from hoptree.training.build import Wanted, build, read_kind
+    from hoptree.training.formats import read_format
 
-    file = resolve_source(base).file
-    if file is None:
-        raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
-    told = convert(adapter_folder(str(adapter)), file, out)
+    kind = read_kind(kind)
+    for value, option, of in (
+        (settings, "--set", "taikc-if"),
+        (robust, "--robust", "taikc-gold"),
+        (judge, "--judge", "taikc-kbae"),
+    ):
+        if value and kind != of:
+            raise InputError(f"{option} is for {of}, and not for {kind}.", f"Leave {option} out.")
+    wanted = Wanted(
+        kind,
+        tuple(data),
+        out,
+        tuple(exclude),
+        only_train=only_train,
+        any_split=any_split,
+        allow_evaluation=allow_evaluation_questions,
+        half=half,
+        limit=limit,
+        seed=seed,
+        balance=balance,
+        base_url=base_url,
+        cache=None if no_cache else "default",
+        concurrency=concurrency,
+        corpus=corpus,
+        retriever=retriever,
+        rerank=rerank,
+        k=k,
+        titles=titles,
+        linked=linked,
+        judge=judge,
+        options=read_settings(settings),
+        robust=robust,
+        form=read_format(form),
+        **given(model=model, right_f1=right_f1),
+    )
+    with shown(as_json) as show:
+        work = build(wanted, on_progress=lambda done, total: show(done, total, lambda: "questions"))
+        summary = run(work, stays=what_stays(cached=not no_cache))
     if as_json:
-        print_json(told)
-        return
-    typer.echo(clean(f"{told['layers']:,} layers of rank {told['rank']} for {told['base']} ({told['kind']}): {out}"))
+        print_json(summary)
+    else:
+        _report(summary)
+    if failed := len(summary.get("failed", ())):
+        them = "it" if failed == 1 else "them"
+        fail(
+            f"{counted(failed, 'question was', 'questions were')} not answered, and no row came of {them}.",
+            f"The same command asks {them} again; the others cost nothing.",
+        )
 
 
-_SHOWN = 5
+def _report(summary: Mapping[str, Any]) -> None:
+    used, read = summary["questions"]["in_rows"], summary["questions"]["read"]
+    rows = counted(summary["rows"], "row")
+    echo(f"{summary['kind']}: {rows} from {used:,} of {read:,} questions, in {summary['out']}")
+    if "right_from_f1" in summary:
+        echo(f"  labels by the answers of {summary['model']}, right from an F1 of {summary['right_from_f1']:g} on")
+    if "right_by" in summary:
+        echo(f"  labels by the answers of {summary['model']}, right by {summary['right_by']}, and for it alone")
+    if "teacher" in summary:
+        echo(f"  {summary['solved']:,} questions solved by {summary['teacher']}")
+    for source, labels in summary["sources"].items():
+        echo(f"  {source:20} {_shares(labels)}")
+    if len(summary["sources"]) > 1:
+        echo(f"  {'all':20} {_shares(summary['labels'])}")
+    for name in ("prompt", "target"):
+        words = summary[f"{name}_words"]
+        echo(f"  words a {name}: {words['mean']:,.1f} on average, {words['max']:,} at most")
+    print_beside_the_paper(summary.get("beside_the_paper", ()), "words")
+    for warning in summary["warnings"]:
+        warn(warning)
+    for why, count in summary["left_out"].items():
+        echo(f"  left out: {count:,} {why}")
+    for split, count in summary["splits"].items() if summary["any_split"] else ():
+        if split not in ("", "train"):
+            questions = counted(count, f"question of the split '{split}' was", f"questions of the split '{split}' were")
+            echo(f"  {questions} taken, by --any-split")
+    if without_split := summary["splits"].get(""):
+        echo(f"  {without_split:,} questions do not say of which split they are, nor does their file's name")
+    if summary["evaluation_questions"]:
+        echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and their rows say so")
+    _report_excluded(summary)
 
 
+def _report_excluded(summary: Mapping[str, Any]) -> None:
+    files, known = summary["excluded"]["files"], summary["excluded"]["questions"]
+    if files:
+        other_half = " and the other half" if summary.get("half") else ""
+        echo(f"  checked against {known:,} evaluation questions of {counted(len(files), 'file')}{other_half}")
+    elif known:
+        echo(f"  checked against {counted(known, 'question')} of the other half")
+    else:
+        echo("  no evaluation questions were excluded: name those you will measure on with --exclude")
+    if without_steps := summary["excluded"]["without_steps"]:
+        questions = f"{without_steps:,} of {known:,} excluded questions {'tells' if without_steps == 1 else 'tell'}"
+        echo(f"  {questions} no steps: only their ids and words were compared")
+
+
+def _shares(labels: Mapping[str, int]) -> str:
+    """Return how many there are of each label, with their shares."""
+    total = sum(labels.values())
+    return ", ".join(f"{count:,} {label} ({count / total:.0%})" for label, count in sorted(labels.items()))
+
+
+@app.command()
 def plans(
     data: Annotated[
         list[Path],
@@ -69,70 +285,44 @@ def plans(
     from hoptree.training.plans.written_plans import check_plans, packaged_plans
     from hoptree.training.questions import read_training_questions
 
-    found = packaged_plans()
+    plans = packaged_plans()
     sizes: dict[str, Counter[int]] = {}
-    for plan in found.values():
+    for plan in plans.values():
         sizes.setdefault(plan.dataset, Counter())[plan.size] += 1
     by_set = {name: dict(sorted(counts.items())) for name, counts in sorted(sizes.items())}
-    told = {"plans": len(found), "sub_questions": by_set}
-    checked = check_plans(found, read_training_questions(data), Excluded(exclude)) if data else None
+    checked = check_plans(plans, read_training_questions(data), Excluded(exclude)) if data else None
     if as_json:
-        print_json({**told, **({"check": checked} if checked else {})})
+        print_json({"plans": len(plans), "sub_questions": by_set, **given(check=checked)})
     else:
-        typer.echo(f"{len(found):,} plans, by the number of their sub-questions:")
+        echo(f"{len(plans):,} plans, by the number of their sub-questions:")
         for name, counts in by_set.items():
             parts = ", ".join(f"{count:,} of {size}" for size, count in counts.items())
-            typer.echo(clean(f"  {name:20} {sum(counts.values()):>4,}: {parts}"))
-    if checked is None:
-        return
-    if not as_json:
-        held, without = checked["checked"], checked["without_question"]
-        typer.echo(f"  {held:,} held against their questions, {without:,} have none in --data")
-        typer.echo(f"  checked against {checked['excluded_questions']:,} evaluation questions")
-        for what, keys in (("cannot be carried out", "faults"), ("is an evaluation question", "evaluation_questions")):
-            for key, why in list(checked[keys].items())[:_SHOWN]:
-                typer.echo(clean(f"  {key} {what}: {why}"))
-            if len(checked[keys]) > _SHOWN:
-                typer.echo(f"  … and {len(checked[keys]) - _SHOWN:,} more (--json lists them)")
-        if not checked["faults"] and not checked["evaluation_questions"]:
-            typer.echo("  all can be carried out as they stand, and none is an evaluation question")
-    if checked["faults"] or checked["evaluation_questions"]:
+            echo(f"  {name:20} {sum(counts.values()):>4,}: {parts}")
+        if checked:
+            _report_checked(checked)
+    if checked and (checked["faults"] or checked["evaluation_questions"]):
         raise typer.Exit(1)
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Teach a model its part in a method: training sets, LoRA adapters, what they gained.",
-)
+def _report_checked(checked: Mapping[str, Any]) -> None:
+    echo(f"  {checked['checked']:,} held against their questions, {checked['without_question']:,} have none in --data")
+    echo(f"  checked against {checked['excluded_questions']:,} evaluation questions")
+    for what, key in (("cannot be carried out", "faults"), ("is an evaluation question", "evaluation_questions")):
+        for plan, why in list(checked[key].items())[:_MAX_LISTED]:
+            echo(f"  {plan} {what}: {why}")
+        if (left := len(checked[key]) - _MAX_LISTED) > 0:
+            echo(f"  … and {left:,} more (--json lists them)")
+    if not checked["faults"] and not checked["evaluation_questions"]:
+        echo("  all can be carried out as they stand, and none is an evaluation question")
 
 
-app.command("build")(build)
-app.command("plans")(plans)
-app.command("train")(train)
-app.command("eval")(evaluate)
-app.command("gguf")(gguf)
-
-
-@app.callback()
-def align() -> None:
-    """Teach a model its part in a method: build training sets, train a LoRA adapter, measure what it gained."""
-
-
-@app.command("skr")
+@app.command()
 def skr(
     without: Annotated[Path, typer.Argument(help="The folder of a run without documents: cot.")],
     with_documents: Annotated[Path, typer.Argument(help="The folder of a run with them: iter_retgen, rounds=1.")],
     out: Annotated[Path, typer.Option(help="The file to write (JSON Lines).")],
     metric: Annotated[str, typer.Option(help="The score that says which answer is better.")] = "em",
-    exclude: Annotated[
-        list[Path],
-        typer.Option(
-            metavar="EVAL",
-            help="Evaluation questions, or a folder of one or more runs: none of these, by id or words, is labelled.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer copies it
+    exclude: Exclude = [],  # noqa: B006 - typer copies it
     allow_evaluation_questions: Annotated[
         bool,
         typer.Option("--allow-evaluation-questions", help="Label evaluation questions, too; every row says so."),
@@ -152,19 +342,19 @@ def skr(
     """
     from hoptree.training.skr_labels import LabelsWanted, label_questions
 
-    told = label_questions(
+    summary = label_questions(
         LabelsWanted(without, with_documents, out, metric, tuple(exclude), allow_evaluation=allow_evaluation_questions)
     )
     if as_json:
-        print_json(told)
+        print_json(summary)
         return
-    typer.echo(clean(f"{told['questions']:,} questions labelled by {told['metric']}, in {told['out']}"))
-    typer.echo(f"  documents made the answer: {counted(told['labels'])}")
-    for why, count in told["left_out"].items():
-        typer.echo(clean(f"  left out: {count:,} {why}"))
-    for warning in told["warnings"]:
-        typer.echo(clean(f"hoptree: {warning}"), err=True)
-    if told["evaluation_allowed"]:
-        typer.echo("  EVALUATION QUESTIONS ARE ALLOWED, and the rows say so")
-    elif not told["excluded"]:
-        typer.echo("  no evaluation questions were excluded: name those you will measure on with --exclude")
+    echo(f"{summary['questions']:,} questions labelled by {summary['metric']}, in {summary['out']}")
+    echo(f"  documents made the answer: {_shares(summary['labels'])}")
+    for why, count in summary["left_out"].items():
+        echo(f"  left out: {count:,} {why}")
+    for warning in summary["warnings"]:
+        warn(warning)
+    if summary["evaluation_allowed"]:
+        echo("  EVALUATION QUESTIONS ARE ALLOWED, and the rows say so")
+    elif not summary["excluded"]:
+        echo("  no evaluation questions were excluded: name those you will measure on with --exclude")

@@ -1,4 +1,4 @@
-"""`hoptree eval annotate` and `hoptree eval ratings`: was each module of RA-ISF right, by people and by a model?"""
+"""`hoptree eval annotate` and `eval ratings`: was each module of RA-ISF right, by people and by a model?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json, what_stays
+from hoptree.cli.console import echo, percent, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.progress import shown
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _TITLES: dict[Module, str] = {"know": "self-knowledge", "relevance": "relevance", "decompose": "decomposition"}
 _WIDTH = 22
-_MODEL = "the model"
-"""In tables, where names such as hf/FOLDER/FILE.gguf would leave no room."""
+_MODEL = "the model"  # in tables, where names such as hf/FOLDER/FILE.gguf would leave no room
 
 
 def annotate(
@@ -50,17 +49,17 @@ def annotate(
     from hoptree.evaluation.report.measures import find_runs
     from hoptree.evaluation.sheets import write_sheet
 
-    found = draw_of_runs(find_runs(runs), None if everything else sample, seed)
-    chosen = [one for module in _TITLES for run in found for one in run.decisions if one.module == module]
+    samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
+    chosen = [one for module in _TITLES for drawn in samples for one in drawn.decisions if one.module == module]
     write_sheet(out, chosen)
     if as_json:
-        told = {run.data: {"folder": str(run.folder), "decisions": run.drawn, "of": run.of} for run in found}
-        print_json({"out": str(out), "rows": len(chosen), "runs": told})
+        drawn_by_run = {one.data: {"folder": str(one.folder), "decisions": one.drawn, "of": one.of} for one in samples}
+        print_json({"out": str(out), "rows": len(chosen), "runs": drawn_by_run})
         return
-    typer.echo(clean(f"{len(chosen):,} decisions to rate, in {out}"))
-    for run in found:
-        parts = (f"{run.drawn[name]:,} of {run.of[name]:,} {title}" for name, title in _TITLES.items())
-        typer.echo(clean(f"  {run.data:{_WIDTH}}{', '.join(parts)}"))
+    echo(f"{len(chosen):,} decisions to rate, in {out}")
+    for drawn in samples:
+        parts = (f"{drawn.drawn[name]:,} of {drawn.of[name]:,} {title}" for name, title in _TITLES.items())
+        echo(f"  {drawn.data:{_WIDTH}}{', '.join(parts)}")
 
 
 def ratings(
@@ -96,17 +95,17 @@ def ratings(
     read = read_sheets(sheets)
     by_model = None
     if model:
-        work = _rated(read, model, base_url, concurrency, cache=not no_cache, quiet=as_json)
+        work = _rate(read, model, base_url, concurrency, cached=not no_cache, quiet=as_json)
         by_model = run_to_end(work, stays=what_stays(cached=not no_cache))
-    told = sum_up(read, by_model)
+    summary = sum_up(read, by_model)
     if as_json:
-        print_json(told)
+        print_json(summary)
     else:
-        _report(told)
+        _report(summary)
 
 
-async def _rated(
-    sheets: Sequence[Sheet], spec: str, base_url: str, concurrency: int | None, *, cache: bool, quiet: bool
+async def _rate(
+    sheets: Sequence[Sheet], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
 ) -> ModelRatings:
     from hoptree.evaluation.ratings import rate_decisions
     from hoptree.models import open_model
@@ -118,7 +117,7 @@ async def _rated(
             return await rate_decisions(
                 decisions,
                 model,
-                cache="default" if cache else None,
+                cache="default" if cached else None,
                 concurrency=concurrency,
                 on_progress=lambda done, total: show(done, total, lambda: "decisions rated"),
             )
@@ -126,61 +125,60 @@ async def _rated(
         await model.aclose()
 
 
-def _report(told: Mapping[str, Any]) -> None:
-    people, model = told["annotators"], told.get("model")
-    typer.echo(f"{told['decisions']:,} decisions; right by their ratings, in per cent (how many were rated):")
-    typer.echo(" " * (_WIDTH + 2) + "".join(f"{title:{_WIDTH}}" for title in _TITLES.values()).rstrip())
-    if any(one["rated"] for one in people):
-        _means("people" if len(people) > 1 else people[0]["name"], told["people"])
-        if len(people) > 1:
-            for one in people:
-                _row(f"  {one['name']}", {name: mean["all"] for name, mean in one["means"].items()})
+def _report(summary: Mapping[str, Any]) -> None:
+    people, model = summary["annotators"], summary.get("model")
+    echo(f"{summary['decisions']:,} decisions; right by their ratings, in per cent (how many were rated):")
+    echo(" " * (_WIDTH + 2) + "".join(f"{title:{_WIDTH}}" for title in _TITLES.values()).rstrip())
+    if any(person["rated"] for person in people):
+        _report_means("people" if len(people) > 1 else people[0]["name"], summary["people"])
+        for person in people if len(people) > 1 else ():
+            _report_row(f"  {person['name']}", {name: mean["all"] for name, mean in person["means"].items()})
     else:
-        typer.echo("  no person has rated anything yet")
+        echo("  no person has rated anything yet")
     if model:
-        _means(_MODEL, model["means"])
-    for one in people:
-        if one["blank"] and one["rated"]:
-            typer.echo(clean(f"  {one['name']} left {one['blank']:,} of {one['decisions']:,} without a rating"))
+        _report_means(_MODEL, model["means"])
+    for person in people:
+        if person["blank"] and person["rated"]:
+            echo(f"  {person['name']} left {person['blank']:,} of {person['decisions']:,} without a rating")
     if len(people) > 1:
-        parts = (f"{_title(part)} {_figure(one['alpha'])}" for part, one in told["agreement"].items())
-        typer.echo(f"  people agree, by Krippendorff's alpha: {', '.join(parts)}")
-        both = (f"{one['decisions']:,} {_title(part)}" for part, one in told["agreement"].items())
-        typer.echo(f"    over what two or more of them rated: {', '.join(both)}")
+        agreement = {_title(part): one for part, one in summary["agreement"].items()}
+        alphas = ", ".join(f"{title} {_figure(one['alpha'])}" for title, one in agreement.items())
+        counts = ", ".join(f"{one['decisions']:,} {title}" for title, one in agreement.items())
+        echo(f"  people agree, by Krippendorff's alpha: {alphas}")
+        echo(f"    over what two or more of them rated: {counts}")
     if model:
         _report_model(model)
 
 
 def _report_model(model: Mapping[str, Any]) -> None:
-    said = []
-    for part, one in model["with_people"].items():
-        if one["questions"]:
-            title = _title(part)
-            kappa = _figure(one["kappa"])
-            said.append(f"{title} {100 * one['rate']:.1f} %, kappa {kappa} ({one['questions']:,})")
-    if said:
-        typer.echo(f"  {_MODEL} says what most people say: {'; '.join(said)}")
-    rate = "n/a" if model["unparsed_rate"] is None else f"{100 * model['unparsed_rate']:.1f} %"
-    typer.echo(clean(f"  {_MODEL} is {model['model']}, asked {model['asked']:,} times"))
-    typer.echo(f"  {model['unparsed']:,} of its replies ({rate}) were neither Yes nor No, and are no ratings")
+    parts = [
+        f"{_title(part)} {percent(one['rate'], ' %')}, kappa {_figure(one['kappa'])} ({one['questions']:,})"
+        for part, one in model["with_people"].items()
+        if one["questions"]
+    ]
+    if parts:
+        echo(f"  {_MODEL} says what most people say: {'; '.join(parts)}")
+    rate = percent(model["unparsed_rate"], " %")
+    echo(f"  {_MODEL} is {model['model']}, asked {model['asked']:,} times")
+    echo(f"  {model['unparsed']:,} of its replies ({rate}) were neither Yes nor No, and are no ratings")
     if model["errors"]:
-        typer.echo(f"  {model['errors']:,} calls failed, and are no ratings: the same command asks them again")
+        echo(f"  {model['errors']:,} calls failed, and are no ratings: the same command asks them again")
 
 
-def _means(name: str, means: Mapping[str, Mapping[str, Any]]) -> None:
-    """A row for all data sets, and one for each where there are several."""
-    _row(name, {module: mean["all"] for module, mean in means.items()})
+def _report_means(name: str, means: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a row for all data sets, and one for each where there are several."""
+    _report_row(name, {module: mean["all"] for module, mean in means.items()})
     sets = sorted({data for mean in means.values() for data in mean["data"]})
     for data in sets if len(sets) > 1 else ():
-        _row(f"  on {data}", {module: mean["data"].get(data) for module, mean in means.items()})
+        _report_row(f"  on {data}", {module: mean["data"].get(data) for module, mean in means.items()})
 
 
-def _row(name: str, means: Mapping[str, Mapping[str, float] | None]) -> None:
+def _report_row(name: str, means: Mapping[str, Mapping[str, float] | None]) -> None:
     cells = (
-        "-" if one is None else f"{100 * one['mean']:.1f} ± {100 * one['plus_minus']:.1f} ({one['decisions']:,})"
-        for one in means.values()
+        "-" if mean is None else f"{percent(mean['mean'])} ± {percent(mean['plus_minus'])} ({mean['decisions']:,})"
+        for mean in means.values()
     )
-    typer.echo(clean(f"  {name:{_WIDTH}}" + "".join(f"{cell:{_WIDTH}}" for cell in cells)).rstrip())
+    echo((f"  {name:{_WIDTH}}" + "".join(f"{cell:{_WIDTH}}" for cell in cells)).rstrip())
 
 
 def _title(part: str) -> str:

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.console import print_error, print_json, run, say, what_stays
+from hoptree.cli.console import print_error, print_json, run, warn, what_stays
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
     Concurrency,
+    Corpus,
     Graph,
     Model,
     NoCache,
     PricesText,
+    Rerank,
+    RetrieverKind,
     Roles,
     Settings,
-    read_prices,
-    read_roles,
-    read_settings,
+    Trace,
+    open_engine,
 )
-from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.core.errors import InputError
 from hoptree.engine.registry import DEFAULT_METHOD
-from hoptree.graph.facts import NamesIndexed
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 if TYPE_CHECKING:
@@ -37,42 +36,13 @@ if TYPE_CHECKING:
     from hoptree.engine.result import Result
 
 
-_EVERY = 5.0
-"""Seconds between two lines."""
-
-
-def say_of_names(graph: object) -> None:
-    """Have a graph tell when it makes the index of its names, and how far that is."""
-    if isinstance(graph, NamesIndexed):
-        graph.on_indexing = _Said()
-
-
-class _Said:
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if now < self._next:
-            return
-        once = "" if self._next else " This is done once."
-        self._next = now + _EVERY
-        say(f"indexing the names of the graph: {done:,} of {total:,}.{once}")
-
-
-_FILE_WIDTH = 200
+_INDEXING_INTERVAL_S = 5.0
+_FILE_COLUMNS = 200
 
 
 def ask(
     question: Annotated[str, typer.Argument(help="The question; - reads it from standard input.")],
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            help="An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
-            "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php.",
-            show_default=False,
-        ),
-    ] = None,
+    corpus: Corpus = None,
     graph: Graph = None,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
@@ -89,9 +59,7 @@ def ask(
     prices: PricesText = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
-    ] = None,
+    trace: Trace = None,
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
@@ -104,39 +72,25 @@ def ask(
     hoptree ask "…" --corpus sample --json --trace run.jsonl
     hoptree ask "…" --corpus wikipedia --method treeqa --set evidence=text
     """
-    from hoptree.engine.budget import Budget
-    from hoptree.engine.engine import Engine
-    from hoptree.engine.trace import TraceFile
-    from hoptree.models import DEFAULT_MODEL
-
-    limits = Budget.parse(budget)
     text = sys.stdin.read() if question == "-" else question
-    options = read_settings(settings)
-    writer = TraceFile(trace) if trace else None
-    try:
-        engine = Engine(
-            method=method,
-            model=model or DEFAULT_MODEL,
-            corpus=corpus,
-            graph=graph,
-            retriever=retriever,
-            rerank=rerank,
-            options=options,
-            budget=limits,
-            prices=read_prices(prices),
-            cache=None if no_cache else "default",
-            base_url=base_url,
-            concurrency=concurrency,
-            listeners=(writer,) if writer else (),
-            roles=read_roles(roles),
-        )
-        say_without_links(corpus, retriever)
-        say_without_graph(method, graph)
-        say_of_names(engine.graph)
+    with open_engine(
+        corpus=corpus,
+        retriever=retriever,
+        graph=graph,
+        method=method,
+        model=model,
+        settings=settings,
+        roles=roles,
+        budget=budget,
+        prices=prices,
+        trace=trace,
+        no_cache=no_cache,
+        rerank=rerank,
+        base_url=base_url,
+        concurrency=concurrency,
+    ) as (engine, writer):
+        report_name_index(engine.graph)
         result = run(ask_and_show(engine, text, as_json=as_json), stays=what_stays(cached=not no_cache))
-    finally:
-        if writer:
-            writer.close()
     if failure := result.failure or (writer and writer.failure):
         print_error(failure)
         raise typer.Exit(failure.exit_code)
@@ -157,26 +111,15 @@ async def ask_and_show(engine: Engine, question: str, *, as_json: bool) -> Resul
 
             with GrowingTree(Console(stderr=True)) as growing:
                 result = await engine.ask(question, listeners=(growing, heard.append))
-        if as_json or not _refused(result):
+        # Of a question that was refused before anything began, the error says all.
+        refused = isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
+        if as_json or not refused:
             print_outcome(Outcome.of(result, heard), as_json=as_json)
     return result
 
 
-def _refused(result: Result) -> bool:
-    """Whether nothing was begun, so that the error says all there is to say."""
-    return isinstance(result.failure, InputError) and not result.tree and not result.usage.llm_calls
-
-
-def say_without_graph(method: str, graph: str | None) -> None:
-    """Tell whoever gives a knowledge graph to a method that has no use for one."""
-    from hoptree.engine.registry import find_method
-
-    if graph is not None and "graph" not in find_method(method).needs:
-        say(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
-
-
 def print_outcome(outcome: Outcome, *, as_json: bool = False, heading: str = "") -> None:
-    """A result as JSON, or drawn under a heading, with what its method decided."""
+    """Print a result as JSON, or drawn under a heading, with what its method decided."""
     if as_json:
         print_json(outcome.as_dict())
         return
@@ -185,5 +128,25 @@ def print_outcome(outcome: Outcome, *, as_json: bool = False, heading: str = "")
     from hoptree.cli.render import show_result
 
     # In a file or a pipe nobody wants lines broken at 80 columns.
-    console = Console() if sys.stdout.isatty() else Console(width=_FILE_WIDTH)
+    console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
     show_result(console, outcome.result, heading, outcome.lines)
+
+
+def report_name_index(graph: object) -> None:
+    """Have a graph report every few seconds when it makes the index of its names."""
+    if graph is None:
+        return
+    from hoptree.graph.facts import NamesIndexed
+
+    if not isinstance(graph, NamesIndexed):
+        return
+    next_time = 0.0
+
+    def report(done: int, total: int) -> None:
+        nonlocal next_time
+        if time.monotonic() >= next_time:
+            once = "" if next_time else " This is done once."
+            next_time = time.monotonic() + _INDEXING_INTERVAL_S
+            warn(f"indexing the names of the graph: {done:,} of {total:,}.{once}")
+
+    graph.on_indexing = report

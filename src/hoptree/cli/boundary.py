@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json, what_stays
+from hoptree.cli.console import echo, percent, print_json, print_table, what_stays
 from hoptree.cli.console import run as run_to_end
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache
+from hoptree.cli.options import (
+    Anyway,
+    AsJson,
+    BaseURL,
+    Concurrency,
+    Judge,
+    JudgeBaseURL,
+    Model,
+    NoCache,
+    RetryFailed,
+    Seed,
+    given,
+)
+from hoptree.cli.progress import run_bars
 from hoptree.core.errors import InputError
 
-if TYPE_CHECKING:
-    from hoptree.evaluation.plan import Planned
-    from hoptree.evaluation.running import Progress
-
-
-_FLIPS = 5
-_LETTERS = 70
+_MAX_FLIPS = 5
+_MAX_CHARS = 70
 _COLUMNS = {
     "questions": "Asked",
     "refused": "Refused",
@@ -56,19 +63,13 @@ def boundary(
     ] = [],  # noqa: B006 - typer copies it
     model: Model = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N of each file.", show_default=False)] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)
-    ] = None,
-    judge: Annotated[
-        str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.", show_default=False)
-    ] = "",
-    judge_base_url: Annotated[
-        str, typer.Option(help="Of the judge's endpoint, if it is another.", show_default=False)
-    ] = "",
+    seed: Seed = None,
+    judge: Judge = "",
+    judge_base_url: JudgeBaseURL = "",
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
-    retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
-    anyway: Annotated[bool, typer.Option(help="Go on although data, prompts or model changed.")] = False,
+    retry_failed: RetryFailed = False,
+    anyway: Anyway = False,
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
@@ -90,95 +91,59 @@ def boundary(
     from hoptree.evaluation.plan import read_plan
     from hoptree.evaluation.running import Ways
 
-    given: dict[str, Any] = {
-        **({"model": model} if model else {}),
-        **({"base_url": base_url} if base_url else {}),
-        **({"limit": limit} if limit is not None else {}),
-        **({"seed": seed} if seed is not None else {}),
-        **({"judge": judge} if judge else {}),
-        **({"judge_base_url": judge_base_url} if judge_base_url else {}),
-    }
+    settings = given(model=model, base_url=base_url, limit=limit, seed=seed, judge=judge, judge_base_url=judge_base_url)
     if experiment is not None:
         if len(data) > 1:
             raise InputError("An experiment file takes one folder of data.", "Give --data FOLDER once.")
-        planned = read_plan(experiment, data[0] if data else experiment.parent, given)
+        planned = read_plan(experiment, data[0] if data else experiment.parent, settings)
     elif data:
-        planned = planned_for(data, BoundaryExperiment(data[0], **given))
+        planned = planned_for(data, BoundaryExperiment(data[0], **settings))
     else:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
     ways = Ways(
         anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency
     )
-    with _shown(as_json) as show:
+    with run_bars(as_json) as show:
         work = measure_all(planned, out, ways, on_progress=show)
-        found = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+        models = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
-        print_json({"folder": str(out), "models": found})
+        print_json({"folder": str(out), "models": models})
     else:
-        for one in found:
-            _report(one)
+        for measured in models:
+            _report(measured)
 
 
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
-    """How far the runs are, on the terminal only."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-    tasks: dict[Path, TaskID] = {}
-    with Bar(*columns, TimeRemainingColumn(), console=console, disable=quiet or not console.is_terminal) as bar:
-
-        def show(one: Planned, progress: Progress) -> None:
-            if one.folder not in tasks:
-                tasks[one.folder] = bar.add_task(clean(one.experiment.name))
-            bar.update(tasks[one.folder], completed=len(progress.rows), total=progress.total)
-
-        yield show
-
-
-def _report(found: Mapping[str, Any]) -> None:
-    typer.echo(clean(str(found["model"])))
-    rows = {**found["sets"], **({"all": found["all"], "mean": found["mean"]} if found["all"] else {})}
+def _report(measured: Mapping[str, Any]) -> None:
+    echo(str(measured["model"]))
+    rows = {**measured["sets"], **({"all": measured["all"], "mean": measured["mean"]} if measured["all"] else {})}
     for columns in (_COLUMNS, _JUDGED):
         if any(row.get(name) is not None for row in rows.values() for name in columns):
-            _table(rows, columns)
-    whole = found["all"] or next(iter(found["sets"].values()))
-    typer.echo(
-        f"  sure and wrong: {whole['overconfident']:,}; refused and right: {whole['underconfident']:,}; "
-        f"failed, and so wrong if asked directly: {whole['failed']:,}"
+            cells = [[name, *(_cell(column, row.get(column)) for column in columns)] for name, row in rows.items()]
+            print_table(["", *columns.values()], cells, left=("",))
+    overall = measured["all"] or next(iter(measured["sets"].values()))
+    echo(
+        f"  sure and wrong: {overall['overconfident']:,}; refused and right: {overall['underconfident']:,}; "
+        f"failed, and so wrong if asked directly: {overall['failed']:,}"
     )
-    if by := whole["probability"]:
-        typer.echo(f"  expected calibration error of the least token probability: {by['ece']:.3f}")
-    for flip in whole["flips"][:_FLIPS]:
-        typer.echo(clean(f"  {_cut(flip['question'])}  {_right(flip, 'direct')} -> {_right(flip, 'confident')}"))
-    if len(whole["flips"]) > _FLIPS:
-        typer.echo(f"  … and {len(whole['flips']) - _FLIPS:,} more answers that changed (--json lists them)")
-    for warning in dict.fromkeys(warning for one in found["sets"].values() for warning in one["warnings"]):
-        typer.echo(clean(f"  {warning}"))
-    typer.echo(f"  {whole['verdict']}")
-
-
-def _table(rows: Mapping[str, Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-    width = max(10, *(len(clean(name)) for name in rows))
-    typer.echo("  ".join([" " * (width + 2), *columns.values()]))
-    for name, row in rows.items():
-        cells = [_cell(column, row.get(column)).rjust(len(title)) for column, title in columns.items()]
-        typer.echo("  ".join([f"  {clean(name):{width}}", *cells]))
+    if probability := overall["probability"]:
+        echo(f"  expected calibration error of the least token probability: {probability['ece']:.3f}")
+    for flip in overall["flips"][:_MAX_FLIPS]:
+        echo(f"  {_cut(flip['question'])}  {_answer(flip, 'direct')} -> {_answer(flip, 'confident')}")
+    if (left := len(overall["flips"]) - _MAX_FLIPS) > 0:
+        echo(f"  … and {left:,} more answers that changed (--json lists them)")
+    for warning in dict.fromkeys(warning for one in measured["sets"].values() for warning in one["warnings"]):
+        echo(f"  {warning}")
+    echo(f"  {overall['verdict']}")
 
 
 def _cell(name: str, value: float | None) -> str:
-    if value is None:
-        return "n/a"
-    return f"{value:,}" if name in ("questions", "refused") else f"{100 * value:.1f}"
+    return f"{value:,}" if value is not None and name in ("questions", "refused") else percent(value)
 
 
-def _right(flip: Mapping[str, Any], setting: str) -> str:
+def _answer(flip: Mapping[str, Any], setting: str) -> str:
     return f"{_cut(flip[setting]) or '(nothing)'}{' (right)' if flip[f'{setting}_correct'] else ''}"
 
 
 def _cut(text: str) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[: _MAX_CHARS - 1]}…"

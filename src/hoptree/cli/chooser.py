@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json
+from hoptree.cli.console import echo, print_json
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
@@ -72,7 +72,7 @@ def fit(
         print_json(fitted.as_dict())
         return
     _tell(fitted)
-    typer.echo(f"written to {out}; use it with --set chooser={out}")
+    echo(f"written to {out}; use it with --set chooser={out}")
 
 
 @app.command()
@@ -98,10 +98,10 @@ def replay(
     if as_json:
         print_json({name: {"f1": one.f1, "calls": one.calls, "tokens": one.tokens} for name, one in rows.items()})
         return
-    typer.echo(f"{len(courses):,} questions{'':16s}F1  calls  tokens  F1 for 1,000 tokens")
+    echo(f"{len(courses):,} questions{'':16s}F1  calls  tokens  F1 for 1,000 tokens")
     for name, one in rows.items():
         each = 100_000 * one.f1 / one.tokens if one.tokens else 0.0
-        typer.echo(f"  {name:26s} {100 * one.f1:5.1f} {one.calls:6.2f} {one.tokens:7,.0f} {each:8.1f}")
+        echo(f"  {name:26s} {100 * one.f1:5.1f} {one.calls:6.2f} {one.tokens:7,.0f} {each:8.1f}")
 
 
 @app.command()
@@ -131,16 +131,16 @@ def _opened(file: Path | None) -> Chooser:
 def _tell(fitted: Fitted) -> None:
     captured = "no gap" if fitted.captured is None else f"{fitted.captured:.0%} of the gap"
     error = fitted.calibration.ece
-    typer.echo(f"{fitted.questions:,} questions, {fitted.examples:,} answers")
-    typer.echo(
+    echo(f"{fitted.questions:,} questions, {fitted.examples:,} answers")
+    echo(
         f"F1 {100 * fitted.first:.1f} after the first reading, {100 * fitted.chosen:.1f} by choice, "
         f"{100 * fitted.oracle:.1f} by an oracle: {captured}"
     )
-    typer.echo(f"calibration error {error:.3f}" if error is not None else "no calibration error")
-    typer.echo("when to go on    F1  calls  tokens")
+    echo(f"calibration error {error:.3f}" if error is not None else "no calibration error")
+    echo("when to go on    F1  calls  tokens")
     for one in (fitted.policies[0], *_frontier(fitted.policies)):
         told = f"sure {one.policy.sure:g}, worth {one.policy.worth:g}"
-        typer.echo(f"  {told:24s} {100 * one.f1:5.1f} {one.calls:5.2f} {one.tokens:7,.0f}")
+        echo(f"  {told:24s} {100 * one.f1:5.1f} {one.calls:5.2f} {one.tokens:7,.0f}")
     _weights(fitted.chooser)
 
 
@@ -158,13 +158,13 @@ def _weights(chooser: Chooser) -> None:
 
     for name, weight in sorted(chooser.weights.items(), key=lambda one: -abs(one[1])):
         # A weight of less than half a thousandth is none, of whichever sign.
-        typer.echo(f"  {round(weight, 3) + 0.0:+7.3f}  {name}: {in_words(name, True)}")
-    typer.echo(f"  {chooser.bias:+7.3f}  to begin with")
+        echo(f"  {round(weight, 3) + 0.0:+7.3f}  {name}: {in_words(name, True)}")
+    echo(f"  {chooser.bias:+7.3f}  to begin with")
     for move, one in sorted(chooser.outlooks.items()):
-        typer.echo(f"  {move}: settles {one.settles:.1%} of the doubt for {one.tokens:,.0f} tokens")
-    typer.echo(f"when to go on: under {chooser.policy.sure:g}, for {chooser.policy.worth:g} or more a thousand tokens")
+        echo(f"  {move}: settles {one.settles:.1%} of the doubt for {one.tokens:,.0f} tokens")
+    echo(f"when to go on: under {chooser.policy.sure:g}, for {chooser.policy.worth:g} or more a thousand tokens")
     for line in _made_from(chooser.made_from):
-        typer.echo(clean(line))
+        echo(line)
 
 
 def _made_from(told: Mapping[str, Any]) -> Iterator[str]:

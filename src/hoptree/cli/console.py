@@ -1,14 +1,12 @@
-"""How the command line speaks: plain errors, clean text, exit codes."""
+"""Output of the command line: plain text, tables, JSON, errors, and what Ctrl-C leaves."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
-import signal
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import typer
@@ -17,7 +15,7 @@ from hoptree.core.errors import HoptreeError
 
 T = TypeVar("T")
 P = ParamSpec("P")
-# Terminal controls, marks that turn the direction of writing, and halves of characters.
+# Terminal controls, marks that turn the direction of writing, and surrogates.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -25,18 +23,80 @@ class Interrupted(HoptreeError):
     """Ctrl-C."""
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A number of things in words: 1 fact, 2,000 facts."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+def clean(text: str) -> str:
+    """Remove terminal control sequences from text of a model or a document."""
+    return _CONTROL.sub("", text)
 
 
-def say(sentence: str) -> None:
-    """A warning or a hint beside what is asked for, on standard error."""
+def echo(text: str) -> None:
+    """Print text on standard output, cleaned."""
+    typer.echo(clean(text))
+
+
+def warn(sentence: str) -> None:
+    """Print a warning or a hint on standard error."""
     typer.echo(clean(f"hoptree: {sentence}"), err=True)
 
 
+def print_error(error: HoptreeError) -> None:
+    """Print a failure on standard error, without the parser's help."""
+    print(f"hoptree: {clean(str(error))}", file=sys.stderr)  # noqa: T201
+
+
+def fail(cause: str, remedy: str) -> None:
+    """Print a failure after the output of a command, and exit with its code."""
+    failure = HoptreeError(cause, remedy)
+    print_error(failure)
+    raise typer.Exit(failure.exit_code)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON, in ASCII where the text holds control characters."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(json.dumps(value, indent=2) if _CONTROL.search(text) else text)  # noqa: T201
+
+
+def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[str] = ()) -> None:
+    """Print aligned columns: those named in `left` to the left, all others to the right."""
+    lines = [[clean(cell) for cell in line] for line in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        cells = (
+            cell.ljust(width) if head in left else cell.rjust(width)
+            for head, cell, width in zip(heads, line, widths, strict=True)
+        )
+        typer.echo(f"  {'  '.join(cells)}".rstrip())
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number of things in words: 1 fact, 2,000 facts."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Join names with commas; beyond `most`, only their number is given."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def percent(share: float | None, unit: str = "") -> str:
+    """Return a share as per cent with one decimal, or n/a."""
+    return "n/a" if share is None else f"{100 * share:.1f}{unit}"
+
+
+def chance(value: float) -> str:
+    """Return a p-value, never as 0."""
+    return f"p = {value:.4f}" if value >= 0.0001 else "p < 0.0001"
+
+
+def interval(difference: float, low: float, high: float) -> str:
+    """Return a difference in points with its confidence interval."""
+    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
 def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins again.") -> T:
-    """Run a coroutine to its end; Ctrl-C ends it in order, and `stays` tells what that leaves."""
+    """Run a coroutine; Ctrl-C cancels it in order, and `stays` says what is kept."""
+    import asyncio
+
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
@@ -44,7 +104,7 @@ def run(work: Coroutine[Any, Any, T], *, stays: str = "The same command begins a
 
 
 def what_stays(finished: str = "", *, cached: bool) -> str:
-    """What a command leaves that is stopped: what it `finished`, if it writes that down, and calls in the cache."""
+    """Return what an interrupted command keeps: what it `finished` and wrote, and calls in the cache."""
     if not finished and not cached:
         return "Nothing is kept without a cache: the same command begins again."
     if not cached:
@@ -55,10 +115,13 @@ def what_stays(finished: str = "", *, cached: bool) -> str:
 
 
 def run_at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end; Ctrl-C breaks it off wherever it is, also where it never waits for anything.
+    """Run a coroutine; Ctrl-C breaks it off wherever it is, also where it never awaits.
 
-    asyncio only cancels, which takes effect when the work waits next. It leaves a handler alone that is not the usual.
+    asyncio only cancels, which takes effect at the next await. It leaves a handler alone that is not the usual one.
     """
+    import asyncio
+    import signal
+
     usual = signal.getsignal(signal.SIGINT)
     if usual is not signal.default_int_handler:  # ignored, somebody else's, or not the main thread's to change
         return asyncio.run(work)
@@ -69,41 +132,20 @@ def run_at_once(work: Coroutine[Any, Any, T]) -> T:
         signal.signal(signal.SIGINT, usual)
 
 
-def chance(value: float) -> str:
-    """How a p-value is told: never as 0."""
-    return f"p = {value:.4f}" if value >= 0.0001 else "p < 0.0001"
+def stoppable(remedy: str | Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Make a command end in order on Ctrl-C; `remedy` says what is kept, from its options if it is a function."""
 
-
-def stoppable(remedy: Callable[[Mapping[str, Any]], str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Makes a command end in order on Ctrl-C; `remedy` tells by its options what stays and what a repetition does."""
-
-    def stoppable_command(command: Callable[P, None]) -> Callable[P, None]:
+    def decorate(command: Callable[P, None]) -> Callable[P, None]:
         @functools.wraps(command)
         def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
             try:
                 command(*args, **kwargs)
             except KeyboardInterrupt:
-                raise Interrupted("Stopped.", remedy(kwargs)) from None
+                raise Interrupted("Stopped.", remedy if isinstance(remedy, str) else remedy(kwargs)) from None
 
         return wrapped
 
-    return stoppable_command
+    return decorate
 
 
-def interruptible(command: Callable[P, None]) -> Callable[P, None]:
-    """A command that ends in order on Ctrl-C."""
-    return stoppable(lambda options: "What was there before is as it was; the same command begins again.")(command)
-
-
-def clean(text: str) -> str:
-    """Text from a model or a document without terminal control sequences."""
-    return _CONTROL.sub("", text)
-
-
-def print_error(error: HoptreeError) -> None:
-    print(f"hoptree: {clean(str(error))}", file=sys.stderr)  # noqa: T201
-
-
-def print_json(value: Any) -> None:
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    print(json.dumps(value, indent=2) if _CONTROL.search(text) else text)  # noqa: T201
+AS_BEFORE = "What was there before is as it was; the same command begins again."

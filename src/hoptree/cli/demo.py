@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, interruptible, print_error, print_json, run, what_stays
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_error, print_json, run, stoppable, what_stays
 from hoptree.cli.options import AsJson, BaseURL, Model, NoCache, Settings, read_settings
 from hoptree.engine.registry import DEFAULT_METHOD
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from hoptree.engine.result import Result
 
 
-DEMO_QUESTION = "q01"
-# What the embedded 1.5B model does best with: hop goes on as long as it is in doubt, whatever that costs; TAIKC puts
-# documents first, since such a model rarely knows what it does not know, and gives no answer rather than a guess.
+_DEMO_QUESTION = "q01"
+# What suits the embedded 1.5B model: hop goes on while it is in doubt, whatever that costs. TAIKC puts documents first,
+# since such a model rarely knows what it does not know, and gives no answer rather than a guess.
 _CAREFUL = {"hop": {"worth": "0"}, "taikc": {"robust": "on", "continuation": "off"}}
 
 
-@interruptible
+@stoppable(AS_BEFORE)
 def demo(
     every: Annotated[bool, typer.Option("--all", help="Ask all 20 questions and print the score; resumes.")] = False,
     method: Annotated[str, typer.Option(help="hoptree methods lists them.")] = DEFAULT_METHOD,
@@ -54,38 +54,37 @@ def demo(
         method=method,
         model=chosen,
         corpus="sample",
-        options=_options(method, read_settings(settings)),
+        options=demo_options(method, read_settings(settings)),
         cache=None if no_cache else "default",
         base_url=base_url,
     )
-    work = _all(engine, as_json) if every else _one(engine, as_json)
-    failure = run(work, stays=what_stays(cached=not no_cache))
-    if failure:
-        raise typer.Exit(failure)
+    work = _ask_all(engine, as_json) if every else _ask_one(engine, as_json)
+    if code := run(work, stays=what_stays(cached=not no_cache)):
+        raise typer.Exit(code)
 
 
-def _options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the demo; who chooses how careful to be gets nothing of it beside."""
+def demo_options(method: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of the demo; settings that choose how careful to be replace its own choice."""
     careful = _CAREFUL.get(method, {})
     usual = {"k": "3"} if method == "taikc" else {}
     return usual | ({} if careful.keys() & settings.keys() else careful) | settings
 
 
-async def _one(engine: Engine, as_json: bool) -> int:
+async def _ask_one(engine: Engine, as_json: bool) -> int:
     from hoptree.cli.ask import ask_and_show
     from hoptree.sample import sample_questions
 
-    question = next(row for row in sample_questions() if row["id"] == DEMO_QUESTION)
+    question = next(row for row in sample_questions() if row["id"] == _DEMO_QUESTION)
     result = await ask_and_show(engine, question["question"], as_json=as_json)
     if not as_json:
-        typer.echo(f"gold answer: {question['answers'][0]}")
+        echo(f"gold answer: {question['answers'][0]}")
     if result.failure:
         print_error(result.failure)
         return result.failure.exit_code
     return 0
 
 
-async def _all(engine: Engine, as_json: bool) -> int:
+async def _ask_all(engine: Engine, as_json: bool) -> int:
     """Ask every question and print the score; a failed question counts as wrong."""
     from hoptree.engine.schedule import together
     from hoptree.sample import sample_questions
@@ -93,43 +92,34 @@ async def _all(engine: Engine, as_json: bool) -> int:
     rows: dict[str, dict[str, Any]] = {}
     questions = sample_questions()
 
-    async def one(question: dict[str, Any]) -> None:
-        result = await engine.ask(question["question"])
-        rows[question["id"]] = row = _score(question, result)
+    async def ask(question: dict[str, Any]) -> None:
+        row = _score(question, await engine.ask(question["question"]))
+        rows[question["id"]] = row
         if not as_json:
             mark = "right" if row["right"] else "wrong"
-            said = clean(row["answer"]) or (f"({row['error']})" if row["error"] else "(no answer)")
-            wanted = " / ".join(question["answers"][:1]) or "no answer"
-            typer.echo(
-                f"{len(rows):2}/{len(questions)} {mark}  {question['question']}\n             {said}   gold: {wanted}"
-            )
+            answer = clean(row["answer"]) or (f"({row['error']})" if row["error"] else "(no answer)")
+            gold = (*question["answers"], "no answer")[0]
+            echo(f"{len(rows):2}/{len(questions)} {mark}  {question['question']}")
+            echo(f"             {answer}   gold: {gold}")
 
     async with engine:
         if engine.model.slots == 1 or engine.model.name.startswith("local/"):
             for question in questions:  # one after the other: each prompt's beginning stays in the model's memory
-                await one(question)
+                await ask(question)
         else:
-            await together(one(question) for question in questions)
+            await together(ask(question) for question in questions)
     ordered = [rows[question["id"]] for question in questions]
     right, exact = sum(row["right"] for row in ordered), sum(row["exact"] for row in ordered)
-    summary = {
-        "method": engine.method.name,
-        "model": engine.model.name,
-        "right": right,
-        "exact": exact,
-        "questions": len(ordered),
-    }
+    names = {"method": engine.method.name, "model": engine.model.name}
     if as_json:
-        print_json({**summary, "rows": ordered})
+        print_json({**names, "right": right, "exact": exact, "questions": len(ordered), "rows": ordered})
     else:
-        typer.echo(
-            f"{engine.method.name}, {engine.model.name}: {right} of {len(ordered)} right ({exact} word for word)"
-        )
+        echo(f"{', '.join(names.values())}: {right} of {len(ordered)} right ({exact} word for word)")
     return 1 if all(row["error"] for row in ordered) else 0
 
 
 def _score(question: dict[str, Any], result: Result) -> dict[str, Any]:
-    """Right: the reply is an accepted answer, give or take two words, or an unanswerable question got none."""
+    """Score a result: right is an accepted answer, give or take two words, or none to an unanswerable question."""
     from hoptree.evaluation.metrics import contains, exact_match
 
     if question["answerable"]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json, run_at_once, say, stoppable, what_stays
+from hoptree.cli.console import echo, percent, print_json, print_table, run_at_once, stoppable, warn, what_stays
 from hoptree.cli.eval_retrieval import write_rows
 from hoptree.cli.graph import Graph
-from hoptree.cli.options import BaseURL, Concurrency, NoCache
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Limit, NoCache, PerQuestion
+from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hoptree.methods.steps.relations import RelationRanking
 
 
-_DEEPEST = 10
+_MAX_DEPTH = 10
 _RANKINGS = ("words", "dense", "llm")
 
 
@@ -82,14 +83,12 @@ def eval_linking(
         str,
         typer.Option(metavar="first|second", help="Only one half of the questions, by their ids.", show_default=False),
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
-    per_question: Annotated[
-        Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
-    ] = None,
+    limit: Limit = None,
+    per_question: PerQuestion = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
     no_cache: NoCache = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how often the entity and the relation of a question are among the first K found: recall@K.
 
@@ -112,42 +111,42 @@ def eval_linking(
     """
     from hoptree.evaluation.linking import read_linking_questions
 
-    depths = _depths(k)
+    depths = _read_depths(k)
     _check(relations, among, model)
     asked = read_linking_questions(data, half=half, limit=limit)
     if asked.without_entity:
-        say(f"{asked.without_entity:,} questions name no entity; left out.")
+        warn(f"{asked.without_entity:,} questions name no entity; left out.")
     if per_question is not None:
         write_rows(per_question, [], "a")
-    options = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
-    options["linker"] = linker
-    with _shown(len(asked.questions), as_json) as show:
-        found = run_at_once(_evaluate(asked, depths, relations, options, concurrency, not no_cache, show))
+    settings = {"graph": graph, "model": model, "base_url": base_url, "encoder": encoder, "among": among}
+    settings["linker"] = linker
+    work = _evaluate(asked, depths, relations, settings, concurrency, cached=not no_cache, quiet=as_json)
+    result = run_at_once(work)
     if per_question is not None:
-        write_rows(per_question, [one.as_dict() for one in found.linked], "w")
-    if found.failed:
-        first = next(one.error for one in found.linked if one.error)
-        say(f"{found.failed:,} of {len(found.linked):,} questions failed and count as missed. The first: {first}")
-    figures = {"graph": graph, "model": model or None, "linker": linker or None, "among": among, **found.as_dict()}
+        write_rows(per_question, (linked.as_dict() for linked in result.linked), "w")
+    if result.failed:
+        first = next(linked.error for linked in result.linked if linked.error)
+        warn(f"{result.failed:,} of {len(result.linked):,} questions failed and count as missed. The first: {first}")
+    figures = {"graph": graph, "model": model or None, "linker": linker or None, "among": among, **result.as_dict()}
     if as_json:
         print_json(figures)
     else:
         _report(figures)
 
 
-def _depths(said: str) -> tuple[int, ...]:
-    if not said:
+def _read_depths(text: str) -> tuple[int, ...]:
+    if not text:
         return ()
-    parts = [part for part in re.split(r"[\s,]+", said.strip()) if part]
-    if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _DEEPEST for part in parts):
-        raise ConfigError(f"'{said}' are no depths.", f"Give numbers from 1 to {_DEEPEST}, such as --k 1,3,5.")
+    parts = [part for part in re.split(r"[\s,]+", text.strip()) if part]
+    if not parts or not all(part.isascii() and part.isdigit() and 0 < int(part[:9]) <= _MAX_DEPTH for part in parts):
+        raise ConfigError(f"'{text}' are no depths.", f"Give numbers from 1 to {_MAX_DEPTH}, such as --k 1,3,5.")
     return tuple(sorted({int(part) for part in parts}))
 
 
 def _check(relations: Sequence[str], among: str, model: str) -> None:
-    for one in relations:
-        if one not in _RANKINGS:
-            raise ConfigError(f"Relations cannot be ranked by '{one}'.", f"Choose of {', '.join(_RANKINGS)}.")
+    for ranking in relations:
+        if ranking not in _RANKINGS:
+            raise ConfigError(f"Relations cannot be ranked by '{ranking}'.", f"Choose of {', '.join(_RANKINGS)}.")
     if among not in ("entity", "graph"):
         raise ConfigError(f"There are no relations of '{among}'.", "Use --among entity or --among graph.")
     if "llm" in relations and not model:
@@ -158,33 +157,49 @@ async def _evaluate(
     asked: LinkingSet,
     depths: tuple[int, ...],
     relations: Sequence[str],
-    options: Mapping[str, str],
+    settings: Mapping[str, str],
     concurrency: int | None,
+    *,
     cached: bool,
-    show: Callable[[str, int], None],
+    quiet: bool,
 ) -> LinkingRun:
     from hoptree.evaluation.linking import ENTITY_KS, RELATION_KS, evaluate_linking
 
-    async with AsyncExitStack() as opened:
-        parts = await _open(opened, relations, options, concurrency, cached, lambda names: show("names", names))
-        return await evaluate_linking(
-            asked,
-            parts,
-            entity_ks=depths or ENTITY_KS,
-            relation_ks=depths or RELATION_KS,
-            on_done=lambda: show("questions", 1),
-        )
+    done, total = 0, len(asked.questions)
+
+    def on_done() -> None:
+        nonlocal done
+        done += 1
+        show(done, total, lambda: "linking")
+
+    with shown(quiet) as show:
+        async with AsyncExitStack() as opened:
+            parts = await _open(
+                opened,
+                relations,
+                settings,
+                concurrency,
+                cached,
+                lambda names: show(0, total, lambda: f"indexing names: {names:,}"),
+            )
+            return await evaluate_linking(
+                asked,
+                parts,
+                entity_ks=depths or ENTITY_KS,
+                relation_ks=depths or RELATION_KS,
+                on_done=on_done,
+            )
 
 
 async def _open(
     opened: AsyncExitStack,
     relations: Sequence[str],
-    options: Mapping[str, str],
+    settings: Mapping[str, str],
     concurrency: int | None,
     cached: bool,
     on_progress: Callable[[int], None],
 ) -> Parts:
-    """All parts, which are closed with the stack."""
+    """Open all parts, which are closed with the stack."""
     from hoptree.engine.calls import open_calls
     from hoptree.evaluation.linking import Parts
     from hoptree.graph.linking.entities import open_candidates
@@ -192,96 +207,70 @@ async def _open(
     from hoptree.graph.opening import open_graph
     from hoptree.models import open_model
 
-    graph = open_graph(options["graph"], cached=cached)
+    graph = open_graph(settings["graph"], cached=cached)
     opened.push_async_callback(graph.aclose)
-    reader = _reader(options["linker"])
-    model = open_model(options["model"], base_url=options["base_url"]) if options["model"] else None
+    reader = _open_reader(settings["linker"])
+    model = open_model(settings["model"], base_url=settings["base_url"]) if settings["model"] else None
     calls = open_calls("default" if cached and model is not None else None, concurrency=concurrency)
     opened.callback(calls.close)
     if model is not None:
         opened.push_async_callback(model.aclose)
     if calls.cache_failure is not None:
-        say(f"{calls.cache_failure} Replies are not remembered in this run.")
-    rankings = await _rankings(opened, relations, options["encoder"])
+        warn(f"{calls.cache_failure} Replies are not remembered in this run.")
+    rankings = await _open_rankings(opened, relations, settings["encoder"])
     candidates = open_candidates(graph, on_progress=on_progress)
-    among: Any = options["among"]
-    linker = MentionModelCandidates(reader, candidates) if reader else None
-    return Parts(graph, candidates, rankings, model, calls, among, linker)
+    among: Any = settings["among"]
+    return Parts(
+        graph, candidates, rankings, model, calls, among, MentionModelCandidates(reader, candidates) if reader else None
+    )
 
 
-def _reader(spec: str) -> MentionModel | None:
-    """The model that marks names, if one is asked for; that it may be fetched from elsewhere is said before."""
+def _open_reader(spec: str) -> MentionModel | None:
+    """Open the model that marks names, if one is asked for, warning that it may be downloaded."""
     if not spec:
         return None
     from hoptree.graph.linking.mention_models import open_mention_model
 
     kind, _, where = spec.partition(":")
     if where and not Path(where).exists():
-        say(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
+        warn(f"{where} is no folder here: {kind} looks for it on the Hugging Face hub, and downloads what is missing.")
     return open_mention_model(spec)
 
 
-async def _rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
+async def _open_rankings(opened: AsyncExitStack, relations: Sequence[str], encoder: str) -> dict[str, RelationRanking]:
     from hoptree.methods.steps.relations import ByEncoder, ByModel, ByWords
 
-    found: dict[str, RelationRanking] = {}
-    for one in dict.fromkeys(relations):
-        if one == "dense":
+    rankings: dict[str, RelationRanking] = {}
+    for name in dict.fromkeys(relations):
+        if name == "dense":
             from hoptree.retrieval.open_encoder import open_encoder
 
             texts = open_encoder(encoder)
             opened.push_async_callback(texts.aclose)
-            found[f"dense {texts.name}"] = ByEncoder(texts)
+            rankings[f"dense {texts.name}"] = ByEncoder(texts)
         else:
-            found[one] = ByWords() if one == "words" else ByModel(ByWords())
-    return found
-
-
-@contextmanager
-def _shown(total: int, quiet: bool) -> Iterator[Callable[[str, int], None]]:
-    """How many names were read for the index, then a bar over the questions; on the terminal only."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("linking", total=total)
-
-        def show(what: str, count: int) -> None:
-            if what == "names":
-                bar.update(task, description=f"indexing names: {count:,}")
-            else:
-                bar.update(task, advance=count, description="linking")
-
-        yield show
+            rankings[name] = ByWords() if name == "words" else ByModel(ByWords())
+    return rankings
 
 
 def _report(figures: Mapping[str, Any]) -> None:
     questions = figures["questions"]
     _table("entities", figures["entities"], f"{questions:,} questions")
-    if figures["entity_in_graph"] < questions:
-        there = figures["entity_in_graph"]
+    if (there := figures["entity_in_graph"]) < questions:
         _table("entities", figures["entities_in_graph"], f"the {there:,} questions whose entity is in the graph")
     ranked = f"{figures['relations_ranked']:.1f} relations to choose from"
     _table("relations", figures["relations"], f"{questions:,} questions, {ranked}")
-    if figures["relation_in_graph"] < questions:
-        there = figures["relation_in_graph"]
+    if (there := figures["relation_in_graph"]) < questions:
         _table("relations", figures["relations_in_graph"], f"the {there:,} questions whose relation is one of them")
 
 
 def _table(title: str, rows: Mapping[str, Mapping[str, Mapping[str, float]]], over: str) -> None:
     if not rows:
         return
-    typer.echo(clean(f"{title}, {over}"))
-    width = max(len(way) for way in rows)
-    depths = list(next(iter(rows.values())))
-    typer.echo("  " + " " * width + "".join(f"  {depth.replace('recall', 'R'):>22}" for depth in depths))
-    for way, row in rows.items():
-        cells = (
-            f"{_percent(one['recall'])} ({_percent(one['low'])} to {_percent(one['high'])})" for one in row.values()
-        )
-        typer.echo(clean(f"  {way:{width}}" + "".join(f"  {cell:>22}" for cell in cells)))
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
+    echo(f"{title}, {over}")
+    depths = [depth.replace("recall", "R") for depth in next(iter(rows.values()))]
+    cells = [
+        [way, *(f"{percent(one['recall'])} ({percent(one['low'])} to {percent(one['high'])})" for one in row.values())]
+        for way, row in rows.items()
+    ]
+    print_table(["", *depths], cells, left=("",))

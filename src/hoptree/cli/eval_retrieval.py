@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from hoptree.cli.console import chance, clean, print_json, run_at_once, say, stoppable
-from hoptree.cli.options import AsJson
-from hoptree.cli.search import Rerank, open_corpus
+from hoptree.cli.console import chance, counted, echo, print_json, print_table, run_at_once, stoppable, warn
+from hoptree.cli.options import AsJson, Limit, PerQuestion, Rerank
+from hoptree.cli.progress import shown
+from hoptree.cli.search import open_corpus
 from hoptree.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -23,13 +21,12 @@ if TYPE_CHECKING:
     from hoptree.retrieval.retriever import Retriever
 
 
-_BY = "recall@5"
+_METRIC = "recall@5"
 _HEADINGS = {"p50_ms": "p50 ms", "p95_ms": "p95 ms", "queries_per_second": "per s", "mrr": "MRR"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A retriever as it was asked for: a kind, and what orders its passages anew."""
+class _Row(NamedTuple):
+    """A retriever as it was asked for: its kind, and what reranks its passages."""
 
     kind: str
     rerank: str = ""
@@ -39,7 +36,7 @@ class _Row:
         return f"{self.kind} + {self.rerank}" if self.rerank else self.kind
 
 
-@stoppable(lambda options: "There are no figures before all questions were searched for.")
+@stoppable("There are no figures before all questions were searched for.")
 def eval_retrieval(
     data: Annotated[
         Path,
@@ -79,11 +76,9 @@ def eval_retrieval(
             show_default=False,
         ),
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
+    limit: Limit = None,
     k: Annotated[int, typer.Option("-k", min=10, max=1000, help="Passages to ask for; above 10 adds recall@k.")] = 10,
-    per_question: Annotated[
-        Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
-    ] = None,
+    per_question: PerQuestion = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure how much of what questions need a retriever finds, and how fast.
@@ -102,70 +97,74 @@ def eval_retrieval(
     """
     from hoptree.evaluation.retrieval import read_questions
 
-    rows = _rows(retriever, rerank, compare)
+    rows = list(dict.fromkeys(_Row(kind, rerank) for kind in retriever))
+    if compare and _Row(compare) not in rows:
+        rows.append(_Row(compare))
+    if compare and len(rows) == 1:
+        raise ConfigError(f"'{compare}' cannot be compared with itself.", "Name another one with --compare.")
     asked = read_questions(data, gold_by=gold, half=half, limit=limit)
     if per_question is not None:
         write_rows(per_question, [], "a")
-    missing = _warn(corpus, asked)
-    with _shown(len(rows) * len(asked.questions), as_json) as show:
-        runs = run_at_once(_run_all(corpus, rows, asked, k, show))
+    missing = _warn_of_gaps(corpus, asked)
+    runs = run_at_once(_run_all(corpus, rows, asked, k, quiet=as_json))
     for row, run in runs.items():
-        _warn_of_failures(row, run)
+        if run.failed:
+            first = next(found.error for found in run.found if found.error is not None)
+            warn(
+                f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}"
+            )
     if per_question is not None:
-        write_rows(
-            per_question, [{"retriever": row.label, **one} for row, run in runs.items() for one in run.rows()], "w"
-        )
-    results = {row: {"retriever": row.kind, "rerank": row.rerank, **run.as_dict()} for row, run in runs.items()}
-    for result in results.values():
-        result["gold_missing"] = missing
-    comparisons = _comparisons(runs, _Row(compare)) if compare else {}
-    _report(results, comparisons, compare, as_json)
-
-
-def _rows(kinds: Sequence[str], rerank: str, compare: str) -> list[_Row]:
-    rows = dict.fromkeys([_Row(kind, rerank) for kind in kinds])
-    if compare:
-        rows.setdefault(_Row(compare))
-        if len(rows) == 1:
-            raise ConfigError(f"'{compare}' cannot be compared with itself.", "Name another one with --compare.")
-    return list(rows)
+        scores = ({"retriever": row.label, **scored} for row, run in runs.items() for scored in run.rows())
+        write_rows(per_question, scores, "w")
+    results = {
+        row: {"retriever": row.kind, "rerank": row.rerank, **run.as_dict(), "gold_missing": missing}
+        for row, run in runs.items()
+    }
+    _report(results, _compare(runs, _Row(compare)) if compare else {}, compare, as_json)
 
 
 async def _run_all(
-    corpus: str, rows: Sequence[_Row], asked: QuestionSet, k: int, show: Callable[[str], None]
+    corpus: str, rows: Sequence[_Row], asked: QuestionSet, k: int, *, quiet: bool
 ) -> dict[_Row, RetrievalRun]:
     from hoptree.evaluation.metrics import RankingMetrics
     from hoptree.evaluation.retrieval import evaluate
 
     runs: dict[_Row, RetrievalRun] = {}
     opened: dict[_Row, Retriever] = {}
+    done, total = 0, len(rows) * len(asked.questions)
     try:
-        for row in rows:  # all of them first: what cannot be opened should not cost the time of those before it
+        for row in rows:  # all of them first: one that cannot be opened should not cost the time of those before it
             opened[row] = open_corpus(corpus, row.kind, row.rerank)
         metrics = RankingMetrics()
-        for row, retriever in opened.items():
-            runs[row] = await evaluate(retriever, asked, metrics, k=k, on_done=partial(show, row.label))
+        with shown(quiet) as show:
+            for row, retriever in opened.items():
+
+                def on_done(label: str = row.label) -> None:
+                    nonlocal done
+                    done += 1
+                    show(done, total, lambda: label)
+
+                runs[row] = await evaluate(retriever, asked, metrics, k=k, on_done=on_done)
     finally:
         for retriever in opened.values():
             await retriever.aclose()
     return runs
 
 
-def _comparisons(runs: dict[_Row, RetrievalRun], against: _Row) -> dict[_Row, Comparison]:
+def _compare(runs: dict[_Row, RetrievalRun], against: _Row) -> dict[_Row, Comparison]:
     from hoptree.evaluation.statistics import compare
 
-    base = runs[against].scores[_BY]
-    return {row: compare(run.scores[_BY], base) for row, run in runs.items() if row != against}
+    base = runs[against].scores[_METRIC]
+    return {row: compare(run.scores[_METRIC], base) for row, run in runs.items() if row != against}
 
 
-def _warn(corpus: str, asked: QuestionSet) -> int | None:
-    """Say what keeps the figures from telling all; how many gold passages are missing, where that can be known."""
+def _warn_of_gaps(corpus: str, asked: QuestionSet) -> int | None:
+    """Warn of questions without gold and of gold that is not in the corpus; return how much is missing, if known."""
     from hoptree.evaluation.retrieval import missing_gold
     from hoptree.retrieval.remote import is_remote
 
     if asked.without_gold:
-        what = "question has" if asked.without_gold == 1 else "questions have"
-        say(f"{asked.without_gold:,} {what} no gold passages; left out.")
+        warn(f"{counted(asked.without_gold, 'question has', 'questions have')} no gold passages; left out.")
     if is_remote(corpus):
         return None
     if corpus == "sample":
@@ -180,39 +179,20 @@ def _warn(corpus: str, asked: QuestionSet) -> int | None:
             f"{', or --gold titles if ids differ' if asked.gold_by == 'ids' else ''}.",
         )
     if missing:
-        some = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
-        what = "gold passage is" if len(missing) == 1 else "gold passages are"
-        say(f"{len(missing):,} {what} not in {corpus} ({some}): recall cannot reach 1.")
+        examples = ", ".join(missing[:3]) + (", …" if len(missing) > 3 else "")
+        passages = counted(len(missing), "gold passage is", "gold passages are")
+        warn(f"{passages} not in {corpus} ({examples}): recall cannot reach 1.")
     return len(missing)
 
 
-def _warn_of_failures(row: _Row, run: RetrievalRun) -> None:
-    if run.failed:
-        first = next(found.error for found in run.found if found.error is not None)
-        say(f"{row.label}: {run.failed:,} of {len(run.found):,} searches failed and count as 0. The first: {first}")
-
-
-def write_rows(path: Path, rows: Sequence[dict[str, Any]], mode: str) -> None:
-    """One JSON object a line, into a file that a person named."""
+def write_rows(path: Path, rows: Iterable[dict[str, Any]], mode: str) -> None:
+    """Write a JSON object a line to the file of --per-question."""
     try:
         with path.open(mode, encoding="utf-8") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror or error}.", "Give --per-question a file that can."
-        ) from error
-
-
-@contextmanager
-def _shown(total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar on the terminal only."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("searching", total=total)
-        yield lambda label: bar.update(task, advance=1, description=label)
+        cause = f"{path} cannot be written: {error.strerror or error}."
+        raise InputError(cause, "Give --per-question a file that can.") from error
 
 
 def _report(
@@ -221,37 +201,21 @@ def _report(
     if as_json:
         runs = list(results.values())
         compared = [
-            {"retriever": row.kind, "rerank": row.rerank, "against": against, "metric": _BY, **comparison.as_dict()}
+            {"retriever": row.kind, "rerank": row.rerank, "against": against, "metric": _METRIC, **comparison.as_dict()}
             for row, comparison in comparisons.items()
         ]
         print_json({"runs": runs, **({"comparisons": compared} if compared else {})} if len(runs) > 1 else runs[0])
         return
-    _print_table(results)
-    for row, comparison in comparisons.items():
-        typer.echo(
-            clean(
-                f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
-                f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, "
-                f"the same on {comparison.same:,}"
-            )
-        )
-
-
-def _print_table(results: dict[_Row, dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     first = next(iter(results.values()))
     figures = [name for name, value in first.items() if isinstance(value, float)]
-    table = Table(box=None, pad_edge=False, padding=(0, 1), collapse_padding=True)
-    table.add_column("retriever", no_wrap=True)
-    for name in figures:
-        table.add_column(_heading(name), justify="right", no_wrap=True)
-    for row, result in results.items():
-        table.add_row(Text(clean(row.label)), *(_figure(name, result[name]) for name in figures))
-    Console(width=200).print(table)  # a narrow terminal folds the lines; rich would cut the figures off
-    typer.echo(f"{first['questions']:,} questions; searched one at a time")
+    rows = [[row.label, *(_figure(name, result[name]) for name in figures)] for row, result in results.items()]
+    print_table(["retriever", *map(_heading, figures)], rows, left=("retriever",))
+    echo(f"{first['questions']:,} questions; searched one at a time")
+    for row, comparison in comparisons.items():
+        echo(
+            f"{row.label} against {against}: {comparison.difference:+.4f} recall@5, {chance(comparison.p_value)}; "
+            f"better on {comparison.better:,} questions, worse on {comparison.worse:,}, the same on {comparison.same:,}"
+        )
 
 
 def _heading(name: str) -> str:

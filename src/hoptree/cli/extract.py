@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, counted, print_error, print_json, run, what_stays
-from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, read_prices
+from hoptree.cli.console import counted, echo, fail, print_json, run, warn, what_stays
+from hoptree.cli.options import AsJson, BaseURL, Concurrency, Model, NoCache, PricesText, check_prices, read_prices
 from hoptree.cli.progress import shown
-from hoptree.core.errors import HoptreeError, InputError
 from hoptree.core.files import FolderLock
 
 if TYPE_CHECKING:
     from hoptree.extraction.run import Progress, Wanted
 
 
-_SAMPLE = 5
-_LISTED = 5
+_SAMPLE_PASSAGES = 5
+_MAX_LISTED = 5
 
 
 def extract(
@@ -49,7 +48,7 @@ def extract(
         bool, typer.Option("--anyway", help="Go on in a folder of another corpus, model or prompt.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help=f"Read {_SAMPLE} passages, and say what the others would take.")
+        bool, typer.Option("--dry-run", help=f"Read {_SAMPLE_PASSAGES} passages, and say what the others would take.")
     ] = False,
     no_cache: NoCache = False,
     as_json: AsJson = False,
@@ -70,15 +69,14 @@ def extract(
     from hoptree.extraction.run import Wanted
 
     limits = Budget.parse(budget)
-    if limits.cost is not None and not prices:
-        raise InputError("A limit of money needs prices.", "Give them: --prices IN/OUT")
+    check_prices(limits.cost, prices)
     if into is not None:
         _check_graph(into)
     wanted = Wanted(
         corpus,
         out,
         limit=limit,
-        only=_SAMPLE if dry_run else None,
+        only=_SAMPLE_PASSAGES if dry_run else None,
         budget=limits,
         prices=read_prices(prices) or Prices(),
         cache=None if no_cache else "default",
@@ -86,21 +84,19 @@ def extract(
         anyway=anyway,
     )
     work = _extract(wanted, model, base_url, quiet=as_json)
-    told = run(work, stays=what_stays("passages", cached=not no_cache))
+    summary = run(work, stays=what_stays("passages", cached=not no_cache))
     if into is not None and not dry_run:
-        told["loaded"] = _load(told, into)
+        summary["loaded"] = _load(Path(summary["file"]), into)
     if as_json:
-        print_json(told)
+        print_json(summary)
     else:
-        _report(told, priced=bool(prices))
-    if failed := told["failed"]:
-        one = len(failed) == 1
-        failure = HoptreeError(
-            f"{len(failed):,} {'passage' if one else 'passages'} could not be read.",
-            f"The same command tries {'it' if one else 'them'} again; the others cost nothing.",
+        _report(summary, priced=bool(prices))
+    if failed := len(summary["failed"]):
+        them = "it" if failed == 1 else "them"
+        fail(
+            f"{counted(failed, 'passage')} could not be read.",
+            f"The same command tries {them} again; the others cost nothing.",
         )
-        print_error(failure)
-        raise typer.Exit(failure.exit_code)
 
 
 async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> dict[str, Any]:
@@ -111,16 +107,14 @@ async def _extract(wanted: Wanted, spec: str, base_url: str, *, quiet: bool) -> 
     try:
         with shown(quiet) as show:
             return await extract_facts(
-                wanted,
-                model,
-                on_progress=lambda now: show(now.done, now.total, lambda: describe_extraction(now)),
+                wanted, model, on_progress=lambda now: show(now.done, now.total, lambda: _describe(now))
             )
     finally:
         await model.aclose()
 
 
-def describe_extraction(progress: Progress) -> str:
-    """How far an extraction is, in a few words."""
+def _describe(progress: Progress) -> str:
+    """Return how far an extraction is, in a few words."""
     seconds = max(time.monotonic() - progress.began, 1e-3)
     parts = [
         f"{progress.new / seconds:.2f} passages/s",
@@ -137,25 +131,23 @@ def describe_extraction(progress: Progress) -> str:
 
 
 def _check_graph(into: Path) -> None:
-    """Say before anything is paid for that facts could not be loaded there."""
+    """Fail before anything is paid for if facts cannot be loaded there."""
     from hoptree.graph.oxigraph import ox  # noqa: F401 - says so if its library is missing
     from hoptree.graph.store.folder import MANIFEST, check_place, read_manifest
 
     check_place(into)
-    strange = into.exists() and not (into.is_dir() and all(_of_a_graph(path.name) for path in into.iterdir()))
-    if strange or (into / MANIFEST).exists():
+    # A load that was cut off may have left a lock and numbered files, but nothing else.
+    foreign = into.exists() and not (
+        into.is_dir()
+        and all(path.name == FolderLock.NAME or path.name.split(".")[0].isdigit() for path in into.iterdir())
+    )
+    if foreign or (into / MANIFEST).exists():
         read_manifest(into)
 
 
-def _of_a_graph(name: str) -> bool:
-    """Whether a load that was cut off may have left this."""
-    return name == FolderLock.NAME or name.split(".")[0].isdigit()
-
-
-def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:
+def _load(file: Path, into: Path) -> dict[str, Any]:
     from hoptree.graph.store.loading import load_graph
 
-    file = Path(told["file"])
     loaded = load_graph(into, [file], source=file.resolve().parent.name, empty=True)
     return {
         "graph": str(into),
@@ -166,45 +158,7 @@ def _load(told: dict[str, Any], into: Path) -> dict[str, Any]:
     }
 
 
-def _report(told: dict[str, Any], *, priced: bool) -> None:
-    done, spent, now = told["finished"], told["spent"], told["now"]
-    of_all = f" of {told['passages']:,}" if done < told["passages"] else ""
-    typer.echo(clean(f"{counted(told['facts'], 'fact')} from {done:,}{of_all} passages, in {told['file']}"))
-    old = done - told["new"]
-    cost = f", cost {now['cost']:.4f}" if priced else ""
-    typer.echo(
-        f"  now       {told['new']:,} passages in {told['seconds']:,.1f} s, {now['tokens']:,} tokens{cost}, "
-        f"{now['cached']:,} of {now['calls']:,} calls from cache; {old:,} passages were done before"
-    )
-    if done:
-        typer.echo(
-            f"  a passage {told['facts'] / done:.1f} facts, {spent['prompt_tokens'] / done:,.0f} + "
-            f"{spent['completion_tokens'] / done:,.0f} tokens, {spent['seconds'] / done:.2f} s"
-        )
-    for why, count in told["left_out"].items():
-        typer.echo(f"  left out  {count:,} {why}")
-    for name, meaning in _NOTED.items():
-        if told[name]:
-            typer.echo(f"  {meaning}: {told[name]:,}")
-    for kind, count in told["passed_over"].items():
-        typer.echo(clean(f"  passed over in the corpus: {count:,} {kind}"))
-    for warning in told["warnings"]:
-        typer.echo(clean(f"hoptree: {warning}"), err=True)
-    if told["stopped_by"]:
-        typer.echo(f"  stopped by the budget of {told['stopped_by']}; the same command goes on")
-    if estimate := told.get("estimate"):
-        _report_estimate(estimate, priced)
-    if loaded := told.get("loaded"):
-        typer.echo(
-            clean(f"  loaded    {counted(loaded['facts'], 'fact')} as {loaded['source']} into {loaded['graph']}")
-        )
-    for failure in told["failed"][:_LISTED]:
-        typer.echo(clean(f"  failed    {failure['passage']}: {failure['message']}"))
-    if len(told["failed"]) > _LISTED:
-        typer.echo(f"  … and {len(told['failed']) - _LISTED:,} more: failed.jsonl in {told['folder']} lists them")
-
-
-_NOTED = {
+_NOTES = {
     "without_facts": "passages that gave no fact",
     "unreadable_replies": "replies that were no list of facts",
     "replies_cut_off": "replies cut off for their length (what they had said until then counts)",
@@ -213,11 +167,46 @@ _NOTED = {
 }
 
 
+def _report(summary: dict[str, Any], *, priced: bool) -> None:
+    done, spent, now = summary["finished"], summary["spent"], summary["now"]
+    of_all = f" of {summary['passages']:,}" if done < summary["passages"] else ""
+    echo(f"{counted(summary['facts'], 'fact')} from {done:,}{of_all} passages, in {summary['file']}")
+    cost = f", cost {now['cost']:.4f}" if priced else ""
+    echo(
+        f"  now       {summary['new']:,} passages in {summary['seconds']:,.1f} s, {now['tokens']:,} tokens{cost}, "
+        f"{now['cached']:,} of {now['calls']:,} calls from cache; {done - summary['new']:,} passages were done before"
+    )
+    if done:
+        echo(
+            f"  a passage {summary['facts'] / done:.1f} facts, {spent['prompt_tokens'] / done:,.0f} + "
+            f"{spent['completion_tokens'] / done:,.0f} tokens, {spent['seconds'] / done:.2f} s"
+        )
+    for why, count in summary["left_out"].items():
+        echo(f"  left out  {count:,} {why}")
+    for name, meaning in _NOTES.items():
+        if summary[name]:
+            echo(f"  {meaning}: {summary[name]:,}")
+    for kind, count in summary["passed_over"].items():
+        echo(f"  passed over in the corpus: {count:,} {kind}")
+    for warning in summary["warnings"]:
+        warn(warning)
+    if summary["stopped_by"]:
+        echo(f"  stopped by the budget of {summary['stopped_by']}; the same command goes on")
+    if estimate := summary.get("estimate"):
+        _report_estimate(estimate, priced)
+    if loaded := summary.get("loaded"):
+        echo(f"  loaded    {counted(loaded['facts'], 'fact')} as {loaded['source']} into {loaded['graph']}")
+    for failure in summary["failed"][:_MAX_LISTED]:
+        echo(f"  failed    {failure['passage']}: {failure['message']}")
+    if (left := len(summary["failed"]) - _MAX_LISTED) > 0:
+        echo(f"  … and {left:,} more: failed.jsonl in {summary['folder']} lists them")
+
+
 def _report_estimate(estimate: dict[str, Any], priced: bool) -> None:
     seconds = estimate["seconds_like_the_sample"]
     pace = f", about {seconds:,.0f} s at this pace" if seconds is not None else ""
     cost = f", cost {estimate['cost']:.4f}" if priced else ""
-    typer.echo(
+    echo(
         f"  estimate  the other {estimate['passages']:,} passages: {estimate['llm_calls']:,} calls, "
         f"{estimate['tokens']:,} tokens{cost}, {estimate['facts']:,} facts{pace} "
         f"({estimate['seconds_one_by_one']:,.0f} s one by one)"

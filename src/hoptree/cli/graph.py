@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hoptree.cli.console import clean, counted, print_json, run, say, stoppable, what_stays
+from hoptree.cli import progress
+from hoptree.cli.console import counted, echo, print_json, run, stoppable, warn, what_stays
 from hoptree.cli.extract import extract
 from hoptree.cli.options import AsJson
-from hoptree.cli.progress import LINE_EVERY
-from hoptree.core.errors import InputError
+from hoptree.core.errors import GraphError, InputError
 
 if TYPE_CHECKING:
     from hoptree.graph.facts import Entity, KnowledgeGraph, Neighbourhood
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_NEARLY = 3
-"""Names that are offered where nothing has the one that was asked for."""
+_MAX_SUGGESTIONS = 3
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,7 +56,7 @@ Languages = Annotated[
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask an endpoint anew, and remember nothing.")]
 
 
-def _stays(options: Mapping[str, Any]) -> str:
+def _what_stays(options: Mapping[str, Any]) -> str:
     from hoptree.graph.store.folder import MANIFEST
 
     was = "The graph is as it was. " if (options["out"] / MANIFEST).exists() else ""
@@ -65,7 +64,7 @@ def _stays(options: Mapping[str, Any]) -> str:
 
 
 @app.command()
-@stoppable(_stays)
+@stoppable(_what_stays)
 def load(
     files: Annotated[list[Path], typer.Argument(help="Files of triples; .gz and .bz2 are unpacked on the way.")],
     out: Out,
@@ -99,7 +98,7 @@ def load(
     """
     from hoptree.graph.store.loading import load_graph
 
-    with _shown(as_json) as progress:
+    with _shown(as_json) as show:
         loaded = load_graph(
             out,
             files,
@@ -109,44 +108,43 @@ def load(
             skip_broken=skip_broken,
             append=append,
             empty=empty,
-            on_progress=progress,
+            on_progress=show,
         )
     _report(loaded, out, as_json)
 
 
-def _languages(said: list[str]) -> tuple[str, ...]:
-    """Those given, then Wikidata's tag for all languages, then names without a tag."""
-    return tuple(dict.fromkeys((*(tag.strip().lower() for tag in said), "mul", ""))) if said else ()
+def _languages(tags: list[str]) -> tuple[str, ...]:
+    """Return the tags given, then Wikidata's for all languages, then names without a tag."""
+    return tuple(dict.fromkeys((*(tag.strip().lower() for tag in tags), "mul", ""))) if tags else ()
 
 
 def _report(loaded: Loaded, out: Path, as_json: bool) -> None:
     for sentence in loaded.examples:
-        typer.echo(clean(f"hoptree: {sentence}"), err=True)
+        warn(sentence)
     if loaded.broken:
-        places = "1 broken place was" if loaded.broken == 1 else f"{loaded.broken:,} broken places were"
-        typer.echo(f"hoptree: {places} passed over.", err=True)
+        warn(f"{counted(loaded.broken, 'broken place was', 'broken places were')} passed over.")
+    manifest = loaded.manifest
     if as_json:
-        sources = [asdict(source) for source in loaded.sources]
         print_json(
             {
                 "graph": str(out),
-                "facts": loaded.manifest.facts,
-                "names": loaded.manifest.names,
-                "loaded": sources,
+                "facts": manifest.facts,
+                "names": manifest.names,
+                "loaded": [asdict(source) for source in loaded.sources],
                 "left_out": loaded.left_out,
                 "broken": loaded.broken,
             }
         )
         return
-    for one in loaded.sources:
-        typer.echo(clean(f"{one.name}: {counted(one.facts, 'fact')}, {counted(one.names, 'name')}"))
+    for source in loaded.sources:
+        echo(f"{source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}")
     if loaded.left_out:
-        typer.echo(f"left out: {loaded.left_out:,} triples (names in other languages, and what a dump says of itself)")
-    typer.echo(f"{counted(loaded.manifest.facts, 'fact')} and {counted(loaded.manifest.names, 'name')} in {out}")
+        echo(f"left out: {loaded.left_out:,} triples (names in other languages, and what a dump says of itself)")
+    echo(f"{counted(manifest.facts, 'fact')} and {counted(manifest.names, 'name')} in {out}")
 
 
 @app.command()
-@stoppable(_stays)
+@stoppable(_what_stays)
 def remove(
     source: Annotated[str, typer.Argument(help="The name of a source, as stats shows it.")],
     out: Out,
@@ -159,7 +157,7 @@ def remove(
     if as_json:
         print_json({"graph": str(out), "removed": source, "facts": manifest.facts, "names": manifest.names})
     else:
-        typer.echo(f"{counted(manifest.facts, 'fact')} and {counted(manifest.names, 'name')} are left in {out}")
+        echo(f"{counted(manifest.facts, 'fact')} and {counted(manifest.names, 'name')} are left in {out}")
 
 
 @app.command()
@@ -187,36 +185,35 @@ def entity(
     if direction not in ("both", "out", "in"):
         raise InputError(f"There is no direction '{direction}'.", "Use out, in or both.")
 
-    async def look(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | list[str]]:
-        found = await _meant(opened, name)
-        if not found:
-            return (), [] if as_json else await _nearly(opened, name)
+    async def look_up(opened: KnowledgeGraph) -> tuple[tuple[Entity, ...], Neighbourhood | None, list[str]]:
+        entities = await _resolve(opened, name)
+        if not entities:
+            return (), None, [] if as_json else await _suggest(opened, name)
         around = await opened.facts(
-            found[0].id,
+            entities[0].id,
             direction=direction,  # type: ignore[arg-type]
             relation=relation,
             limit=limit,
             seconds=seconds,
         )
-        return found, around
+        return entities, around, []
 
-    found, around = _with(graph, language, no_cache, look, seconds)
+    entities, around, suggestions = _with_graph(graph, language, no_cache, look_up, seconds)
     if as_json:
-        facts = [] if isinstance(around, list) else [fact.as_dict() for fact in around.facts]
-        complete = isinstance(around, list) or around.complete
-        print_json({"entities": [asdict(one) for one in found], "facts": facts, "complete": complete})
-        raise typer.Exit(0 if found else 1)
-    if isinstance(around, list):
-        meant = f" Did you mean {' or '.join(around)}?" if around else ""
-        typer.echo(clean(f"No entity has this name or id.{meant}"))
+        facts = [fact.as_dict() for fact in around.facts] if around else []
+        complete = around is None or around.complete
+        print_json({"entities": [asdict(entity) for entity in entities], "facts": facts, "complete": complete})
+    elif around is None:
+        meant = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
+        echo(f"No entity has this name or id.{meant}")
+    else:
+        _show(entities, around)
+    if not entities:
         raise typer.Exit(1)
-    _show(found, around)
 
 
-async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
-    """The entities a person means: that of an id, else those of a name."""
-    from hoptree.core.errors import GraphError
-
+async def _resolve(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
+    """Return the entity of an id, else those of a name."""
     try:
         known = await graph.entity(name)
     except GraphError:  # it is no id
@@ -224,29 +221,28 @@ async def _meant(graph: KnowledgeGraph, name: str) -> tuple[Entity, ...]:
     return (known,) if known else await graph.entities(name)
 
 
-async def _nearly(graph: KnowledgeGraph, name: str) -> list[str]:
-    """The names that are nearly this one, if the graph has an index of its names."""
+async def _suggest(graph: KnowledgeGraph, name: str) -> list[str]:
+    """Return similar names, if the graph has an index of its names."""
     from hoptree.graph.facts import NamesIndexed
 
     if not isinstance(graph, NamesIndexed):
         return []
-    candidates = await graph.candidates().of_mention(name, limit=_NEARLY)
-    return list(dict.fromkeys(one.entity.label for one in candidates))
+    candidates = await graph.candidates().of_mention(name, limit=_MAX_SUGGESTIONS)
+    return list(dict.fromkeys(candidate.entity.label for candidate in candidates))
 
 
-def _show(found: tuple[Entity, ...], around: Neighbourhood) -> None:
-    for number, one in enumerate(found):
-        told = ", ".join(
-            part for part in (one.description, f"also {', '.join(one.aliases[:5])}" * bool(one.aliases)) if part
-        )
-        typer.echo(clean(f"{'→' if number == 0 else ' '} {one.id}  {one.label}{f'  ({told})' if told else ''}"))
-    typer.echo("")
+def _show(entities: tuple[Entity, ...], around: Neighbourhood) -> None:
+    for place, entity in enumerate(entities):
+        aliases = f"also {', '.join(entity.aliases[:5])}" if entity.aliases else ""
+        details = ", ".join(filter(None, (entity.description, aliases)))
+        echo(f"{' ' if place else '→'} {entity.id}  {entity.label}{f'  ({details})' if details else ''}")
+    echo("")
     for fact in around.facts:
-        typer.echo(clean(f"  {fact.text}   [{'; '.join(fact.sources)}]"))
+        echo(f"  {fact.text}   [{'; '.join(fact.sources)}]")
     if not around.facts:
-        typer.echo("  no facts")
+        echo("  no facts")
     if not around.complete:
-        typer.echo(f"  … and more: only {len(around.facts):,} are shown (--limit, --relation)")
+        echo(f"  … and more: only {len(around.facts):,} are shown (--limit, --relation)")
 
 
 @app.command()
@@ -271,84 +267,68 @@ def query(
     hoptree graph query "SELECT ?film WHERE { ?film wdt:P57 wd:Q72717 }" --graph kg
     hoptree graph query "SELECT ?film WHERE { ?film wdt:P57 entity:Elia%20Kazan }" --graph kg
     """
-    table = _with(graph, language, no_cache, lambda opened: opened.query(sparql, limit=limit, seconds=seconds))
+    table = _with_graph(graph, language, no_cache, lambda opened: opened.query(sparql, limit=limit, seconds=seconds))
     if as_json:
         rows = [[asdict(cell) for cell in row] for row in table.rows]
         print_json({"columns": table.columns, "rows": rows, "complete": table.complete})
         return
-    typer.echo(clean("  ".join(table.columns)))
+    echo("  ".join(table.columns))
     for row in table.rows:
-        typer.echo(clean("  ".join(f"{cell.text} ({cell.id})" if cell.id else cell.text for cell in row)))
+        echo("  ".join(f"{cell.text} ({cell.id})" if cell.id else cell.text for cell in row))
     if not table.rows:
-        typer.echo("no rows")
+        echo("no rows")
     if not table.complete:
-        typer.echo(f"… and more: only the first {limit:,} rows are shown (--limit)")
+        echo(f"… and more: only the first {limit:,} rows are shown (--limit)")
 
 
 @app.command()
 def stats(graph: Graph, no_cache: NoCache = False, as_json: AsJson = False) -> None:
     """Show what a graph holds, source by source."""
-    told = _with(graph, [], no_cache, lambda opened: opened.stats())
+    held = _with_graph(graph, [], no_cache, lambda opened: opened.stats())
     if as_json:
-        print_json(asdict(told))
+        print_json(asdict(held))
         return
-    if told.sources:
-        properties = counted(told.properties, "property", "properties")
-        typer.echo(f"{counted(told.facts, 'fact')} with {properties}, and {counted(told.names, 'name')}")
-    for source in told.sources:
-        typer.echo(clean(f"  {source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}"))
-    for name, value in told.details.items():
-        typer.echo(clean(f"  {name} {value}"))
+    if held.sources:
+        properties = counted(held.properties, "property", "properties")
+        echo(f"{counted(held.facts, 'fact')} with {properties}, and {counted(held.names, 'name')}")
+    for source in held.sources:
+        echo(f"  {source.name}: {counted(source.facts, 'fact')}, {counted(source.names, 'name')}")
+    for name, value in held.details.items():
+        echo(f"  {name} {value}")
 
 
-def _with(
+def _with_graph(
     graph: str,
     language: list[str],
     no_cache: bool,
     work: Callable[[KnowledgeGraph], Coroutine[Any, Any, T]],
     seconds: float = 10.0,
 ) -> T:
-    """What some work with a graph gives; the graph is closed behind it."""
+    """Open a graph, run some work with it, and close it."""
     from hoptree.graph.opening import open_graph
 
-    async def whole() -> T:
+    async def open_and_work() -> T:
         opened = open_graph(graph, languages=_languages(language), cached=not no_cache, seconds=seconds)
         try:
             return await work(opened)
         finally:
             await opened.aclose()
 
-    return run(whole(), stays=what_stays(cached=not no_cache))
+    return run(open_and_work(), stays=what_stays(cached=not no_cache))
 
 
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """A bar with rate and remaining time; every few minutes a line where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
+    """Draw a bar; where there is no terminal, print a line every few minutes."""
+    in_lines = not quiet and not progress.on_terminal()
+    with progress.rate_bar(quiet, "triples") as advance:
+        next_time = time.monotonic() + progress.LOG_INTERVAL_S
 
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[triples]:,} triples"),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Bar(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("", total=None, triples=0, rate="")
-        next_time = time.monotonic() + LINE_EVERY
-
-        def advance(progress: Progress) -> None:
+        def show(now: Progress) -> None:
             nonlocal next_time
-            if not (quiet or console.is_terminal) and time.monotonic() >= next_time:
-                say(f"loading: {100 * progress.done / max(progress.total, 1):.0f} %, {progress.triples:,} triples")
-                next_time = time.monotonic() + LINE_EVERY
-            elapsed = bar.tasks[0].elapsed or 0.0
-            rate = f"{progress.triples / elapsed:,.0f} a second" if elapsed > 1 else ""
-            bar.update(task, completed=progress.done, total=progress.total, triples=progress.triples, rate=rate)
+            if in_lines and time.monotonic() >= next_time:
+                warn(f"loading: {100 * now.done / max(now.total, 1):.0f} %, {now.triples:,} triples")
+                next_time = time.monotonic() + progress.LOG_INTERVAL_S
+            advance("loading", now.done, now.total, now.triples)
 
-        yield advance
+        yield show

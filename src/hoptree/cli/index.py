@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from hoptree.cli.console import clean, counted, print_json, say, stoppable
-from hoptree.cli.index_output import (
-    announce,
-    announce_change,
-    passages_of,
-    report,
-    report_checked,
-    say_what_goes,
-    shown,
-    size_of,
-)
+from hoptree.cli.console import clean, counted, echo, print_json, stoppable, warn
 from hoptree.cli.options import AsJson
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.cli.progress import rate_bar
+from hoptree.core.errors import ConfigError, CorpusError, InputError
+
+if TYPE_CHECKING:
+    from hoptree.retrieval.index.manifest import Settings
+    from hoptree.retrieval.indexing.check import Checked
+    from hoptree.retrieval.indexing.estimates import Estimate
+    from hoptree.retrieval.indexing.sources import Outcome, Progress
 
 
-def _goes_on(options: Mapping[str, Any]) -> str:
-    """What Ctrl-C leaves of a change that is taken up by the same command, if anything of it was made safe."""
+def _resumes(options: Mapping[str, Any]) -> str:
+    """Return what Ctrl-C leaves of a change that the same command takes up, if anything of it was saved."""
     if options.get("reread"):
-        return _begins_again(options)
+        return _restarts(options)
     if any(options["out"].glob("[0-9]*.part")):
-        return f"{_as_it_was(options)}The same command goes on from what was made safe."
-    return f"{_as_it_was(options)}Nothing was made safe yet, as it is once a minute: the same command begins again."
+        return f"{_unchanged(options)}The same command goes on from what was saved."
+    return f"{_unchanged(options)}Nothing was saved yet, as it is once a minute: the same command begins again."
 
 
-def _begins_again(options: Mapping[str, Any]) -> str:
-    return f"{_as_it_was(options)}The same command begins again."
+def _restarts(options: Mapping[str, Any]) -> str:
+    return f"{_unchanged(options)}The same command begins again."
 
 
-def _as_it_was(options: Mapping[str, Any]) -> str:
+def _unchanged(options: Mapping[str, Any]) -> str:
     from hoptree.retrieval.index.manifest import MANIFEST
 
     return "The index is as it was. " if (options["out"] / MANIFEST).exists() else ""
@@ -78,7 +76,7 @@ Out = Annotated[Path, typer.Option("--out", help="The folder of the index.")]
 
 
 def _source(name: str) -> Path:
-    """A path that was named: an empty name, as of a variable that is not set, would mean the folder one is in."""
+    """Return a path; an empty name, as of a variable that is not set, would mean the current folder."""
     if not name.strip():
         raise InputError("An empty name names no folder or file.", "Give a folder or a file with documents.")
     return Path(name)
@@ -90,11 +88,11 @@ SkipBrokenNow = Annotated[
     int | None,
     typer.Option("--skip-broken", min=0, help="As for build; by default as it was then.", show_default=False),
 ]
-_NEW = "of documents are new or changed"
+_CHANGED = "of documents are new or changed"
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def build(
     sources: Sources,
     out: Out,
@@ -133,28 +131,28 @@ def build(
         raise ConfigError("Cutting by tokens needs a tokenizer.", "Give one: --tokenizer tokenizer.json")
     check_build(out, settings, reading)
     expected = estimate(sources, out, settings)
-    announce(expected, f"{size_of(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
-    say_what_goes(out, sources, settings)
-    with shown(as_json) as progress:
+    _announce(expected, f"{_size(expected.source_bytes)} of documents; the index will take about", "on disk", as_json)
+    _warn_of_losses(out, sources, settings)
+    with _shown(as_json) as progress:
         outcome = build_index(sources, out, settings=settings, reading=reading, on_progress=progress)
-    report(outcome, out, as_json)
+    _report(outcome, out, as_json)
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def add(sources: Sources, out: Out, skip_broken: SkipBrokenNow = None, as_json: AsJson = False) -> None:
     """Add the documents of further folders or files. Those that are there already and unchanged are not touched."""
     from hoptree.retrieval.indexing.commands import add_to_index
     from hoptree.retrieval.indexing.estimates import estimate_change
 
-    announce_change(estimate_change(out, sources), _NEW, as_json)
-    with shown(as_json) as progress:
+    _announce_change(estimate_change(out, sources), _CHANGED, as_json)
+    with _shown(as_json) as progress:
         outcome = add_to_index(sources, out, skip_broken=skip_broken, on_progress=progress)
-    report(outcome, out, as_json)
+    _report(outcome, out, as_json)
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def update(
     out: Out,
     reread: Annotated[
@@ -174,15 +172,15 @@ def update(
     from hoptree.retrieval.indexing.commands import update_index
     from hoptree.retrieval.indexing.estimates import estimate_change
 
-    what = "of documents are read again" if reread else _NEW
-    announce_change(estimate_change(out, reread=reread), what, as_json)
-    with shown(as_json) as progress:
+    what = "of documents are read again" if reread else _CHANGED
+    _announce_change(estimate_change(out, reread=reread), what, as_json)
+    with _shown(as_json) as progress:
         outcome = update_index(out, reread=reread, skip_broken=skip_broken, on_progress=progress)
-    report(outcome, out, as_json)
+    _report(outcome, out, as_json)
 
 
 @app.command()
-@stoppable(_begins_again)
+@stoppable(_restarts)
 def remove(
     out: Out,
     what: Annotated[
@@ -207,26 +205,26 @@ def remove(
     single = [name for name in what if os.path.realpath(name) not in known]
     if not what and ids is None:
         raise InputError("Nothing to remove was named.", "Give ids or sources, or --ids FILE.")
-    with shown(as_json) as progress:
+    with _shown(as_json) as progress:
         outcome = remove_from_index(
             out, ids=[*single, *(_lines(ids) if ids else ())], sources=sources, on_progress=progress
         )
-    report(outcome, out, as_json)
+    _report(outcome, out, as_json)
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def compact(out: Out, as_json: AsJson = False) -> None:
     """Write an index anew from its own passages, so that scores are as if it had been built at once."""
     from hoptree.retrieval.indexing.commands import compact_index
 
-    with shown(as_json) as progress:
+    with _shown(as_json) as progress:
         outcome = compact_index(out, on_progress=progress)
-    report(outcome, out, as_json)
+    _report(outcome, out, as_json)
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def encode(
     out: Out,
     encoder: Annotated[str, typer.Option(help="minilm, onnx/FOLDER, static/FOLDER, openai/NAME or st/NAME.")],
@@ -238,19 +236,20 @@ def encode(
     from hoptree.retrieval.indexing.estimates import estimate_encoding
     from hoptree.retrieval.open_encoder import settled
 
-    passages, spec = passages_of(read_manifest(out).passages), settled(encoder)
+    passages, spec = counted(read_manifest(out).passages, "passage"), settled(encoder)
     expected = estimate_encoding(out, spec)
-    announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
-    with shown(as_json) as progress:
+    _announce(expected, f"{passages}; with vectors the index will take up to about", "more on disk", as_json)
+    with _shown(as_json) as progress:
         outcome = encode_index(out, spec, on_progress=progress)
     if as_json:
-        report(outcome, out, as_json)
+        _report(outcome, out, as_json)
     else:
-        typer.echo(f"{passages_of(outcome.manifest.passages)} in {out}: vectors by {outcome.manifest.settings.encoder}")
+        made = outcome.manifest
+        echo(f"{counted(made.passages, 'passage')} in {out}: vectors by {made.settings.encoder}")
 
 
 @app.command()
-@stoppable(_goes_on)
+@stoppable(_resumes)
 def facts(
     facts: Annotated[Path, typer.Argument(help="A folder of hoptree graph extract, or its facts.jsonl.")],
     out: Out,
@@ -273,30 +272,28 @@ def facts(
     Given again, only what is new is encoded and compared. The facts of a passage take the place of those it had; facts
     of a passage that changed in the index do not count until it is extracted again.
     """
-    from dataclasses import asdict
-
     from hoptree.retrieval.indexing.commands import add_facts
     from hoptree.retrieval.open_encoder import settled
 
     spec = None if encoder is None else "" if encoder == "none" else settled(encoder)
-    with shown(as_json) as progress:
+    with _shown(as_json) as progress:
         taken = add_facts(facts, out, encoder=spec, on_progress=progress)
     if taken.strange:
-        say(f"{passages_of(taken.strange)} of the facts are not in the index; left out.")
+        warn(f"{counted(taken.strange, 'passage')} of the facts are not in the index; left out.")
     if not taken.encoder:
-        say("without an encoder facts are found by their words, and phrases are one only if their words are.")
+        warn("without an encoder facts are found by their words, and phrases are one only if their words are.")
     if as_json:
         print_json({"index": str(out), **asdict(taken)})
         return
-    typer.echo(
-        f"{counted(taken.facts, 'fact')} of {passages_of(taken.passages)} in {out} "
+    echo(
+        f"{counted(taken.facts, 'fact')} of {counted(taken.passages, 'passage')} in {out} "
         f"({taken.new:,} new, {taken.gone:,} gone): "
         f"{taken.phrases:,} phrases, {taken.synonyms:,} pairs of synonyms by {taken.encoder or 'no encoder'}"
     )
 
 
 @app.command()
-@stoppable(lambda options: "The index is as it was.")
+@stoppable("The index is as it was.")
 def info(
     out: Out,
     deep: Annotated[
@@ -314,8 +311,6 @@ def info(
     Without --deep every part is opened and one passage of each segment is read: files that are missing, cut off or of
     another index are noticed, damage in the midst of a file is not. An index that is damaged ends it with exit code 2.
     """
-    from dataclasses import asdict
-
     from hoptree.retrieval.hippo.retriever import held_facts
     from hoptree.retrieval.index.folder import Index
     from hoptree.retrieval.indexing.check import check_all, check_parts
@@ -324,32 +319,31 @@ def info(
     index = Index(out)
     manifest, checked = index.manifest, None
     if deep:
-        with shown(as_json) as progress:
+        with _shown(as_json) as progress:
             checked = check_all(index, on_progress=progress)
     else:
         check_parts(index)
     held = held_facts(index)
     if as_json:
-        facts_held = {"facts": asdict(held)} if held else {}
-        looked_at = {"checked": asdict(checked)} if checked else {}
-        print_json({"index": str(out), **asdict(manifest), **facts_held, **looked_at})
+        more = {name: asdict(part) for name, part in (("facts", held), ("checked", checked)) if part}
+        print_json({"index": str(out), **asdict(manifest), **more})
         return
     settings = manifest.settings
-    typer.echo(f"{passages_of(manifest.passages)}, {size_of(manifest.bytes)}, in {out}")
+    echo(f"{counted(manifest.passages, 'passage')}, {_size(manifest.bytes)}, in {out}")
     links = "yes" if settings.links else "no"
-    typer.echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
+    echo(f"  language {settings.language}, links {links}, vectors {settings.encoder or 'none'}")
     if held:
         by = held.encoder or "their words"
-        typer.echo(f"  {counted(held.facts, 'fact')} of {passages_of(held.passages)}, found by {by}")
-    typer.echo(f"  digest {manifest.digest}")
+        echo(f"  {counted(held.facts, 'fact')} of {counted(held.passages, 'passage')}, found by {by}")
+    echo(f"  digest {manifest.digest}")
     with closing(index.ledger()) as ledger:
         for source in manifest.sources:
             prefix = ledger.prefix_of(source)
-            typer.echo(clean(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}"))
+            echo(f"  from {source}{f' (its files are called {prefix}/…)' if prefix else ''}")
     for path in Reading.restored(manifest.reading).without:
-        typer.echo(clean(f"  without passages that hold a question of {path}"))
+        echo(f"  without passages that hold a question of {path}")
     if checked:
-        report_checked(checked, settings)
+        _report_checked(checked, settings)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -358,3 +352,94 @@ def _lines(path: Path) -> Iterator[str]:
             yield from (line.strip() for line in file if line.strip())
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read: {error}.", "Give a text file with an id a line.") from error
+
+
+def _warn_of_losses(out: Path, sources: list[Path], settings: Settings) -> None:
+    """Warn of what the index there now holds and the new one will not."""
+    from hoptree.retrieval.index.manifest import read_manifest
+
+    try:
+        old = read_manifest(out)
+    except CorpusError:
+        return
+    gone = sorted(set(old.sources) - {str(source.resolve()) for source in sources})
+    if gone:
+        warn(f"the index there now was also made from {', '.join(gone)}, which the new one leaves out.")
+    if old.settings.encoder and not settings.encoder:
+        warn(f"the index there now has vectors, which the new one has not without --encoder {old.settings.encoder}.")
+
+
+def _announce_change(expected: Estimate, what: str, quiet: bool) -> None:
+    if quiet or expected.source_bytes:
+        beginning = f"{_size(expected.source_bytes)} {what}; the index will take up to about"
+        _announce(expected, beginning, "more on disk", quiet)
+    else:
+        typer.echo("No document of the sources is new or changed.", err=True)
+
+
+def _announce(expected: Estimate, beginning: str, where: str, quiet: bool) -> None:
+    """Say before the work begins what disk and memory it will take."""
+    if not quiet:
+        typer.echo(
+            f"{beginning} {_size(expected.disk_bytes)} {where} ({_size(expected.free_bytes)} free) "
+            f"and up to {_size(expected.memory_bytes)} of memory while it is made.",
+            err=True,
+        )
+    if expected.disk_bytes > expected.free_bytes:
+        warn("that may not fit on the disk.")
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    with rate_bar(quiet, "passages") as advance:
+
+        def show(now: Progress) -> None:
+            bytes_done = now.stage in ("reading", "checking files")
+            advance(now.stage, now.done, now.total, now.passages if bytes_done else now.done)
+
+        yield show
+
+
+def _report(outcome: Outcome, out: Path, as_json: bool) -> None:
+    for sentence in outcome.examples:
+        warn(sentence)
+    if outcome.passed_over:
+        warn(f"passed over: {outcome.passed_over}")
+    manifest = outcome.manifest
+    if as_json:
+        data = outcome.as_dict()
+        data.pop("manifest")
+        print_json({"index": str(out), **asdict(manifest), **data})
+        return
+    counts = {
+        "added": outcome.added,
+        "replaced": outcome.replaced,
+        "removed": outcome.removed,
+        "unchanged": outcome.unchanged,
+        "repeated and kept once": outcome.repeated,
+        "left out because they hold an evaluation question": outcome.held_questions,
+    }
+    changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    echo(
+        f"{counted(manifest.passages, 'passage')} in {out} ({_size(manifest.bytes)}): "
+        f"{changes or 'nothing changed'}{'; went on where a run was cut off' if outcome.resumed else ''}"
+    )
+
+
+def _report_checked(checked: Checked, settings: Settings) -> None:
+    parts = [
+        f"{checked.passages:,} passages by their digests",
+        f"{_size(checked.bytes)} of files by their checksums",
+        f"the links of {checked.linked:,} passages" if checked.linked is not None else "",
+        f"{checked.vectors:,} vectors (that each passage has one)" if checked.vectors is not None else "",
+    ]
+    echo(f"  sound: {', '.join(filter(None, parts))}")
+    if settings.encoder and checked.vectors is None:
+        warn("the vectors were not looked at: that needs pip install 'hoptree[dense]'.")
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count} bytes"

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hoptree.cli.console import clean, print_json, what_stays
+from hoptree.cli.console import echo, percent, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.progress import describe_judge, shown
-
-if TYPE_CHECKING:
-    from hoptree.models.model import Model as OpenModel
 
 
 def judge(
@@ -44,66 +41,54 @@ def judge(
     """
     from hoptree.evaluation.report.measures import find_runs
 
-    work = _judge_all(find_runs(runs), model, base_url, concurrency, cache=not no_cache, quiet=as_json)
-    found = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
+    work = _judge_all(find_runs(runs), model, base_url, concurrency, cached=not no_cache, quiet=as_json)
+    summaries = run_to_end(work, stays=what_stays("verdicts", cached=not no_cache))
     if as_json:
-        print_json({"runs": found})
+        print_json({"runs": summaries})
     else:
-        for one in found:
-            _report(one)
+        for summary in summaries:
+            _report(summary)
 
 
 async def _judge_all(
-    folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cache: bool, quiet: bool
+    folders: list[Path], spec: str, base_url: str, concurrency: int | None, *, cached: bool, quiet: bool
 ) -> list[dict[str, Any]]:
+    from hoptree.evaluation.judge_run import judge_run
     from hoptree.models import open_model
 
     model = open_model(spec, base_url=base_url)
-    kept = "default" if cache else None
+    summaries = []
     try:
-        return [await _judge_one(folder, model, kept, concurrency, quiet=quiet) for folder in folders]
+        for folder in folders:
+            with shown(quiet) as show:
+                summary = await judge_run(
+                    folder,
+                    model,
+                    cache="default" if cached else None,
+                    concurrency=concurrency,
+                    on_progress=lambda now, show=show: show(now.done, now.total, lambda: describe_judge(now)),  # type: ignore[misc]
+                )
+            summaries.append(summary)
     finally:
         await model.aclose()
+    return summaries
 
 
-async def _judge_one(
-    folder: Path, model: OpenModel, cache: str | None, concurrency: int | None, *, quiet: bool
-) -> dict[str, Any]:
-    from hoptree.evaluation.judge_run import judge_run
-
-    with shown(quiet) as show:
-        return await judge_run(
-            folder,
-            model,
-            cache=cache,
-            concurrency=concurrency,
-            on_progress=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
-        )
-
-
-def _report(told: dict[str, Any]) -> None:
-    figures = told["judge"]
+def _report(summary: dict[str, Any]) -> None:
+    figures = summary["judge"]
     judged, asked = figures["questions"], figures["asked"]
-    typer.echo(clean(f"{told['name']}: {judged:,} answers judged by {figures['model']}, in {told['folder']}"))
-    if judged < told["questions"]:
-        typer.echo(f"  the run is not finished: {told['questions'] - judged:,} questions have no answer yet")
-    typer.echo(
-        f"  accuracy  {_percent(figures['accuracy'])}: {asked:,} asked about, {judged - asked:,} blank or failed"
-    )
-    typer.echo(
-        f"  unparsed  {_percent(figures['unparsed_rate'])} of the replies were neither Yes nor No: they are a No"
-    )
-    typer.echo(
-        f"  with EM   {_percent(figures['agreement_with_em'])} of {figures['clear']:,} clear verdicts the same; "
+    echo(f"{summary['name']}: {judged:,} answers judged by {figures['model']}, in {summary['folder']}")
+    if judged < summary["questions"]:
+        echo(f"  the run is not finished: {summary['questions'] - judged:,} questions have no answer yet")
+    echo(f"  accuracy  {percent(figures['accuracy'], ' %')}: {asked:,} asked about, {judged - asked:,} blank or failed")
+    echo(f"  unparsed  {percent(figures['unparsed_rate'], ' %')} of the replies were neither Yes nor No: they are a No")
+    echo(
+        f"  with EM   {percent(figures['agreement_with_em'], ' %')} of {figures['clear']:,} clear verdicts the same; "
         f"{figures['judge_only']:,} only the judge finds right, {figures['em_only']:,} only exact match"
     )
     if figures["errors"]:
-        typer.echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")
-    for other, both in told["agreement"].items():
+        echo(f"  {figures['errors']:,} calls failed: they are a No; the same command asks them again")
+    for other, both in summary["agreement"].items():
         kappa = "n/a" if both["kappa"] is None else f"{both['kappa']:.2f}"
-        said = f"{_percent(both['rate'])} the same verdicts, kappa {kappa} ({both['questions']:,} answers)"
-        typer.echo(clean(f"  with {other}: {said}"))
-
-
-def _percent(share: float | None) -> str:
-    return "n/a" if share is None else f"{100 * share:.1f} %"
+        rate = percent(both["rate"], " %")
+        echo(f"  with {other}: {rate} the same verdicts, kappa {kappa} ({both['questions']:,} answers)")

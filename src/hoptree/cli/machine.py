@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import interruptible, print_json
+from hoptree.cli.console import AS_BEFORE, echo, print_json, stoppable
+from hoptree.cli.progress import download_bar
 from hoptree.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,19 +47,17 @@ def list_models(as_json: AsJson = False) -> None:
         print_json(rows)
         return
     for row in rows:
-        typer.echo(f"{row['name']}  ({row['alias']})  {row['bytes'] / 1e6:,.0f} MB  {row['licence']}")
-        typer.echo(f"    {row['title']}. {row['note']}")
-        typer.echo(
-            f"    {'here: ' + row['file'] if row['here'] else 'not here: hoptree models pull ' + row['alias'][6:]}"
-        )
+        echo(f"{row['name']}  ({row['alias']})  {row['bytes'] / 1e6:,.0f} MB  {row['licence']}")
+        echo(f"    {row['title']}. {row['note']}")
+        echo(f"    {'here: ' + row['file'] if row['here'] else 'not here: hoptree models pull ' + row['alias'][6:]}")
     inside = " and ".join(str(row["whitebox"]) for row in rows)
-    typer.echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
-    typer.echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")
-    typer.echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
+    echo(f"{inside} are the same files, read by transformers (pip install 'hoptree[whitebox]'): in batches, and")
+    echo("    with entropy, attention and hidden states, which mind, dragin and seakr listen to.")
+    echo("Any GGUF file works as local/FILE.gguf, any OpenAI-compatible endpoint as openai/NAME.")
 
 
 @models_app.command()
-@interruptible
+@stoppable(AS_BEFORE)
 def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models list.")] = "qwen") -> None:
     """Fetch a model; an interrupted pull goes on where it stopped."""
     from hoptree.models.catalogue import Entry, find_entry
@@ -66,33 +65,18 @@ def pull(name: Annotated[str, typer.Argument(help="A name from hoptree models li
     entry = find_entry(name.removeprefix("local/"))
     if not isinstance(entry, Entry):
         raise ConfigError(f"{name} is a file, not a model of the catalogue.", "hoptree models list shows the names.")
-    typer.echo(pull_with_progress(entry))
+    echo(str(pull_with_progress(entry)))
 
 
 def pull_with_progress(entry: Entry) -> Path:
     """Fetch a model, showing how far it is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
     from hoptree.models import catalogue
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(entry.alias, total=entry.size)
-
-        def advance(state: catalogue.Progress) -> None:
-            progress.update(task, completed=state.done, total=state.total)
-
-        return catalogue.pull(entry, on_progress=advance)
+    with download_bar(entry.alias, entry.size) as advance:
+        return catalogue.pull(entry, on_progress=lambda now: advance(now.done, now.total))
 
 
-@interruptible
+@stoppable(AS_BEFORE)
 def doctor(
     speed: Annotated[
         bool, typer.Option("--speed", help="Also measure how fast the embedded model reads and writes.")
@@ -113,8 +97,8 @@ def doctor(
     else:
         for check in checks:
             mark = {True: "ok  ", False: "mend", None: "note"}[check["ok"]]
-            typer.echo(f"{mark}  {check['name']}: {check['finding']}")
+            echo(f"{mark}  {check['name']}: {check['finding']}")
             if check["remedy"] and not check["ok"]:
-                typer.echo(f"      {check['remedy']}")
+                echo(f"      {check['remedy']}")
     if any(check["ok"] is False for check in checks):
         raise typer.Exit(1)

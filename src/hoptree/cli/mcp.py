@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hoptree.cli.ask import say_without_graph
-from hoptree.cli.console import run, say, what_stays
+from hoptree.cli.console import run, warn, what_stays
 from hoptree.cli.options import (
     BaseURL,
     Concurrency,
+    Corpus,
     Graph,
     Model,
     NoCache,
     PricesText,
+    Rerank,
+    RetrieverKind,
     Roles,
     Settings,
-    read_prices,
-    read_roles,
-    read_settings,
+    Trace,
+    open_engine,
 )
-from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
 from hoptree.core.errors import MissingExtra
-from hoptree.core.http_server import LOG_FORMAT
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
 
 def mcp(
-    corpus: Annotated[
-        str | None,
-        typer.Option(
-            help="An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
-            "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php.",
-            show_default=False,
-        ),
-    ] = None,
+    corpus: Corpus = None,
     graph: Graph = None,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
@@ -66,15 +57,13 @@ def mcp(
             "Any other HOST needs a key of 16 characters or more in HOPTREE_MCP_KEY.",
         ),
     ] = "",
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
-    ] = None,
+    trace: Trace = None,
     no_cache: NoCache = False,
 ) -> None:
     """Serve the tools ask, search, decompose and verify_claim over the Model Context Protocol.
 
     Corpus, model, method and limits are those given here; clients cannot choose others. Without --http a client
-    starts it, and speaks to it over standard input and output: by itself it waits there without a word.
+    starts it and speaks to it over standard input and output: started by hand, it waits there silently.
 
     \b
     hoptree mcp --corpus docs.idx --budget calls=40,seconds=120
@@ -86,40 +75,29 @@ def mcp(
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "pydantic"):
             raise
         raise MissingExtra("hoptree mcp", "mcp") from error
-    from hoptree.engine.budget import Budget
-    from hoptree.engine.engine import Engine
-    from hoptree.engine.trace import TraceFile
-    from hoptree.models import DEFAULT_MODEL
+    from hoptree.core.http_server import LOG_FORMAT
 
     address = Address.parse(http) if http else None
     # Before the SDK does, which breaks lines to the width of a terminal.
     logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
-    limits = Budget.parse(budget)
-    writer = TraceFile(trace) if trace else None
-    try:
-        engine = Engine(
-            method=method,
-            model=model or DEFAULT_MODEL,
-            corpus=corpus,
-            graph=graph,
-            retriever=retriever,
-            rerank=rerank,
-            options=read_settings(settings),
-            budget=limits,
-            prices=read_prices(prices),
-            cache=None if no_cache else "default",
-            base_url=base_url,
-            concurrency=concurrency,
-            listeners=(writer,) if writer else (),
-            roles=read_roles(roles),
-        )
-        say_without_links(corpus, retriever)
-        say_without_graph(method, graph)
+    with open_engine(
+        corpus=corpus,
+        retriever=retriever,
+        graph=graph,
+        method=method,
+        model=model,
+        settings=settings,
+        roles=roles,
+        budget=budget,
+        prices=prices,
+        trace=trace,
+        no_cache=no_cache,
+        rerank=rerank,
+        base_url=base_url,
+        concurrency=concurrency,
+    ) as (engine, _):
         if address is None:
             serving = serve_streams(engine)
         else:
-            serving = serve_http(engine, address, started=lambda url: say(f"serving at {url}; Ctrl-C stops it."))
+            serving = serve_http(engine, address, started=lambda url: warn(f"serving at {url}; Ctrl-C stops it."))
         run(serving, stays=what_stays(cached=not no_cache))
-    finally:
-        if writer:
-            writer.close()

@@ -1,4 +1,4 @@
-"""What a question costs with each method: measured on the packaged sample, and kept in a file of the package."""
+"""What a question costs with each method, measured on the packaged sample."""
 
 from __future__ import annotations
 
@@ -28,17 +28,15 @@ from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.sample import sample_questions
 
 _FORMAT = 1
-_MADE_OF = ("hoptree.methods.", "hoptree.steps.")
-_FRAME = ("hoptree.engine.registry",)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The means of a method's questions, with its default options, and how they were found.
+    """The mean cost of a question with a method's default options, and how it was measured.
 
-    `calls` to `retrievals` are those of the questions that did not fail, a question; `steps` are its calls by step, in
-    the order in which they first came. `stopped` counts those that a budget ended. `made_from` changes with the
-    method's code or its prompts: figures of another one are old.
+    `calls` to `retrievals` are means over the questions that did not fail; `steps` are calls by step, in the order they
+    first came. `stopped` counts questions that a budget ended. `made_from` changes with the method's prompts and
+    options: figures of another one are old.
     """
 
     model: str
@@ -58,7 +56,7 @@ class Cost:
         return asdict(self)
 
     def is_of(self, method: Method) -> bool:
-        """Whether the method is still the one that was measured."""
+        """Return whether the method is still the one that was measured."""
         return self.made_from == made_from(method)
 
 
@@ -69,7 +67,7 @@ def made_from(method: Method) -> str:
 
 
 def read_costs(path: Path | None = None) -> dict[str, Cost]:
-    """The figures of a file by method, or those of the package."""
+    """Read the costs by method of a file, or those of the package."""
     try:
         text = path.read_text(encoding="utf-8") if path else _packaged()
         data = json.loads(text)
@@ -77,10 +75,8 @@ def read_costs(path: Path | None = None) -> dict[str, Cost]:
             raise ValueError(f"its format is {data['format']}, not {_FORMAT}")
         return {str(name): _cost(row) for name, row in data["methods"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        named = path or "The file of measured costs"
-        raise InputError(
-            f"{named} cannot be read: {error}.", "Make it with: hoptree methods measure --out FILE"
-        ) from error
+        cause = f"{path or 'The file of measured costs'} cannot be read: {error}."
+        raise InputError(cause, "Make it with: hoptree methods measure --out FILE") from error
 
 
 def _packaged() -> str:
@@ -90,20 +86,18 @@ def _packaged() -> str:
 
 def _cost(row: Mapping[str, Any]) -> Cost:
     kinds: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float}
-    values = {one.name: kinds[str(one.type)](row[one.name]) for one in fields(Cost) if one.name != "steps"}
+    values = {field.name: kinds[str(field.type)](row[field.name]) for field in fields(Cost) if field.name != "steps"}
     return Cost(**values, steps={str(step): float(count) for step, count in row["steps"].items()})
 
 
 def write_costs(path: Path, costs: Mapping[str, Cost], known: Iterable[str]) -> None:
-    """Write figures of methods that are known, in one step; those of methods that are gone are left out."""
+    """Write the costs of known methods atomically; those of methods that are gone are left out."""
     rows = {name: costs[name].as_dict() for name in known if name in costs}
     try:
         atomic_write(path, [json.dumps({"format": _FORMAT, "methods": rows}, indent=1, ensure_ascii=False) + "\n"])
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error.strerror or error}.",
-            "Give --out a file in a folder that can be written.",
-        ) from error
+        cause = f"{path} cannot be written: {error.strerror or error}."
+        raise InputError(cause, "Give --out a file in a folder that can be written.") from error
 
 
 _FIGURES = {
@@ -116,7 +110,7 @@ _FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all methods are measured with; `command` is how a person says so."""
+    """What all methods are measured with; `command` is how to do it again."""
 
     model: Model
     questions: Sequence[Mapping[str, Any]]
@@ -129,16 +123,16 @@ class Setting:
 async def measure(
     method: Method, setting: Setting, on_done: Callable[[], None] = lambda: None
 ) -> tuple[Cost, Mapping[str, Warned]]:
-    """Ask the questions with a method's default options: the cost, and what they warned of.
+    """Ask the questions with a method's default options; return the cost and the warnings by kind.
 
-    It is the failure, if all of them failed.
+    Raises the first failure if all questions failed.
     """
     calls: list[tuple[str, str]] = []
     warnings: list[Event] = []
     results: list[tuple[str, Result]] = []
     model = setting.model
 
-    async def one(question: Mapping[str, Any]) -> None:
+    async def ask(question: Mapping[str, Any]) -> None:
         heard: list[Event] = []
         result = await engine.ask(question["question"], listeners=(heard.append,))
         results.append((question["id"], result))
@@ -156,9 +150,9 @@ async def measure(
     ) as engine:
         if model.slots == 1 or model.name.startswith("local/"):
             for question in setting.questions:  # each prompt's beginning stays in the model's memory
-                await one(question)
+                await ask(question)
         else:
-            await together(one(question) for question in setting.questions)
+            await together(ask(question) for question in setting.questions)
     failures = [result.failure for _, result in results if result.failure]
     if len(failures) == len(results):
         raise failures[0]
@@ -176,9 +170,9 @@ async def measure(
 
 
 def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The means of the questions that did not fail, and their calls by step."""
+    """Return the means over questions that did not fail, and their calls by step."""
     steps = Counter(step for question, step in calls if question in usages)
-    means = {name: sum(one[key] for one in usages.values()) / len(usages) for name, key in _FIGURES.items()}
+    means = {name: sum(usage[key] for usage in usages.values()) / len(usages) for name, key in _FIGURES.items()}
     return {
         **{name: round(value, 2) for name, value in means.items()},
         "steps": {step: round(count / len(usages), 2) for step, count in steps.items()},
@@ -186,7 +180,7 @@ def _means(usages: Mapping[str, Mapping[str, float]], calls: Iterable[tuple[str,
 
 
 def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[str, Cost]:
-    """The costs of those methods whose runs on the sample, with default options, are in these folders or below."""
+    """Return the costs of methods whose runs on the sample, with default options, are in or below these folders."""
     known = {method.name: method for method in methods}
     found: dict[str, tuple[Path, Cost]] = {}
     for folder in _runs(folders):
@@ -200,7 +194,7 @@ def costs_of_runs(folders: Sequence[Path], methods: Sequence[Method]) -> dict[st
                 f"{found[method.name][0]} and {folder} are both runs of {method.name} on the sample.",
                 "Give --from the folder of only one of them.",
             )
-        found[method.name] = (folder, _method_measuring_cost(folder, run, rows, method))
+        found[method.name] = (folder, _cost_of_run(folder, run, rows, method))
     if not found:
         raise InputError(
             "There is no run on the sample with default options.",
@@ -217,7 +211,7 @@ def _runs(folders: Sequence[Path]) -> Iterator[Path]:
 
 
 def _is_default(run: Mapping[str, Any], method: Method) -> bool:
-    """Whether a run asked a method as it is."""
+    """Return whether a run asked a method with its default options."""
     experiment, options = run["experiment"], run["rests_on"].get("options")
     defaults = {option.name: option.default for option in method.options}
     return options == defaults and not experiment.get("rerank") and not experiment.get("roles")
@@ -228,9 +222,9 @@ def _are_of_sample(rows: Sequence[Row]) -> bool:
     return any(not row.error for row in rows) and all(row.question in sample for row in rows)
 
 
-def _method_measuring_cost(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:
+def _cost_of_run(folder: Path, run: Mapping[str, Any], rows: Sequence[Row], method: Method) -> Cost:
     answered = {row.trace: row.usage for row in rows if not row.error}
-    traces = folder / TRACES  # which may have been left behind; then it is not told which step made the calls
+    traces = folder / TRACES  # may have been deleted; then the calls by step are not known
     calls = (
         (event["run"], event["step"])
         for event in (read_events(traces) if traces.exists() else ())
@@ -241,9 +235,8 @@ def _method_measuring_cost(folder: Path, run: Mapping[str, Any], rows: Sequence[
     try:
         means = _means(answered, calls)
     except KeyError as error:
-        raise InputError(
-            f"The run in {folder} lacks the figure {error}.", "Run it again into another folder."
-        ) from error
+        cause = f"The run in {folder} lacks the figure {error}."
+        raise InputError(cause, "Run it again into another folder.") from error
     return Cost(
         model=model,
         command=_command(model, run["experiment"]),
@@ -257,7 +250,7 @@ def _method_measuring_cost(folder: Path, run: Mapping[str, Any], rows: Sequence[
 
 
 def _command(model: str, experiment: Mapping[str, Any]) -> str:
-    """How such a run is made, but for the method and the files of one machine."""
+    """Return how such a run is made, without the method and the paths of this machine."""
     parts = [f"hoptree run --corpus sample --model {model}"]
     if (retriever := experiment.get("retriever", "bm25")) != DEFAULT_RETRIEVER:
         parts.append(f"--retriever {retriever}")
@@ -270,7 +263,7 @@ def _command(model: str, experiment: Mapping[str, Any]) -> str:
 
 
 def short_name(model: str) -> str:
-    """A model's name; of a file or folder only its own name, not where it lies on some machine."""
+    """Return a model's name; of a file or folder only its own name, not its path."""
     kind, _, name = model.partition("/")
     path = name.partition("?")[0]
     return f"{kind}/{Path(path).name}" if path.startswith(("/", "~", ".")) else model

@@ -1,4 +1,4 @@
-"""docs/methods.md, made from the methods themselves: docstrings, signatures, code, and measured costs."""
+"""docs/methods.md, made from the docstrings, signatures and measured costs of the methods."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from hoptree.cli.method_costs import read_costs
 from hoptree.cli.method_facts import (
-    Told,
+    MethodFacts,
     default_of,
     held_by_corpus,
     how_to_meet,
     notes_of,
     paragraphs,
     prompts_of,
-    tell,
 )
 from hoptree.engine.registry import Method, list_methods
 from hoptree.methods.papers import PAPERS, Paper
@@ -21,7 +20,7 @@ from hoptree.methods.papers import PAPERS, Paper
 _OLD = r" \*"
 _HEAD = """# Methods
 
-Made by `hoptree methods docs --out docs/methods.md` from docstrings, signatures and code; edit those, not this file.
+Made by `hoptree methods docs --out docs/methods.md` from docstrings and signatures; edit those, not this file.
 `hoptree methods` prints the table with the fidelity for your model, and `hoptree methods show NAME` one of them.
 """
 _FIDELITY = """## How close to their papers
@@ -44,43 +43,47 @@ paper has ReLiK and NV-Embed. Scores are compared with a paper's only where thes
 
 
 def as_markdown() -> str:
-    """The methods of this package; those of other packages describe themselves."""
+    """Describe the methods of this package; those of other packages describe themselves."""
     costs = read_costs()
-    told = [tell(one, {}, costs) for one in list_methods() if one.run.__module__.startswith("hoptree.")]
-    methods = [one.method for one in told]
-    parts = [_HEAD, _overview(told), _needs(told), _FIDELITY, _checkpoints(methods), _costs(told)]
-    parts += [_section(one) for one in told]
+    facts = [
+        MethodFacts.gather(method, {}, costs)
+        for method in list_methods()
+        if method.run.__module__.startswith("hoptree.")
+    ]
+    methods = [fact.method for fact in facts]
+    parts = [_HEAD, _overview(methods), _needs(methods), _FIDELITY, _checkpoints(methods), _costs(facts)]
+    parts += [_section(fact) for fact in facts]
     return "\n".join(part for part in parts if part)
 
 
-def _overview(told: Sequence[Told]) -> str:
-    """What TAIKC's Table 11 tells of methods, with what they need."""
+def _overview(methods: Sequence[Method]) -> str:
+    """The columns of TAIKC's Table 11, and needs."""
     rows = [
         (
-            f"[`{one.method.name}`](#{_anchor(one.method.name)})",
-            one.method.title,
-            one.method.paper or "–",
-            ", ".join(one.method.needs) or "–",
-            "yes" if one.method.iterative else "no",
-            "yes" if one.method.dynamic else "no",
-            one.method.strategy or "–",
-            one.method.query or "–",
+            f"[`{method.name}`](#{_anchor(method.name)})",
+            method.title,
+            method.paper or "–",
+            ", ".join(method.needs) or "–",
+            "yes" if method.iterative else "no",
+            "yes" if method.dynamic else "no",
+            method.strategy or "–",
+            method.query or "–",
         )
-        for one in told
+        for method in methods
     ]
     return _table(("method", "title", "paper", "needs", "iterative", "dynamic", "strategy", "query"), rows)
 
 
-def _needs(told: Sequence[Told]) -> str:
-    needs = dict.fromkeys(need for one in told for need in (*one.method.needs, *held_by_corpus(one.method)))
+def _needs(methods: Sequence[Method]) -> str:
+    needs = dict.fromkeys(need for method in methods for need in (*method.needs, *held_by_corpus(method)))
     rows = [(need, how_to_meet(need)) for need in needs]
     return f"## What they need\n\n{_table(('need', 'how to meet it'), rows)}"
 
 
 def _checkpoints(methods: Sequence[Method]) -> str:
-    """What is known of the trained models that methods can be given."""
-    trained = [one for one in methods if one.trained and one.trained_by == ("checkpoint", True)]
-    reworded, as_trained = (_names([one for one in trained if one.reworded is said]) for said in (True, False))
+    trained = [method for method in methods if method.trained and method.trained_by == ("checkpoint", True)]
+    reworded = _names([method for method in trained if method.reworded])
+    as_trained = _names([method for method in trained if not method.reworded])
     return f"""## Trained checkpoints
 
 With `checkpoint=on`, {_names(trained)} take the model given for the one that the paper trained.
@@ -94,7 +97,7 @@ requests, and answer them with replies in the format of the checkpoint.
 
 
 def _names(methods: Sequence[Method]) -> str:
-    *first, last = [f"`{one.name}`" for one in methods]
+    *first, last = [f"`{method.name}`" for method in methods]
     return f"{', '.join(first)} and {last}" if first else last
 
 
@@ -102,18 +105,18 @@ def _linked(paper: Paper) -> str:
     return f"[{paper.title}]({paper.link}), {paper.year}" if paper.link else paper.cited
 
 
-def _costs(told: Sequence[Told]) -> str:
+def _costs(facts: Sequence[MethodFacts]) -> str:
     rows = []
-    for one in told:
-        cost = one.cost
+    for fact in facts:
+        cost = fact.cost
         if cost is None:
-            rows.append((f"`{one.method.name}`", "not measured", "", "", "", ""))
+            rows.append((f"`{fact.method.name}`", "not measured", "", "", "", ""))
             continue
         asked = f"{cost.questions}" + (f", {cost.failed} failed" if cost.failed else "")
         asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
         rows.append(
             (
-                f"`{one.method.name}`" + ("" if cost.is_of(one.method) else _OLD),
+                f"`{fact.method.name}`" + (_OLD if fact.cost_is_old else ""),
                 f"{cost.calls:.1f}",
                 f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}",
                 f"{cost.retrievals:.1f}",
@@ -122,14 +125,14 @@ def _costs(told: Sequence[Told]) -> str:
             )
         )
     heads = ("method", "calls", "tokens (prompt + completion)", "searches", "questions", "by")
-    changed = any(one.cost and not one.cost.is_of(one.method) for one in told)
     means = "Means on the packaged sample with default options."
-    means += f"{_OLD}: measured before the method's code or prompts changed." if changed else ""
+    if any(fact.cost_is_old for fact in facts):
+        means += f"{_OLD}: measured before the method's code or prompts changed."
     return f"## What a question costs\n\n{means}\n\n{_table(heads, rows)}"
 
 
-def _section(told: Told) -> str:
-    method = told.method
+def _section(facts: MethodFacts) -> str:
+    method = facts.method
     paper = f" ({method.paper})" if method.paper else ""
     lines = [f"## {method.name}", "", f"**{method.title}**{paper}", ""]
     for part in paragraphs(method):
@@ -143,20 +146,14 @@ def _section(told: Told) -> str:
         lines.append(f"- Roles (`--role ROLE=MODEL`): {', '.join(method.roles)}.")
     if own := prompts_of(method):
         lines.append(f"- Prompts of its own: {', '.join(f'`{name}`' for name in own)}.")
-    lines += ["", "Steps, in the order its code names them:", "", *_steps(told), ""]
+    if facts.steps:
+        steps = ", ".join(f"`{step}` {calls:g}" for step, calls in facts.steps.items())
+        lines.append(f"- Steps that ask the model, with their calls a question: {steps}.")
+    lines.append("")
     if method.options:
-        rows = [(f"`{one.name}`", f"`{default_of(one)}`", one.describe()) for one in method.options]
+        rows = [(f"`{option.name}`", f"`{default_of(option)}`", option.describe()) for option in method.options]
         lines += [_table(("option", "default", "takes"), rows)]
     return "\n".join(lines)
-
-
-def _steps(told: Told) -> list[str]:
-    lines = []
-    for number, step in enumerate(told.steps, start=1):
-        asks = f" ({', '.join(step.asks)})" if step.asks else ""
-        only = f" with `{step.only}=on`" if step.only else ""
-        lines.append(f"{number}. `{step.name}`{asks}{only}: {step.about}")
-    return lines
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -169,5 +166,5 @@ def _cell(text: str) -> str:
 
 
 def _anchor(name: str) -> str:
-    """How a heading is linked to: letters, digits, underscores and hyphens stay."""
+    """Return how a heading is linked to: letters, digits, underscores and hyphens stay."""
     return "".join(letter for letter in name.casefold() if letter.isalnum() or letter in "_-")

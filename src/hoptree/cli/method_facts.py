@@ -1,4 +1,4 @@
-"""What `hoptree methods` tells of a method, gathered in one place for the terminal, for machines and for the docs."""
+"""Facts about a method, for the terminal, for JSON and for the docs: fidelity, needs, notes, prompts, an example."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any, get_args
 
 from hoptree.cli.method_costs import Cost
-from hoptree.cli.method_steps import Step, steps_of
 from hoptree.core.errors import MissingExtra, MissingModel
 from hoptree.engine.registry import Method, Option
 from hoptree.methods.papers import PAPERS
@@ -20,16 +19,16 @@ from hoptree.models.model import Capability
 from hoptree.sample import sample_questions
 
 UNKNOWN = "?"
-"""Where a model is not here to say what it tells of itself."""
+"""The fidelity with a model that is not on this machine."""
 NOT_POSSIBLE = "not possible"
-OF_CORPUS = "/"
-"""Between the fidelity with a corpus that has what a method takes, and that with another one."""
+BY_CORPUS = "/"
+"""Between the fidelity with a corpus that has what a method takes, and with any other."""
 
 
 def capabilities_of(spec: str) -> frozenset[str] | None:
-    """What a model tells beside its text; None where it is not on this machine, and an error where there is none.
+    """Return what a model gives beside its text; None where it is not on this machine.
 
-    A hub is not asked: it may not be there, and to list methods is no reason to take a model from it.
+    No hub is asked: listing methods is no reason to fetch a model.
     """
     if spec.startswith("openai/") and len(spec) > len("openai/"):
         from hoptree.models.openai import OpenAIModel
@@ -48,26 +47,24 @@ def capabilities_of(spec: str) -> frozenset[str] | None:
 
 
 def is_signal(need: str) -> bool:
-    """Whether a need of a method is for the model to meet."""
+    """Return whether a need of a method is for the model to meet."""
     return need in get_args(Capability)
 
 
 def fidelity_with(method: Method, capabilities: Collection[str] | None) -> str:
-    """The fidelity of a method's default options, as far as it can be told; two where the corpus makes a difference."""
-    wanted = [need for need in method.needs if is_signal(need)]
+    """Return the fidelity of a method's default options; two, divided by a slash, where the corpus decides."""
+    needed = [need for need in method.needs if is_signal(need)]
     if capabilities is None:
-        told = {_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
-        return told.pop() if len(told) == 1 and not wanted else UNKNOWN
-    if any(need not in capabilities for need in wanted):
+        possible = {_fidelity_by_corpus(method, gives) for gives in ((), tuple(filter(is_signal, method.signals)))}
+        return possible.pop() if len(possible) == 1 and not needed else UNKNOWN
+    if any(need not in capabilities for need in needed):
         return NOT_POSSIBLE
-    return _by_corpus(method, capabilities)
+    return _fidelity_by_corpus(method, capabilities)
 
 
-def _by_corpus(method: Method, capabilities: Collection[str]) -> str:
-    """The fidelity with a corpus that has what it takes and, if that is another one, with any."""
-    in_corpus = [signal for signal in method.signals if not is_signal(signal)]
-    found = (method.fidelity({}, {*capabilities, *held}) for held in (in_corpus, ()))
-    return OF_CORPUS.join(dict.fromkeys(found))
+def _fidelity_by_corpus(method: Method, capabilities: Collection[str]) -> str:
+    found = (method.fidelity({}, {*capabilities, *held}) for held in (held_by_corpus(method), ()))
+    return BY_CORPUS.join(dict.fromkeys(found))
 
 
 _HOW = {
@@ -93,29 +90,33 @@ _CORPUS_WITH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MethodFacts:
     """A method with its fidelity by model and its measured cost."""
 
     method: Method
     fidelity: Mapping[str, str]
     cost: Cost | None
 
+    @classmethod
+    def gather(
+        cls, method: Method, models: Mapping[str, frozenset[str] | None], costs: Mapping[str, Cost]
+    ) -> MethodFacts:
+        fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
+        return cls(method, fidelity, costs.get(method.name))
+
     def as_dict(self) -> dict[str, Any]:
-        cost = {**self.cost.as_dict(), "changed_since": not self.cost.is_of(self.method)} if self.cost else None
-        fidelity = {model: None if told == UNKNOWN else told for model, told in self.fidelity.items()}
+        cost = {**self.cost.as_dict(), "changed_since": self.cost_is_old} if self.cost else None
+        fidelity = {model: None if value == UNKNOWN else value for model, value in self.fidelity.items()}
         return {**self.method.as_dict(), "fidelity": fidelity, "cost": cost}
 
     def explained(self) -> dict[str, Any]:
-        """All of it, for one method."""
+        """Return all that is known of the method, for JSON."""
         method = self.method
         return {
             **self.as_dict(),
             "papers": [paper.as_dict() for paper in PAPERS.get(method.paper, ())],
             "about": inspect.getdoc(method.run) or "",
-            "steps": [
-                {"name": step.name, "about": step.about, "asks": list(step.asks), "only": step.only or None}
-                for step in self.steps
-            ],
+            "steps": self.steps,
             "prompts": list(prompts_of(method)),
             "how": {need: how_to_meet(need) for need in (*method.needs, *held_by_corpus(method))},
             "notes": list(notes_of(method)),
@@ -123,51 +124,53 @@ class Told:
         }
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        return steps_of(self.method)
+    def cost_is_old(self) -> bool:
+        """Whether the method's prompts or default options changed since its cost was measured."""
+        return self.cost is not None and not self.cost.is_of(self.method)
 
-
-def tell(method: Method, models: Mapping[str, frozenset[str] | None], costs: Mapping[str, Cost]) -> Told:
-    fidelity = {name: fidelity_with(method, gives) for name, gives in models.items()}
-    return Told(method, fidelity, costs.get(method.name))
+    @property
+    def steps(self) -> dict[str, float]:
+        """The steps that ask the model, in the order they first came, with their calls a question when measured."""
+        return dict(self.cost.steps) if self.cost else {}
 
 
 def paragraphs(method: Method) -> list[str]:
-    """The docstring, each paragraph in one line."""
+    """Return the paragraphs of the docstring, each in one line."""
     return [" ".join(part.split()) for part in (inspect.getdoc(method.run) or "").split("\n\n") if part.strip()]
 
 
 def default_of(option: Option) -> str:
+    """Return the default of an option as it is written on the command line."""
     if isinstance(option.default, bool):
         return "on" if option.default else "off"
     return "none" if option.default is None else str(option.default)
 
 
 def how_to_meet(need: str) -> str:
-    """What to do so that a method has what it needs."""
+    """Return how a need of a method is met."""
     if need in _HOW or need in _CORPUS_WITH:
         return (_HOW | _CORPUS_WITH)[need]
     return f"a model that gives it: {_MODELS_WITH[need]}" if is_signal(need) else "see its description"
 
 
 def held_by_corpus(method: Method) -> tuple[str, ...]:
-    """What the corpus has to hold beside passages, for the method to be the paper's."""
+    """Return what the corpus must hold beside passages for the method to be the paper's."""
     return tuple(signal for signal in method.signals if not is_signal(signal))
 
 
 def notes_of(method: Method) -> tuple[str, ...]:
-    """What its fidelity depends on."""
+    """Return what the fidelity of a method depends on, a note each."""
     notes = [f"approx: {method.differs}"] if method.differs else []
     name, value = method.trained_by
     trained = f"{name}={'on' if value is True else value}"
     heard = [signal for signal in method.signals if is_signal(signal)]
     always = [signal for signal in heard if _changes(method, signal, {})]
     if always:
-        notes.append(f"approx unless the model that answers gives {_told(always, _MODELS_WITH)}")
+        notes.append(f"approx unless the model that answers gives {_with_means(always, _MODELS_WITH)}")
     if further := [one for one in heard if one not in always and _changes(method, one, {name: value})]:
-        notes.append(f"approx with {trained} unless the model that answers gives {_told(further, _MODELS_WITH)}")
+        notes.append(f"approx with {trained} unless the model that answers gives {_with_means(further, _MODELS_WITH)}")
     if held := held_by_corpus(method):
-        notes.append(f"approx unless the corpus has {_told(held, _CORPUS_WITH)}")
+        notes.append(f"approx unless the corpus has {_with_means(held, _CORPUS_WITH)}")
     if method.beyond:
         switches = ", ".join(one if "=" in one else f"{one}=on" for one in method.beyond)
         notes.append(f"approx with {switches}, which goes beyond the paper")
@@ -178,18 +181,18 @@ def notes_of(method: Method) -> tuple[str, ...]:
 
 
 def _changes(method: Method, signal: str, options: Mapping[str, Any]) -> bool:
-    """Whether a run is less close to the paper without a signal."""
+    """Return whether a run is less close to the paper without a signal."""
     given = set(method.signals)
     return method.fidelity(options, given) != method.fidelity(options, given - {signal})
 
 
-def _told(signals: Sequence[str], how: Mapping[str, str]) -> str:
-    """Signals with how to come by them."""
+def _with_means(signals: Sequence[str], how: Mapping[str, str]) -> str:
+    """Join signals, each with how to get it."""
     return "; ".join(f"{signal} ({how.get(signal, 'see its description')})" for signal in signals)
 
 
 def prompts_of(method: Method) -> tuple[str, ...]:
-    """The files under prompts/ that are this method's own; other prompts are shared by all."""
+    """Return the prompt files of this method alone; all others are shared."""
     folder = files("hoptree") / "prompts" / method.name
     if not folder.is_dir():
         return ()
@@ -197,7 +200,7 @@ def prompts_of(method: Method) -> tuple[str, ...]:
 
 
 def example_of(method: Method) -> str:
-    """A command that asks the sample's first question."""
+    """Return a command that asks the sample's first question."""
     parts = [f'hoptree ask "{sample_questions()[0]["question"]}"', f"--method {method.name}"]
     if "facts" in method.signals:
         parts.append("--corpus DIR --retriever hippo")

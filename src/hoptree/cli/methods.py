@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +15,16 @@ import typer
 from typer.core import TyperGroup
 
 from hoptree.cli import chooser
-from hoptree.cli.console import clean, interruptible, print_json, run, say, what_stays
+from hoptree.cli.console import AS_BEFORE, clean, echo, print_json, run, stoppable, warn, what_stays
 from hoptree.cli.options import BaseURL, Graph, Model, NoCache
 from hoptree.cli.progress import shown
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from hoptree.cli.method_costs import Cost, Setting
-    from hoptree.cli.method_facts import Told
+    from hoptree.cli.method_facts import MethodFacts
     from hoptree.engine.registry import Method
 
 
@@ -27,8 +33,7 @@ class _ShowOrList(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "-h", "--help"):
-            listed = not args or args[0].startswith("-")
-            args = ["list" if listed else "show", *args]
+            args = ["list" if not args or args[0].startswith("-") else "show", *args]
         return super().parse_args(ctx, args)
 
 
@@ -45,7 +50,6 @@ hoptree methods measure oner ircot                 what a question costs, on the
 hoptree methods chooser show                       the weights that hop chooses answers by
 """,
 )
-
 app.add_typer(chooser.app, name="chooser")
 
 Models = Annotated[
@@ -73,18 +77,17 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List all methods: paper, needs, when and with what they retrieve, fidelity, and what a question costs."""
-    from hoptree.cli.methods_output import show_all
     from hoptree.engine.registry import list_methods
 
     if name is not None:
         show(name, model=model, costs=costs, as_json=as_json)
         return
-    models = _models(model)
-    told = _tell(list_methods(), models, costs)
+    models = _capabilities(model)
+    facts = _gather(list_methods(), models, costs)
     if as_json:
-        print_json([one.as_dict() for one in told])
+        print_json([fact.as_dict() for fact in facts])
     else:
-        show_all(told, models)
+        _show_all(facts, models)
 
 
 @app.command()
@@ -94,38 +97,36 @@ def show(
     costs: Costs = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain a method: its steps in order, options with defaults and choices, roles, needs, and an example."""
-    from hoptree.cli.methods_output import show_one
+    """Explain a method: its steps, options with defaults and choices, roles, needs, and an example."""
     from hoptree.engine.registry import find_method
 
-    (told,) = _tell((find_method(name),), _models(model), costs)
+    (facts,) = _gather((find_method(name),), _capabilities(model), costs)
     if as_json:
-        print_json(told.explained())
+        print_json(facts.explained())
     else:
-        show_one(told)
+        show_one(facts)
 
 
-def _models(given: list[str]) -> dict[str, frozenset[str] | None]:
-    """What each model tells beside its text."""
+def _capabilities(models: list[str]) -> dict[str, frozenset[str] | None]:
     from hoptree.cli.method_facts import capabilities_of
     from hoptree.models import DEFAULT_MODEL
 
-    named = given or [os.environ.get("HOPTREE_MODEL") or DEFAULT_MODEL]
-    return {spec: capabilities_of(spec) for spec in named}
+    names = models or [os.environ.get("HOPTREE_MODEL") or DEFAULT_MODEL]
+    return {spec: capabilities_of(spec) for spec in names}
 
 
-def _tell(
+def _gather(
     methods: tuple[Method, ...], models: dict[str, frozenset[str] | None], costs: Path | None
-) -> tuple[Told, ...]:
+) -> list[MethodFacts]:
     from hoptree.cli.method_costs import read_costs
-    from hoptree.cli.method_facts import tell
+    from hoptree.cli.method_facts import MethodFacts
 
     measured = read_costs(costs)
-    return tuple(tell(method, models, measured) for method in methods)
+    return [MethodFacts.gather(method, models, measured) for method in methods]
 
 
 @app.command()
-@interruptible
+@stoppable(AS_BEFORE)
 def measure(
     names: Annotated[list[str] | None, typer.Argument(help="Methods; all by default.", show_default=False)] = None,
     model: Model = "",
@@ -151,8 +152,8 @@ def measure(
 ) -> None:
     """Measure what a question costs with each method's default options, on the packaged sample.
 
-    A method that cannot be asked (a graph is missing, the model lacks a signal) is named and left out. What was paid
-    for is remembered, so that the same command goes on where it was stopped.
+    A method that cannot be asked (a graph is missing, the model lacks a signal) is named and left out. Calls are
+    cached, so that the same command goes on where it was stopped.
 
     \b
     hoptree methods measure --out costs.json
@@ -167,53 +168,42 @@ def measure(
     from hoptree.sample import sample_questions
 
     chosen = tuple(find_method(name) for name in names) if names else list_methods()
-    ledger = _Ledger(out, read_costs(out) if out.exists() else {})
+    costs = read_costs(out) if out.exists() else {}
     if runs:
         for name, cost in costs_of_runs(runs, chosen).items():
-            ledger.add(name, cost)
+            _keep_cost(out, costs, name, cost)
         return
     spec = model or DEFAULT_MODEL
-    said = [f"--model {short_name(spec)}", *(["--graph …"] if graph else []), f"--limit {limit}"]
-    said += [f"--budget {budget}"] if budget else []
+    parts = [f"--model {short_name(spec)}", "--graph …" if graph else "", f"--limit {limit}"]
+    parts.append(f"--budget {budget}" if budget else "")
     setting = Setting(
         open_model(spec, base_url=base_url),
         sample_questions()[:limit],
-        f"hoptree methods measure {' '.join(said)}",
+        " ".join(["hoptree methods measure", *filter(None, parts)]),
         graph,
         Budget.parse(budget),
         cached=not no_cache,
     )
-    run(_measure_all(chosen, setting, ledger), stays=what_stays("methods", cached=not no_cache))
-    if not ledger.added:
+    measured = run(_measure_all(chosen, setting, out, costs), stays=what_stays("methods", cached=not no_cache))
+    if not measured:
         raise typer.Exit(1)
 
 
-@dataclass(slots=True)
-class _Ledger:
-    """Figures on their way into a file, which is written after each method."""
+def _keep_cost(out: Path, costs: dict[str, Cost], name: str, cost: Cost) -> None:
+    """Print a cost, and write it to the file at once."""
+    from hoptree.cli.method_costs import write_costs
+    from hoptree.engine.registry import list_methods
 
-    out: Path
-    costs: dict[str, Cost]
-    added: int = 0
-
-    def add(self, name: str, cost: Cost) -> None:
-        from hoptree.cli.method_costs import write_costs
-        from hoptree.engine.registry import list_methods
-
-        self.added += 1
-        self.costs[name] = cost
-        write_costs(self.out, self.costs, [method.name for method in list_methods()])
-        typer.echo(
-            f"{name}: {cost.calls:.1f} calls, {cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f} tokens, "
-            f"{cost.retrievals:.1f} searches a question"
-        )
+    costs[name] = cost
+    write_costs(out, costs, [method.name for method in list_methods()])
+    echo(f"{name}: {_figures(cost)} searches a question")
 
 
-async def _measure_all(methods: tuple[Method, ...], setting: Setting, ledger: _Ledger) -> None:
-    """Measure one method after the other; what cannot be measured is said and left out."""
+async def _measure_all(methods: tuple[Method, ...], setting: Setting, out: Path, costs: dict[str, Cost]) -> int:
+    """Measure method after method, and return how many could be."""
     from hoptree.cli.method_costs import measure as measure_one
 
-    done, total = 0, len(methods) * len(setting.questions)
+    done, measured, total = 0, 0, len(methods) * len(setting.questions)
     try:
         with shown(quiet=False) as show_progress:
             for method in methods:
@@ -224,15 +214,17 @@ async def _measure_all(methods: tuple[Method, ...], setting: Setting, ledger: _L
                     show_progress(done, total, lambda: name)
 
                 try:
-                    cost, warned = await measure_one(method, setting, on_done)
+                    cost, warnings = await measure_one(method, setting, on_done)
                 except HoptreeError as error:
-                    say(f"{method.name} could not be measured: {error}")
-                else:
-                    ledger.add(method.name, cost)
-                    for kind, found in warned.items():
-                        typer.echo(clean(f"  {found.said_of(kind, cost.questions)}"))
+                    warn(f"{method.name} could not be measured: {error}")
+                    continue
+                measured += 1
+                _keep_cost(out, costs, method.name, cost)
+                for kind, warned in warnings.items():
+                    echo(f"  {warned.said_of(kind, cost.questions)}")
     finally:
         await setting.model.aclose()
+    return measured
 
 
 @app.command()
@@ -244,30 +236,213 @@ def docs(
         bool, typer.Option("--check", help="Write nothing; exit 1 unless FILE is as it would be written.")
     ] = False,
 ) -> None:
-    """Write the description of all methods of this package as Markdown, from their docstrings and code.
+    """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
 
     \b
     hoptree methods docs --out docs/methods.md
     hoptree methods docs --out docs/methods.md --check
     """
     from hoptree.cli.method_docs import as_markdown
+    from hoptree.core.files import atomic_write
 
     text = as_markdown()
     if check:
         if out is None:
             raise ConfigError("--check needs a file.", "Write --check --out docs/methods.md.")
-        there = out.read_text(encoding="utf-8") if out.is_file() else ""
-        if there != text:
-            say(f"{out} is not up to date. Write it anew: hoptree methods docs --out {out}")
+        if not out.is_file() or out.read_text(encoding="utf-8") != text:
+            warn(f"{out} is not up to date. Write it anew: hoptree methods docs --out {out}")
             raise typer.Exit(1)
     elif out is None:
         typer.echo(text, nl=False)
     else:
-        from hoptree.core.files import atomic_write
-
         try:
             atomic_write(out, [text])
         except OSError as error:
             raise InputError(
                 f"{out} cannot be written: {error.strerror or error}.", "Give --out a file in a folder that is there."
             ) from error
+
+
+_FILE_COLUMNS = 200
+_MAX_TEXT_COLUMNS = 110
+_MIN_CELL_COLUMNS = 20
+_NOT_MEASURED = "not measured"
+_CHANGED = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    title: str
+    cells: list[str]
+    wraps: bool = False
+
+    @property
+    def width(self) -> int:
+        """The columns it takes, with the space behind it."""
+        widest = max(map(len, (self.title, *self.cells)))
+        return 2 + (min(_MIN_CELL_COLUMNS, widest) if self.wraps else widest)
+
+
+def _show_all(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> None:
+    """Draw the table, or several where the terminal is too narrow for one, with a legend."""
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
+    name = _Column("method", [fact.method.name for fact in facts])
+    for columns in _fit(_columns(facts, list(models)), console.width - name.width):
+        _draw(console, [name, *columns])
+    for line in _legend(facts, models):
+        echo(line)
+
+
+def _fit(columns: Iterable[_Column], width: int) -> list[list[_Column]]:
+    """Spread columns, in their order, over as many tables as it takes."""
+    tables: list[list[_Column]] = [[]]
+    for column in columns:
+        if tables[-1] and sum(other.width for other in (*tables[-1], column)) > width:
+            tables.append([])
+        tables[-1].append(column)
+    return tables
+
+
+def _columns(facts: Sequence[MethodFacts], models: Sequence[str]) -> list[_Column]:
+    methods = [fact.method for fact in facts]
+    costs = [_cost_cells(fact) for fact in facts]
+    return [
+        _Column("title", [method.title for method in methods], wraps=True),
+        _Column("paper", [method.paper for method in methods]),
+        _Column("needs", [", ".join(method.needs) for method in methods]),
+        _Column("iterative", ["yes" if method.iterative else "no" for method in methods]),
+        _Column("dynamic", ["yes" if method.dynamic else "no" for method in methods]),
+        _Column("strategy", [method.strategy for method in methods], wraps=True),
+        _Column("query", [method.query for method in methods], wraps=True),
+        *(
+            _Column(f"fidelity {number}" if len(models) > 1 else "fidelity", [fact.fidelity[model] for fact in facts])
+            for number, model in enumerate(models, start=1)
+        ),
+        *(_Column(title, [row[place] for row in costs]) for place, title in enumerate(("calls", "tokens", "searches"))),
+    ]
+
+
+def _cost_cells(facts: MethodFacts) -> tuple[str, str, str]:
+    cost = facts.cost
+    if cost is None:
+        return (_NOT_MEASURED, "", "")
+    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f}"
+    return (f"{cost.calls:.1f}{_CHANGED if facts.cost_is_old else ''}", tokens, f"{cost.retrievals:.1f}")
+
+
+def _draw(console: Console, columns: Sequence[_Column]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for column in columns:
+        table.add_column(column.title, no_wrap=not column.wraps)
+    for cells in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(Text(clean(cell) or "–") for cell in cells))
+    console.print(table, "", sep="\n")
+
+
+def _legend(facts: Sequence[MethodFacts], models: Mapping[str, frozenset[str] | None]) -> list[str]:
+    from hoptree.cli.method_facts import BY_CORPUS, UNKNOWN
+
+    lines = []
+    for number, (model, gives) in enumerate(models.items(), start=1):
+        lines.append(f"{f'fidelity {number}' if len(models) > 1 else 'fidelity'}: with {model}, by default options")
+        if gives is None:
+            lines.append(f"    {UNKNOWN}: {model} is not on this machine, so what it gives is not known")
+    lines.append(
+        "exact: as in the paper; approx: otherwise, or without a signal it uses; prompted: without the model it trained"
+    )
+    by_corpus = dict.fromkeys(value for fact in facts for value in fact.fidelity.values() if BY_CORPUS in value)
+    lines += [f"{value}: by what the corpus holds (hoptree methods show NAME says what)" for value in by_corpus]
+    measured: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.cost:
+            measured.setdefault(fact.cost.command, []).append(fact.method.name)
+    for command, names in measured.items():
+        which = "" if len(measured) == 1 else f" of {', '.join(names)}"
+        lines.append(f"calls, tokens (prompt + completion) and searches a question{which}: by {command}")
+    if any(fact.cost_is_old for fact in facts):
+        lines.append(f"{_CHANGED} measured before the method's code or prompts changed")
+    return [*lines, "hoptree methods show NAME explains one: its steps, options and needs"]
+
+
+def show_one(facts: MethodFacts) -> None:
+    """Explain one method on the terminal."""
+    from hoptree.cli.method_facts import (
+        UNKNOWN,
+        default_of,
+        example_of,
+        held_by_corpus,
+        how_to_meet,
+        notes_of,
+        paragraphs,
+        prompts_of,
+    )
+    from hoptree.methods.papers import PAPERS
+
+    method = facts.method
+    lines = [f"{method.name}: {method.title}{f'  ({method.paper})' if method.paper else ''}"]
+    for paper in PAPERS.get(method.paper, ()):
+        lines += _wrap(f"{paper.cited} {paper.link}".rstrip(), "  ", "    ")
+    lines.append("")
+    for part in paragraphs(method):
+        lines += [*_wrap(part, "  "), ""]
+    lines.append(f"iterative: {'yes' if method.iterative else 'no'}, dynamic: {'yes' if method.dynamic else 'no'}")
+    lines += [f"strategy: {method.strategy}"] if method.strategy else []
+    lines += [f"query: {method.query}"] if method.query else []
+    for model, fidelity in facts.fidelity.items():
+        lines.append(f"fidelity: {fidelity} with {model}{', which is not on this machine' * (fidelity == UNKNOWN)}")
+    for note in notes_of(method):
+        lines += _wrap(note, "  ", "    ")
+    lines += ["", *_cost_lines(facts)]
+    lines += ["", "options:" if method.options else "options: none"]
+    settings = [f"--set {option.name}={default_of(option)}" for option in method.options]
+    width = max(map(len, settings), default=0)
+    lines += [f"  {text:{width}}  {option.describe()}" for text, option in zip(settings, method.options, strict=True)]
+    if len(method.roles) > 1:
+        roles = "|".join(method.roles)
+        lines += ["", "roles, each with a model of its own if you like:", f"  --role ROLE=MODEL    {roles}"]
+    lines += ["", "needs:" if method.needs else "needs: nothing but a model"]
+    for need in method.needs:
+        lines += _wrap(f"{need}: {how_to_meet(need)}", "  ", "    ")
+    for held in held_by_corpus(method):
+        lines += _wrap(f"{held} in the corpus, else it is approx: {how_to_meet(held)}", "  ", "    ")
+    if own := prompts_of(method):
+        lines += ["", *_wrap(f"prompts of its own: {', '.join(own)}", "", "  ")]
+    for line in (*lines, "", "for example:", f"  {example_of(method)}"):
+        echo(line)
+
+
+def _cost_lines(facts: MethodFacts) -> list[str]:
+    cost = facts.cost
+    if cost is None:
+        return [f"a question costs: {_NOT_MEASURED} (hoptree methods measure {facts.method.name})"]
+    asked = f"{cost.questions} questions of the sample"
+    asked += f", {cost.failed} of which failed" if cost.failed else ""
+    asked += f", {cost.stopped} ended by the budget" if cost.stopped else ""
+    lines = _wrap(f"a question costs {_figures(cost)} searches (mean of {asked}; {cost.command})", "", "  ")
+    if facts.cost_is_old:
+        lines.append("  (measured before the method's code or prompts changed)")
+    steps = ", ".join(f"{step} {calls:g}" for step, calls in facts.steps.items())
+    return [*lines, *_wrap(f"steps that ask the model, in order, with their calls a question: {steps}", "", "  ")]
+
+
+def _figures(cost: Cost) -> str:
+    tokens = f"{cost.prompt_tokens:,.0f} + {cost.completion_tokens:,.0f} tokens"
+    return f"{cost.calls:.1f} calls, {tokens}, {cost.retrievals:.1f}"
+
+
+def _wrap(text: str, first: str, later: str | None = None) -> list[str]:
+    width = min(_MAX_TEXT_COLUMNS, shutil.get_terminal_size((_MAX_TEXT_COLUMNS, 0)).columns)
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=first if later is None else later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,19 +1,30 @@
-"""Options that several commands have, and what their texts mean."""
+"""Options that several commands share, how their texts are read, and the engine that they describe."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hoptree.cli.console import warn
 from hoptree.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from hoptree.engine.context import Prices
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.trace import TraceFile
 
 
-_HOW_PRICES = "Write IN/OUT, for example --prices 0.15/0.60."
+_PRICES_REMEDY = "Write IN/OUT, for example --prices 0.15/0.60."
+CORPUS_HELP = (
+    "An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
+    "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
+)
+RETRIEVER_HELP = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
 
 Model = Annotated[
     str,
@@ -25,10 +36,18 @@ Model = Annotated[
         show_default=False,
     ),
 ]
+Corpus = Annotated[str | None, typer.Option(help=CORPUS_HELP, show_default=False)]
 Graph = Annotated[
     str | None,
     typer.Option(
         help="A knowledge graph made by hoptree graph load, a SPARQL endpoint's URL, or wikidata.", show_default=False
+    ),
+]
+RetrieverKind = Annotated[str, typer.Option("--retriever", help=RETRIEVER_HELP)]
+Rerank = Annotated[
+    str,
+    typer.Option(
+        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.", show_default=False
     ),
 ]
 Settings = Annotated[
@@ -41,19 +60,42 @@ Roles = Annotated[
         "--role", metavar="ROLE=MODEL", help="A model for a part of the method; hoptree methods NAME lists its roles."
     ),
 ]
+QuestionBudget = Annotated[
+    str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
+]
+PricesText = Annotated[
+    str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+]
 BaseURL = Annotated[
     str, typer.Option(help="Of an OpenAI-compatible endpoint.  [env: OPENAI_BASE_URL]", show_default=False)
 ]
 Concurrency = Annotated[int | None, typer.Option(min=1, help="Requests at once, at most.", show_default=False)]
-PricesText = Annotated[
-    str, typer.Option(metavar="IN/OUT", help="Price of a million prompt and completion tokens, e.g. 0.15/0.60.")
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)]
+Seed = Annotated[int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)]
+Ids = Annotated[Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)]
+Judge = Annotated[str, typer.Option(metavar="MODEL", help="A model that judges the answers, too.", show_default=False)]
+JudgeBaseURL = Annotated[
+    str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.", show_default=False)
+]
+RetryFailed = Annotated[bool, typer.Option(help="Ask questions that failed again.")]
+Anyway = Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")]
+PerQuestion = Annotated[
+    Path | None, typer.Option(help="Write what each question got to this JSON Lines file.", show_default=False)
+]
+Trace = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Append what happens to a JSONL file.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither use nor keep remembered replies.")]
 
 
+def given(**values: Any) -> dict[str, Any]:
+    """Return the options that were given: neither None nor empty."""
+    return {name: value for name, value in values.items() if value not in (None, "", [], {})}
+
+
 def read_settings(settings: list[str]) -> dict[str, Any]:
-    """KEY=VALUE texts as a mapping."""
+    """Read KEY=VALUE texts."""
     options = {}
     for setting in settings:
         key, sign, value = setting.partition("=")
@@ -64,31 +106,103 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def read_roles(roles: list[str]) -> dict[str, str]:
-    """ROLE=MODEL texts as a mapping."""
-    found: dict[str, str] = {}
-    for said in roles:
-        role, sign, spec = said.partition("=")
-        if not sign or not role.strip() or not spec.strip():
+    """Read ROLE=MODEL texts."""
+    models: dict[str, str] = {}
+    for text in roles:
+        role, sign, spec = (part.strip() for part in text.partition("="))
+        if not sign or not role or not spec:
             raise InputError(
-                f"--role {said} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
+                f"--role {text} is not possible.", "Write --role ROLE=MODEL: --role decompose=openai/NAME."
             )
-        role, spec = role.strip(), spec.strip()
-        if role in found:
-            raise InputError(f"--role {role} was given twice: {found[role]} and {spec}.", "Name one model for a role.")
-        found[role] = spec
-    return found
+        if role in models:
+            raise InputError(f"--role {role} was given twice: {models[role]} and {spec}.", "Name one model for a role.")
+        models[role] = spec
+    return models
 
 
 def read_prices(text: str) -> Prices | None:
-    """IN/OUT as prices; none for an empty text."""
-    from hoptree.engine.context import Prices
-
+    """Read IN/OUT as prices; None for an empty text."""
     if not text:
         return None
+    from hoptree.engine.context import Prices
+
     try:
         prompt, completion = (float(part) for part in text.split("/"))
     except ValueError as error:
-        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES) from error
+        raise ConfigError(f"'{text}' are no prices.", _PRICES_REMEDY) from error
     if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise ConfigError(f"'{text}' are no prices.", _HOW_PRICES)
+        raise ConfigError(f"'{text}' are no prices.", _PRICES_REMEDY)
     return Prices(prompt, completion)
+
+
+def check_prices(limit: float | None, prices: str) -> None:
+    """Refuse a limit of money without prices."""
+    if limit is not None and not prices:
+        raise InputError("A limit of money needs prices.", "Give them: --prices IN/OUT")
+
+
+@contextmanager
+def open_engine(
+    *,
+    corpus: str | None,
+    retriever: str,
+    graph: str | None,
+    method: str,
+    model: str,
+    settings: list[str],
+    roles: list[str],
+    budget: str,
+    prices: str,
+    trace: Path | None,
+    no_cache: bool,
+    **more: Any,
+) -> Iterator[tuple[Engine, TraceFile | None]]:
+    """Yield the engine that options describe and the writer of its trace, which is closed at the end."""
+    from hoptree.engine.budget import Budget
+    from hoptree.engine.engine import Engine
+    from hoptree.engine.trace import TraceFile
+    from hoptree.models import DEFAULT_MODEL
+
+    limits = Budget.parse(budget)
+    writer = TraceFile(trace) if trace else None
+    try:
+        engine = Engine(
+            method=method,
+            model=model or DEFAULT_MODEL,
+            corpus=corpus,
+            graph=graph,
+            retriever=retriever,
+            options=read_settings(settings),
+            roles=read_roles(roles),
+            budget=limits,
+            prices=read_prices(prices),
+            cache=None if no_cache else "default",
+            listeners=(writer,) if writer else (),
+            **more,
+        )
+        warn_without_links(corpus, retriever)
+        warn_without_graph(method, graph)
+        yield engine, writer
+    finally:
+        if writer:
+            writer.close()
+
+
+def warn_without_graph(method: str, graph: str | None) -> None:
+    """Warn whoever gives a knowledge graph to a method that does not use one."""
+    if graph is None:
+        return
+    from hoptree.engine.registry import find_method
+
+    if "graph" not in find_method(method).needs:
+        warn(f"{method} does not look into a knowledge graph: --graph {graph} changes nothing.")
+
+
+def warn_without_links(corpus: str | None, retriever: str) -> None:
+    """Warn that hybrid joins dense with BM25, not with linked, where an index has no links."""
+    if retriever != "hybrid" or corpus is None:
+        return
+    from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
+
+    if (Path(corpus) / MANIFEST).exists() and not read_manifest(Path(corpus)).settings.links:
+        warn(f"the index {corpus} has no links: hybrid is bm25 and dense together here.")

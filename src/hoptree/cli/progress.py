@@ -1,28 +1,32 @@
-"""How far long work is, on the terminal."""
+"""Progress of long work: bars on a terminal, now and then a line in a log."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
-from hoptree.cli.console import say
+from hoptree.cli.console import clean, warn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hoptree.evaluation.judge_run import JudgeProgress
+    from hoptree.evaluation.plan import Planned
     from hoptree.evaluation.running import Progress
 
 
 Show = Callable[[int, int, Callable[[], str]], None]
-"""Told how many of how many are done, and what else is to be said."""
-_EVERY = 0.2
-LINE_EVERY = 180.0
-"""Seconds between two lines where there is no terminal: a log tells that work goes on, and is not filled by it."""
+"""Takes how many of how many are done, and a function for the text beside the bar."""
+Bars = Callable[[str], AbstractContextManager[Show]]
+_REFRESH_S = 0.2
+LOG_INTERVAL_S = 180.0
+"""Seconds between two lines of a log: often enough to see that work goes on, without filling it."""
 
 
 def on_terminal() -> bool:
-    """Whether bars can be drawn on standard error."""
+    """Return whether bars can be drawn on standard error."""
     from rich.console import Console
 
     return Console(stderr=True).is_terminal
@@ -30,44 +34,38 @@ def on_terminal() -> bool:
 
 @contextmanager
 def shown(quiet: bool) -> Iterator[Show]:
-    """One bar."""
+    """Draw one bar."""
     with bars(quiet) as bar, bar("") as show:
         yield show
 
 
 @contextmanager
-def bars(quiet: bool) -> Iterator[Callable[[str], AbstractContextManager[Show]]]:
-    """Bars that come and go, each with a name before it, on the terminal only.
+def bars(quiet: bool) -> Iterator[Bars]:
+    """Draw bars that come and go, each with a name before it, on a terminal only.
 
-    What is said is made a few times a second at most: to sum up thousands of questions after each takes a while.
+    Texts are made a few times a second at most, since summing up thousands of questions takes a while.
     """
-    from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-    console = Console(stderr=True)
     columns = (
         TextColumn("{task.fields[named]}"),
         BarColumn(20),
         MofNCompleteColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", markup=False),
     )
-    with Bars(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as drawn:
+    with _drawn(quiet, *columns) as drawn:
 
         @contextmanager
         def bar(name: str) -> Iterator[Show]:
-            task = drawn.add_task("starting", total=None, named=escape(name))
+            task = drawn.add_task("starting", total=None, named=escape(clean(name)))
             next_time = 0.0
 
-            def show(done: int, total: int, say: Callable[[], str]) -> None:
+            def show(done: int, total: int, describe: Callable[[], str]) -> None:
                 nonlocal next_time
                 if not drawn.disable and (time.monotonic() >= next_time or done == total):
-                    drawn.update(task, completed=done, total=total, description=say())
-                    next_time = time.monotonic() + _EVERY
+                    drawn.update(task, completed=done, total=total, description=clean(describe()))
+                    next_time = time.monotonic() + _REFRESH_S
 
             try:
                 yield show
@@ -78,33 +76,99 @@ def bars(quiet: bool) -> Iterator[Callable[[str], AbstractContextManager[Show]]]
 
 
 @contextmanager
-def lines() -> Iterator[Callable[[str], AbstractContextManager[Show]]]:
-    """What stands in the place of bars in a log: every few minutes a line, with the name of the work before it."""
+def lines() -> Iterator[Bars]:
+    """Print a line every few minutes in place of bars, with the name of the work before it."""
 
     @contextmanager
     def line(name: str) -> Iterator[Show]:
-        next_time = time.monotonic() + LINE_EVERY
+        next_time = time.monotonic() + LOG_INTERVAL_S
 
-        def show(done: int, total: int, say_more: Callable[[], str]) -> None:
+        def show(done: int, total: int, describe: Callable[[], str]) -> None:
             nonlocal next_time
             if done < total and time.monotonic() >= next_time:
-                say(f"{name}: {done:,} of {total:,}, {say_more()}")
-                next_time = time.monotonic() + LINE_EVERY
+                warn(f"{name}: {done:,} of {total:,}, {describe()}")
+                next_time = time.monotonic() + LOG_INTERVAL_S
 
         yield show
 
     yield line
 
 
+@contextmanager
+def run_bars(quiet: bool) -> Iterator[Callable[[Planned, Progress], None]]:
+    """Draw a bar for each run under way."""
+    with bars(quiet) as bar:
+        drawn: dict[Path, tuple[ExitStack, Show]] = {}
+
+        def show(planned: Planned, now: Progress) -> None:
+            if planned.folder not in drawn:
+                stack = ExitStack()
+                drawn[planned.folder] = stack, stack.enter_context(bar(planned.experiment.name))
+            stack, update = drawn[planned.folder]
+            update(len(now.rows), now.total, lambda: describe_run(now))
+            if len(now.rows) == now.total:
+                stack.close()
+
+        yield show
+
+
+@contextmanager
+def rate_bar(quiet: bool, unit: str) -> Iterator[Callable[[str, int, int | None, int], None]]:
+    """Draw a bar over bytes or items, with the number of `unit` and their rate; a new stage begins it anew."""
+    from rich.progress import BarColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn(f"{{task.fields[count]:,}} {unit}"),
+        TextColumn("{task.fields[rate]}"),
+    )
+    with _drawn(quiet, *columns) as drawn:
+        task = drawn.add_task("", total=None, count=0, rate="")
+        current = ""
+
+        def advance(stage: str, done: int, total: int | None, count: int) -> None:
+            nonlocal current
+            if stage != current:
+                current = stage
+                drawn.reset(task, description=stage, total=total)
+            elapsed = drawn.tasks[0].elapsed or 0.0
+            rate = f"{count / elapsed:,.0f} a second" if elapsed > 1 else ""
+            drawn.update(task, completed=done, total=total, count=count, rate=rate)
+
+        yield advance
+
+
+@contextmanager
+def download_bar(name: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """Draw a bar over the bytes of a download."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with _drawn(False, *columns) as drawn:
+        task = drawn.add_task(name, total=total)
+        yield lambda done, total: drawn.update(task, completed=done, total=total)
+
+
+def _drawn(quiet: bool, *columns: Any) -> Any:
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (*columns, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+
+
 def describe_judge(progress: JudgeProgress) -> str:
-    """How far a judge is, in a few words."""
+    """Return how far a judge is, in a few words."""
     seconds = max(time.monotonic() - progress.began, 1e-3)
     right = f", {100 * progress.correct / progress.done:.1f} % right" if progress.done else ""
     return f"judging: {progress.new / seconds:.2f} answers/s{right}"
 
 
-def describe(progress: Progress, max_cost: float | None = None) -> str:
-    """How far a run is, in a few words."""
+def describe_run(progress: Progress, max_cost: float | None = None) -> str:
+    """Return how far a run is, in a few words."""
     from hoptree.evaluation.summary import half_width
 
     seconds = max(time.monotonic() - progress.began, 1e-3)

@@ -1,13 +1,14 @@
-"""`hoptree eval report`: tables for a paper, and one page on which every question of the runs can be looked at."""
+"""`hoptree eval report` and `eval compare`: tables, a page with every question, and paired tests."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import chance, clean, print_json
+from hoptree.cli.console import chance, clean, echo, interval, print_json
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
@@ -50,15 +51,15 @@ def report(
         write_page(groups, html)
     written = [path for path in (html, markdown, latex, csv) if path is not None]
     if as_json:
-        print_json(_told(groups, tables) | {"files": [str(path) for path in written]})
+        print_json(_as_dict(groups, tables) | {"files": [str(path) for path in written]})
     elif written:
         for path in written:
-            typer.echo(clean(f"{path}: {path.stat().st_size / 1e6:,.2f} MB"))
+            echo(f"{path}: {path.stat().st_size / 1e6:,.2f} MB")
     else:
         typer.echo(clean(as_markdown(tables)), nl=False)
 
 
-def _told(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
+def _as_dict(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
     runs = [
         {
             "id": run.id,
@@ -72,9 +73,6 @@ def _told(groups: list[DataGroup], tables: list[Table]) -> dict[str, Any]:
         for run in group.runs
     ]
     return {"runs": runs, "tables": [table.as_dict() for table in tables]}
-
-
-_GROUPS = ("type", "hops")
 
 
 def compare(
@@ -103,36 +101,35 @@ def compare(
 
     if len(runs) < 2:
         raise InputError("One run has nothing to be compared with.", "Give two or more folders.")
-    if by and by not in _GROUPS:
+    if by not in ("", "type", "hops"):
         raise InputError(f"Questions have no '{by}' to tell them apart by.", "Choose --by type or --by hops.")
-    told = [read_run(path) for path in runs]
-    _same_data(runs, [run["rests_on"]["data"] for run in told])
-    names = _names(runs, [run["name"] for run in told])
+    headers = [read_run(path) for path in runs]
+    _check_same_data(runs, [header["rests_on"]["data"] for header in headers])
+    names = _names(runs, [header["name"] for header in headers])
     rows = {name: read_rows(path) for name, path in zip(names, runs, strict=True)}
-    groups = {row.id: str(getattr(row, by) or "none") for some in rows.values() for row in some} if by else {}
-    found: dict[str, Any] = {}
-    for one in metric:
-        if one.partition(":")[0] == "judge":
-            _same_judge(runs, one.partition(":")[2])
-    for one in metric:  # all of them, before anything is printed
-        for some in rows.values():
-            _scores(some, one)
-    for one in metric:
-        scores = {name: _scores(some, one) for name, some in rows.items()}
-        pairs = compare_runs(scores, common_only=common_only)
-        found[one] = []
+    groups = {row.id: str(getattr(row, by) or "none") for of_run in rows.values() for row in of_run} if by else {}
+    for name in metric:
+        if name.partition(":")[0] == "judge":
+            _check_same_judge(runs, name.partition(":")[2])
+    scores = {name: {run: _scores(of_run, name) for run, of_run in rows.items()} for name in metric}
+    comparisons: dict[str, Any] = {}
+    for name, by_run in scores.items():
+        pairs = compare_runs(by_run, common_only=common_only)
+        comparisons[name] = []
         for (a, b), pair in pairs.items():
-            parts = compare_groups(scores[a], scores[b], groups, common_only=common_only) if by else {}
-            apart = {group: part.as_dict() for group, part in parts.items()}
-            found[one].append({"a": a, "b": b, **pair.as_dict(), "groups": apart, "power_note": pair.power_note()})
-        if not as_json:
-            _show(one, pairs, found[one], rows, flipped)
+            parts = compare_groups(by_run[a], by_run[b], groups, common_only=common_only) if by else {}
+            in_groups = {group: part.as_dict() for group, part in parts.items()}
+            comparisons[name].append(
+                {"a": a, "b": b, **pair.as_dict(), "groups": in_groups, "power_note": pair.power_note()}
+            )
+            if not as_json:
+                _show(name, (a, b), pair, in_groups, {row.id: row.question for row in rows[a]}, flipped)
     if as_json:
-        print_json({"runs": {name: str(path) for name, path in zip(names, runs, strict=True)}, "metrics": found})
+        print_json({"runs": {name: str(path) for name, path in zip(names, runs, strict=True)}, "metrics": comparisons})
 
 
 def _names(paths: list[Path], names: list[str]) -> list[str]:
-    """What tables call the runs: their names, or their folders where two have the same."""
+    """Return what tables call the runs: their names, or their folders where two have the same."""
     if len(set(names)) == len(names):
         return names
     folders = [str(path) for path in paths]
@@ -141,29 +138,29 @@ def _names(paths: list[Path], names: list[str]) -> list[str]:
     return folders
 
 
-def _same_data(runs: list[Path], digests: list[str]) -> None:
-    """Ids alone do not tell: many sets number their questions from 0."""
+def _check_same_data(runs: list[Path], digests: list[str]) -> None:
+    """Refuse runs over different data; ids alone do not tell, since many sets count their questions from 0."""
     if len(set(digests)) > 1:
-        said = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
+        listed = "; ".join(f"{path}: {digest}" for path, digest in zip(runs, digests, strict=True))
         raise InputError(
-            f"The runs are over different data ({said}).",
+            f"The runs are over different data ({listed}).",
             "Compare runs over the same file of questions, with the same accepted answers.",
         )
 
 
-def _same_judge(runs: list[Path], name: str) -> None:
-    """The last judge of each run, or the one of this name, must be one and the same model with one prompt."""
+def _check_same_judge(runs: list[Path], name: str) -> None:
+    """Refuse runs whose last judge, or the judge of this name, is not the same model with the same prompt."""
     from hoptree.evaluation.judge import read_judgements
 
     judges = {}
     for path in runs:
-        found = [judged.judge for judged in read_judgements(path) if name in ("", judged.judge.name)]
-        if found:
-            judges[path] = found[-1]
+        for judged in read_judgements(path):
+            if name in ("", judged.judge.name):
+                judges[path] = judged.judge
     if len({judge.digest for judge in judges.values()}) > 1:
-        said = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
+        listed = "; ".join(f"{path}: {judge.name} ({judge.digest})" for path, judge in judges.items())
         raise InputError(
-            f"The runs were judged by different models ({said}).",
+            f"The runs were judged by different models ({listed}).",
             "Have one judge them all: hoptree eval judge RUN… --model SPEC, or compare --metric judge:NAME.",
         )
 
@@ -177,31 +174,22 @@ def _scores(rows: list[Row], metric: str) -> dict[str, float | None]:
 
 def _show(
     metric: str,
-    pairs: dict[tuple[str, str], PairedComparison],
-    data: list[dict[str, Any]],
-    rows: dict[str, list[Row]],
+    names: tuple[str, str],
+    pair: PairedComparison,
+    groups: Mapping[str, Mapping[str, Any]],
+    questions: Mapping[str, str],
     flipped: int,
 ) -> None:
-    for ((a, b), pair), all_of_it in zip(pairs.items(), data, strict=True):
-        typer.echo(clean(f"{metric}: {a} -> {b}"))
-        typer.echo(clean(f"  {_line(pair, a, b)}"))
-        for group, part in all_of_it["groups"].items():
-            typer.echo(
-                clean(
-                    f"  {group:22} {part['questions']:5,} questions  {100 * part['difference']:+6.1f}  "
-                    f"{chance(part['adjusted_p'])}"
-                )
-            )
-        typer.echo(f"  {pair.power_note(scale=100, unit=' points')}")
-        texts = {row.id: row.question for row in rows[a]}
-        for change in pair.changes[:flipped]:
-            typer.echo(clean(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {texts.get(change.id, '')}"))
-
-
-def _line(pair: PairedComparison, a: str, b: str) -> str:
-    low, high = pair.interval.low, pair.interval.high
-    return (
-        f"{100 * pair.mean_a:.1f} -> {100 * pair.mean_b:.1f}: {100 * pair.difference:+.1f} "
-        f"[{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.p_value)} (Holm: {chance(pair.adjusted_p)}); "
-        f"{b} wins {pair.wins:,}, {a} wins {pair.losses:,}, {pair.ties:,} ties"
+    a, b = names
+    difference = interval(pair.difference, pair.interval.low, pair.interval.high)
+    echo(f"{metric}: {a} -> {b}")
+    echo(
+        f"  {100 * pair.mean_a:.1f} -> {100 * pair.mean_b:.1f}: {difference}, {chance(pair.p_value)} "
+        f"(Holm: {chance(pair.adjusted_p)}); {b} wins {pair.wins:,}, {a} wins {pair.losses:,}, {pair.ties:,} ties"
     )
+    for group, part in groups.items():
+        change, p = 100 * part["difference"], chance(part["adjusted_p"])
+        echo(f"  {group:22} {part['questions']:5,} questions  {change:+6.1f}  {p}")
+    echo(f"  {pair.power_note(scale=100, unit=' points')}")
+    for change in pair.changes[:flipped]:
+        echo(f"  {change.a:.2f} -> {change.b:.2f}  {change.id}: {questions.get(change.id, '')}")

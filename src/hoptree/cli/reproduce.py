@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import chance, clean, print_json, what_stays
+from hoptree.cli.console import chance, echo, interval, print_json, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import AsJson
-from hoptree.cli.progress import describe, shown
+from hoptree.cli.progress import describe_run, shown
 
 if TYPE_CHECKING:
     from hoptree.evaluation.reproduce import Elsewhere, Reproduction
 
 
-_LISTED = 5
+_MAX_LISTED = 5
 
 
 def reproduce(
@@ -48,9 +48,9 @@ def reproduce(
 ) -> None:
     """Ask the same questions again, without remembered replies, and compare answers and scores.
 
-    It says first what is not the same any more: data, index, prompts, model, versions. It leaves with 1 if a score
-    differs by more than chance, or more answers differ than may, or so few were asked that it cannot be told, and with
-    2 if the run cannot be made again. A run that was broken off goes on with the same command.
+    It says first what is not the same any more: data, index, prompts, model, versions. It exits with 1 if a score
+    differs by more than chance, or more answers differ than may, or too few were asked to tell, and with 2 if the run
+    cannot be made again. A run that was broken off goes on with the same command.
 
     \b
     hoptree eval reproduce runs/taikc
@@ -58,25 +58,29 @@ def reproduce(
     """
     from hoptree.evaluation.reproduce import Elsewhere
 
-    elsewhere = Elsewhere(data, corpus, model, base_url)
-    work = _reproduced(run, out, elsewhere, tolerance, quiet=as_json)
-    found = run_to_end(work, stays=what_stays("questions", cached=False))
+    work = _reproduce(run, out, Elsewhere(data, corpus, model, base_url), tolerance, quiet=as_json)
+    outcome = run_to_end(work, stays=what_stays("questions", cached=False))
     if as_json:
-        print_json(found.as_dict())
+        print_json(outcome.as_dict())
     else:
-        _report(found)
-    if not found.reproduced:
+        _report(outcome)
+    if not outcome.reproduced:
         raise typer.Exit(1)
 
 
-async def _reproduced(
+async def _reproduce(
     run: Path, out: Path | None, elsewhere: Elsewhere, tolerance: float | None, *, quiet: bool
 ) -> Reproduction:
     from hoptree.evaluation.reproduce import reproduce
 
-    def begun(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
-        if not quiet:
-            _begin(changed, out)
+    def report_changes(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
+        if quiet:
+            return
+        echo(f"asked again in {out}")
+        for name, (was, now) in changed.items():
+            echo(f"  not the same any more: {name} was {was}, is {now}")
+        if not changed:
+            echo("  everything it rests on is the same")
 
     with shown(quiet) as show:
         return await reproduce(
@@ -84,33 +88,25 @@ async def _reproduced(
             out,
             elsewhere=elsewhere,
             tolerance=tolerance,
-            on_begin=begun,
-            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe(now)),
+            on_begin=report_changes,
+            on_progress=lambda now: show(len(now.rows), now.total, lambda: describe_run(now)),
         )
 
 
-def _begin(changed: Mapping[str, tuple[Any, Any]], out: Path) -> None:
-    typer.echo(clean(f"asked again in {out}"))
-    for name, (was, now) in changed.items():
-        typer.echo(clean(f"  not the same any more: {name} was {was}, is {now}"))
-    if not changed:
-        typer.echo("  everything it rests on is the same")
-
-
-def _report(found: Reproduction) -> None:
-    for name, pair in found.compared.items():
-        low, high = pair.interval.low, pair.interval.high
-        typer.echo(
-            f"  {name.upper():3} {100 * pair.mean_b:5.1f} against {100 * pair.mean_a:.1f}: "
-            f"{100 * pair.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}], {chance(pair.adjusted_p)} (Holm)"
+def _report(outcome: Reproduction) -> None:
+    for name, pair in outcome.compared.items():
+        difference = interval(pair.difference, pair.interval.low, pair.interval.high)
+        echo(
+            f"  {name.upper():3} {100 * pair.mean_b:5.1f} against {100 * pair.mean_a:.1f}: {difference}, "
+            f"{chance(pair.adjusted_p)} (Holm)"
         )
-    if any(found.failed):
-        typer.echo(
-            f"  {found.failed[1]:,} questions failed, {found.failed[0]:,} the first time, {found.failed_twice:,} both "
-            "times; they count as wrong"
+    if any(outcome.failed):
+        echo(
+            f"  {outcome.failed[1]:,} questions failed, {outcome.failed[0]:,} the first time, "
+            f"{outcome.failed_twice:,} both times; they count as wrong"
         )
-    for name in found.unlike[:_LISTED]:
-        typer.echo(clean(f"  another answer: {name}"))
-    if len(found.unlike) > _LISTED:
-        typer.echo(f"  … and {len(found.unlike) - _LISTED:,} more (--json lists them)")
-    typer.echo(clean(found.verdict))
+    for name in outcome.unlike[:_MAX_LISTED]:
+        echo(f"  another answer: {name}")
+    if (left := len(outcome.unlike) - _MAX_LISTED) > 0:
+        echo(f"  … and {left:,} more (--json lists them)")
+    echo(outcome.verdict)

@@ -13,25 +13,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.ask import say_without_graph
-from hoptree.cli.console import clean, print_json, say, what_stays
+from hoptree.cli.console import echo, print_json, warn, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import (
+    RETRIEVER_HELP,
+    Anyway,
     AsJson,
     BaseURL,
     Concurrency,
     Graph,
+    Ids,
+    JudgeBaseURL,
+    Limit,
     Model,
     NoCache,
     PricesText,
+    QuestionBudget,
+    Rerank,
+    RetryFailed,
     Roles,
+    Seed,
     Settings,
+    check_prices,
+    given,
     read_prices,
     read_roles,
     read_settings,
+    warn_without_graph,
+    warn_without_links,
 )
-from hoptree.cli.progress import Show, bars, describe, describe_judge, lines, on_terminal
-from hoptree.cli.search import KINDS_IN_WORDS, Rerank, say_without_links
+from hoptree.cli.progress import Show, bars, describe_judge, describe_run, lines, on_terminal
 from hoptree.core.errors import HoptreeError, InputError
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.evaluation.run_folder import Warned
@@ -44,14 +55,14 @@ if TYPE_CHECKING:
     from hoptree.models.model import Model as OpenModel
 
 
-_LISTS = ("list_f1", "list_precision", "list_recall", "candidate_recall")
-_SHOWN = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LISTS)
+_LIST_SCORES = ("list_f1", "list_precision", "list_recall", "candidate_recall")
+_SCORES = ("em", "f1", "contains", "judge", "support_f1", "joint_f1", "retrieval_recall", *_LIST_SCORES)
 
 
-def estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
-    """What all questions would take, from those that have an outcome; `asked` of them took the seconds just now.
+def _estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, float | None]:
+    """Return what all questions would take, from those that are finished; `asked` of them took these seconds now.
 
-    Nothing of it depends on what the cache held but the seconds that the sample took.
+    Only the seconds like the sample depend on what the cache held.
     """
     questions, usage = summary["questions"], summary["usage"]
     share = questions / max(summary["finished"], 1)
@@ -64,57 +75,56 @@ def estimate(summary: dict[str, Any], asked: int, seconds: float) -> dict[str, f
     }
 
 
-def report(summary: dict[str, Any]) -> None:
-    """How a run did, in a few lines."""
+def _report(summary: dict[str, Any]) -> None:
     usage, finished = summary["usage"], summary["finished"]
     where = f"in {summary['folder']}" if summary["folder"] else "none of it kept"
-    typer.echo(clean(f"{summary['name']}: {finished:,} of {summary['questions']:,} questions, {where}"))
-    for name in _SHOWN:
+    echo(f"{summary['name']}: {finished:,} of {summary['questions']:,} questions, {where}")
+    for name in _SCORES:
         if metric := summary["metrics"].get(name):
             fewer = f" (of {metric['questions']:,} questions)" if metric["questions"] < finished else ""
-            typer.echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}{fewer}")
+            echo(f"  {name:17} {100 * metric['mean']:5.1f} ± {100 * metric['plus_minus']:.1f}{fewer}")
     if finished:
-        typer.echo(
+        echo(
             f"  a question: {usage['llm_calls']['mean']:.1f} calls, {usage['prompt_tokens']['mean']:,.0f} + "
             f"{usage['completion_tokens']['mean']:,.0f} tokens, {usage['retrievals']['mean']:.1f} searches, "
             f"{usage['seconds']['mean']:.2f} s"
         )
     if left := summary.get("answer_filter"):
-        typer.echo(
+        echo(
             f"  {left['left_out']:,} accepted answers were left out; {left['untouched']:,} questions keep all, as none "
             "of theirs was found"
         )
     for kind, count in summary["errors"].items():
-        typer.echo(clean(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again"))
+        echo(f"  {count:,} failed with {kind}: they count as wrong; --retry-failed asks them again")
     if summary["stopped"]:
         guesses = summary["stopped_guesses"]
         more = f"; {guesses:,} of them with a draft or a guess that nothing found confirms" if guesses else ""
-        typer.echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then{more}")
+        echo(f"  {summary['stopped']:,} stopped by their budget, with what was found until then{more}")
     if summary["abstained"]:
-        typer.echo(f"  {summary['abstained']:,} without an answer")
-    for kind, told in summary["warned"].items():
-        typer.echo(clean(f"  {Warned(**told).said_of(kind, finished)}"))
+        echo(f"  {summary['abstained']:,} without an answer")
+    for kind, warned in summary["warned"].items():
+        echo(f"  {Warned(**warned).said_of(kind, finished)}")
     if len(parts := summary["rests_on"]) > 1:
         (first, count), *others = parts.items()
         more = "".join(f", {count:,} on {other}" for other, count in others)
-        typer.echo(clean(f"  {count:,} questions rest on {first}{more}: this is a mixture of runs (--anyway)"))
+        echo(f"  {count:,} questions rest on {first}{more}: this is a mixture of runs (--anyway)")
     for warning in summary["warnings"]:
-        typer.echo(clean(f"  {warning}"))
-    if told := summary.get("estimate"):
-        _report_estimate(summary["questions"], told)
+        echo(f"  {warning}")
+    if estimate := summary.get("estimate"):
+        _report_estimate(summary["questions"], estimate)
 
 
 def _report_estimate(questions: int, estimate: dict[str, Any]) -> None:
     seconds = estimate["seconds_like_the_sample"]
     time_taken = f"{estimate['seconds_one_by_one']:,.0f} seconds one by one"
     time_taken += f", {seconds:,.0f} like the sample" if seconds is not None else ""
-    typer.echo(
+    echo(
         f"  all {questions:,} would take about {estimate['llm_calls']:,} calls, {estimate['tokens']:,} tokens, "
         f"{estimate['cost']:.2f} in money, {time_taken}"
     )
 
 
-_SAMPLE = 5
+_SAMPLE_QUESTIONS = 5
 
 
 def run(
@@ -154,7 +164,7 @@ def run(
     ] = [],  # noqa: B006 - typer copies it
     graph: Graph = None,
     retriever: Annotated[
-        str, typer.Option(help=f"{KINDS_IN_WORDS}  [default: {DEFAULT_RETRIEVER}]", show_default=False)
+        str, typer.Option(help=f"{RETRIEVER_HELP}  [default: {DEFAULT_RETRIEVER}]", show_default=False)
     ] = "",
     rerank: Rerank = "",
     model: Model = "",
@@ -163,16 +173,10 @@ def run(
         str, typer.Option(help=f"hoptree methods lists them.  [default: {DEFAULT_METHOD}]", show_default=False)
     ] = "",
     settings: Settings = [],  # noqa: B006 - typer copies it
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="With --limit: N questions drawn by this number.", show_default=False)
-    ] = None,
-    ids: Annotated[
-        Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)
-    ] = None,
-    budget: Annotated[
-        str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
-    ] = "",
+    limit: Limit = None,
+    seed: Seed = None,
+    ids: Ids = None,
+    budget: QuestionBudget = "",
     prices: PricesText = "",
     max_cost: Annotated[
         float | None,
@@ -186,9 +190,7 @@ def run(
             show_default=False,
         ),
     ] = "",
-    judge_base_url: Annotated[
-        str, typer.Option(help="Of the judge's endpoint, if it is another than the model's.", show_default=False)
-    ] = "",
+    judge_base_url: JudgeBaseURL = "",
     filter_answers: Annotated[
         int | None,
         typer.Option(
@@ -217,10 +219,10 @@ def run(
         ),
     ] = "",
     name: Annotated[str, typer.Option(help="What tables call the run.", show_default=False)] = "",
-    retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
-    anyway: Annotated[bool, typer.Option(help="Go on although data, index, prompts or model changed.")] = False,
+    retry_failed: RetryFailed = False,
+    anyway: Anyway = False,
     dry_run: Annotated[
-        bool, typer.Option(help=f"Ask {_SAMPLE} questions, and say what all of them would take.")
+        bool, typer.Option(help=f"Ask {_SAMPLE_QUESTIONS} questions, and say what all of them would take.")
     ] = False,
     no_cache: NoCache = False,
     as_json: AsJson = False,
@@ -240,37 +242,36 @@ def run(
     from hoptree.evaluation.plan import chosen
     from hoptree.evaluation.running import Ways
 
-    if max_cost is not None and not prices:
-        raise InputError("A limit of money needs prices.", "Give them: --prices IN/OUT")
-    given: dict[str, Any] = {
-        **({"method": method} if method else {}),
-        **({"model": model} if model else {}),
-        **({"roles": read_roles(roles)} if roles else {}),
-        **({"retriever": retriever} if retriever else {}),
-        **({"rerank": rerank} if rerank else {}),
-        **({"graph": graph} if graph else {}),
-        **({"options": read_settings(settings)} if settings else {}),
-        **({"base_url": base_url} if base_url else {}),
-        **({"limit": limit} if limit is not None else {}),
-        **({"seed": seed} if seed is not None else {}),
-        **({"ids": ids} if ids is not None else {}),
-        **({"budget": Budget.parse(budget)} if budget else {}),
-        **({"prices": read_prices(prices)} if prices else {}),
-        **({"filter_answers": filter_answers} if filter_answers is not None else {}),
-        **({"judge": judge} if judge else {}),
-        **({"judge_base_url": judge_base_url} if judge_base_url else {}),
-    }
+    check_prices(max_cost, prices)
+    settings_given = given(
+        method=method,
+        model=model,
+        roles=read_roles(roles),
+        retriever=retriever,
+        rerank=rerank,
+        graph=graph,
+        options=read_settings(settings),
+        base_url=base_url,
+        limit=limit,
+        seed=seed,
+        ids=ids,
+        budget=Budget.parse(budget) if budget else None,
+        prices=read_prices(prices),
+        filter_answers=filter_answers,
+        judge=judge,
+        judge_base_url=judge_base_url,
+    )
     if max_cost is not None and at_once > 1:
         raise InputError("A limit of money is kept by runs one after another.", "Leave out --at-once.")
     if only and experiment is None:
         raise InputError("There is no experiment file to choose runs from.", "Give one, or leave out --only.")
-    planned = _planned(experiment, data, corpus, name, given)
+    planned = _plan(experiment, data, corpus, name, settings_given)
     if only:
         planned = chosen(planned, only)
     ways = Ways(
         anyway=anyway,
         retry_failed=retry_failed,
-        only=_SAMPLE if dry_run else None,
+        only=_SAMPLE_QUESTIONS if dry_run else None,
         cache=None if no_cache else "default",
         concurrency=concurrency,
         max_cost=max_cost,
@@ -278,20 +279,19 @@ def run(
     )
     with _folder(out, dry_run) as folder:
         work = _run_all(planned, folder, ways, at_once=at_once, quiet=as_json)
-        kept = what_stays("questions" if out else "", cached=not no_cache)
-        summaries = run_to_end(work, stays=kept)
+        summaries = run_to_end(work, stays=what_stays("questions" if out else "", cached=not no_cache))
     if out is None:
         summaries = [{**summary, "folder": None} for summary in summaries]
     if as_json:
         print_json(summaries if experiment is not None else summaries[0])
     else:
         for summary in summaries:
-            report(summary)
+            _report(summary)
 
 
 @contextmanager
 def _folder(out: Path | None, dry_run: bool) -> Iterator[Path]:
-    """Where a run goes: a sample may go to a folder that is not there any more afterwards."""
+    """Yield the folder of a run, or for a dry run without one a folder that is deleted afterwards."""
     if out is not None:
         yield out
     elif dry_run:
@@ -301,58 +301,62 @@ def _folder(out: Path | None, dry_run: bool) -> Iterator[Path]:
         raise InputError("There is no folder for the run.", "Give one: --out runs/NAME; only --dry-run does without.")
 
 
-def _planned(
-    experiment: Path | None, data: Path | None, corpus: str | None, name: str, given: dict[str, Any]
+def _plan(
+    experiment: Path | None, data: Path | None, corpus: str | None, name: str, settings: dict[str, Any]
 ) -> list[Planned]:
-    """The runs of an experiment file, or the one that the options describe."""
+    """Return the runs of an experiment file, or the one that the options describe."""
     from hoptree.evaluation.experiment import Experiment
     from hoptree.evaluation.plan import Planned, read_plan
 
     if experiment is not None:
         if name:
             raise InputError("An experiment file names its own runs.", "Leave out --name.")
-        return read_plan(experiment, data or experiment.parent, given | ({"corpus": corpus} if corpus else {}))
+        return read_plan(experiment, data or experiment.parent, settings | given(corpus=corpus))
     if data is None:
         raise InputError("There are no questions.", "Give --data QUESTIONS.jsonl, or an experiment file.")
-    one = Experiment(data=data, corpus=corpus, name=name, **given)
-    say_without_graph(one.method, one.graph)
-    return [Planned("", "", (), one)]
+    single = Experiment(data=data, corpus=corpus, name=name, **settings)
+    warn_without_graph(single.method, single.graph)
+    return [Planned("", "", (), single)]
 
 
 async def _run_all(planned: list[Planned], out: Path, ways: Ways, *, at_once: int, quiet: bool) -> list[dict[str, Any]]:
-    """All runs under one limit of money, so many at once; a model that several use is loaded once.
+    """Make all runs under one limit of money, so many at once; a model that several use is loaded once.
 
-    Where no bar can be drawn, lines tell how far a run is, and which of several is finished: reports come at the end.
+    Without a terminal, lines say how far a run is and which of several is finished; reports come at the end.
     """
     from hoptree.engine.schedule import together
     from hoptree.evaluation.summary import money_spent
 
-    folders = [out / one.folder if one.run_name else out for one in planned]
+    folders = [out / run.folder if run.run_name else out for run in planned]
     spent = {folder: money_spent(folder) for folder in folders} if ways.max_cost is not None else {}
     turn = asyncio.Semaphore(at_once)
     in_lines = not quiet and not on_terminal()
     finished = 0
 
-    async def make(one: Planned, folder: Path) -> dict[str, Any]:
+    async def make(run: Planned, folder: Path) -> dict[str, Any]:
         nonlocal finished
         async with turn:
             others = sum(money for place, money in spent.items() if place != folder)
-            with bar(one.experiment.name if at_once > 1 or in_lines else "") as show:
-                summary = await _run_one(one, folder, replace(ways, spent=others), models, show)
+            with bar(run.experiment.name if at_once > 1 or in_lines else "") as show:
+                summary = await _run_one(run, folder, replace(ways, spent=others), models, out / "indexes", show)
             if spent:
                 spent[folder] = money_spent(folder)
             finished += 1
             if in_lines and len(planned) > 1:
-                say(f"{summary['name']} is finished ({finished} of {len(planned)} runs): {_how_it_did(summary)}")
+                warn(f"{summary['name']} is finished ({finished} of {len(planned)} runs): {_sum_up(summary)}")
             return summary
 
-    with lines() if in_lines else bars(quiet) as bar:
-        async with _Models(out / "indexes") as models:
-            return await together(make(one, folder) for one, folder in zip(planned, folders, strict=True))
+    models: dict[tuple[str, str], OpenModel] = {}
+    try:
+        with lines() if in_lines else bars(quiet) as bar:
+            return await together(make(run, folder) for run, folder in zip(planned, folders, strict=True))
+    finally:
+        for model in models.values():
+            await model.aclose()
 
 
-def _how_it_did(summary: dict[str, Any]) -> str:
-    """A run in a few words."""
+def _sum_up(summary: dict[str, Any]) -> str:
+    """Return a run in a few words."""
     parts = [f"{summary['finished']:,} of {summary['questions']:,} questions"]
     if f1 := summary["metrics"].get("f1"):
         parts.append(f"F1 {100 * f1['mean']:.1f} ± {100 * f1['plus_minus']:.1f}")
@@ -361,67 +365,50 @@ def _how_it_did(summary: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-class _Models:
-    """The models of several runs, each opened once, and the indexes that are made for them."""
+def _models_of(experiment: Experiment, opened: dict[tuple[str, str], OpenModel]) -> dict[str, OpenModel]:
+    """Return the models of an experiment by role, the main one under "", opening those that are not yet."""
+    from hoptree.models import open_model
 
-    def __init__(self, indexes: Path) -> None:
-        self._indexes = indexes
-        self._open: dict[tuple[str, str], OpenModel] = {}
-
-    async def __aenter__(self) -> _Models:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        for model in self._open.values():
-            await model.aclose()
-
-    def of(self, wanted: Experiment) -> dict[str, OpenModel]:
-        """The one for all, under no name, and those that play roles."""
-        from hoptree.models import open_model
-
-        found = {}
-        for role, spec in {"": wanted.model, **wanted.roles}.items():
-            key = (spec, wanted.base_url if not role or spec.startswith("openai/") else "")
-            if key not in self._open:
-                self._open[key] = open_model(spec, base_url=key[1])
-            found[role] = self._open[key]
-        return found
-
-    def experiment(self, one: Planned) -> Experiment:
-        """What is to be run, with an index of its corpora."""
-        from hoptree.evaluation.plan import index_for
-
-        if not one.corpora:
-            return one.experiment
-        return replace(one.experiment, corpus=str(index_for(one.corpora, self._indexes)))
+    models = {}
+    for role, spec in {"": experiment.model, **experiment.roles}.items():
+        key = (spec, experiment.base_url if not role or spec.startswith("openai/") else "")
+        if key not in opened:
+            opened[key] = open_model(spec, base_url=key[1])
+        models[role] = opened[key]
+    return models
 
 
-async def _run_one(one: Planned, folder: Path, ways: Ways, models: _Models, show: Show) -> dict[str, Any]:
+async def _run_one(
+    run: Planned, folder: Path, ways: Ways, opened: dict[tuple[str, str], OpenModel], indexes: Path, show: Show
+) -> dict[str, Any]:
+    from hoptree.evaluation.plan import index_for
     from hoptree.evaluation.running import run_experiment
 
-    reached: list[Progress] = []
+    last: list[Progress] = []
 
-    def hear(now: Progress) -> None:
-        reached[:] = [now]
-        show(len(now.rows), now.total, lambda: describe(now, ways.max_cost))
+    def show_progress(now: Progress) -> None:
+        last[:] = [now]
+        show(len(now.rows), now.total, lambda: describe_run(now, ways.max_cost))
 
+    experiment = run.experiment
     try:
-        wanted = models.experiment(one)
-        say_without_links(wanted.corpus, wanted.retriever)
-        playing = models.of(wanted)
+        if run.corpora:
+            experiment = replace(experiment, corpus=str(index_for(run.corpora, indexes)))
+        warn_without_links(experiment.corpus, experiment.retriever)
+        models = _models_of(experiment, opened)
         summary = await run_experiment(
-            wanted,
+            experiment,
             folder,
             ways,
-            model=playing.pop(""),
-            roles=playing,
-            on_progress=hear,
+            model=models.pop(""),
+            roles=models,
+            on_progress=show_progress,
             on_judged=lambda now: show(now.done, now.total, lambda: describe_judge(now)),
         )
     except HoptreeError as error:
-        if one.run_name:
-            error.cause = f"{one.experiment.name}: {error.cause}"
+        if run.run_name:
+            error.cause = f"{run.experiment.name}: {error.cause}"
         raise
     if ways.only is not None:
-        summary["estimate"] = estimate(summary, reached[0].asked, time.monotonic() - reached[0].began)
+        summary["estimate"] = _estimate(summary, last[0].asked, time.monotonic() - last[0].began)
     return summary

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.console import clean, print_json, run, say
+from hoptree.cli.console import echo, print_json, run
+from hoptree.cli.options import CORPUS_HELP, Rerank, RetrieverKind, warn_without_links
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -17,25 +16,9 @@ if TYPE_CHECKING:
     from hoptree.retrieval.retriever import Retriever
 
 
-KINDS_IN_WORDS = "bm25, linked, dense, hybrid or hippo; auto is linked, or bm25 where there are no links."
-RetrieverKind = Annotated[str, typer.Option("--retriever", help=KINDS_IN_WORDS)]
-Rerank = Annotated[
-    str,
-    typer.Option(
-        help="Order the first 100 anew: embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER.", show_default=False
-    ),
-]
-
-
 def search(
     query: Annotated[str, typer.Argument(help="What to look for.")],
-    corpus: Annotated[
-        str,
-        typer.Option(
-            help="An index made by hoptree index, 'sample', an elasticsearch://… or milvus://… address, or a wiki "
-            "as it is now: wikipedia, wikipedia:de, mediawiki+URL of its api.php."
-        ),
-    ],
+    corpus: Annotated[str, typer.Option(help=CORPUS_HELP)],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many passages.")] = 5,
     retriever: RetrieverKind = DEFAULT_RETRIEVER,
     rerank: Rerank = "",
@@ -56,28 +39,28 @@ def search(
     """
     if not query.strip():
         raise InputError("The query is empty.", 'Search for something: hoptree search "…" --corpus DIR')
-    conditions = _conditions(where)
-    found = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
+    conditions = _read_conditions(where)
+    passages = run(_search(open_corpus(corpus, retriever, rerank, distinct=distinct), query, k, conditions))
     if as_json:
-        print_json([_row(passage, explain) for passage in found])
+        print_json([_row(passage, explain) for passage in passages])
         return
-    if not found:
-        typer.echo(
+    if not passages:
+        echo(
             "Nothing was found: no passage that fits --where (names and values exactly) has a word of the query."
             if where
             else "Nothing was found: no passage has a word of the query, or it has stop words only."
         )
-    for passage in found:
-        typer.echo(clean(f"{passage.score:7.2f}  {passage.id}  {passage.title}"))
+    for passage in passages:
+        echo(f"{passage.score:7.2f}  {passage.id}  {passage.title}")
         if explain:
             stages = "  ".join(f"{name} {score:g}" for name, score in passage.stages)
             place = f"  characters {passage.start} to {passage.end} of {passage.document}" if passage.document else ""
-            typer.echo(clean(f"         {stages}{place}"))
-        typer.echo(clean(f"         {' '.join(passage.text.split())[:200]}"))
+            echo(f"         {stages}{place}")
+        echo(f"         {' '.join(passage.text.split())[:200]}")
 
 
 def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = False) -> Retriever:
-    """The retriever over what --corpus names."""
+    """Return the retriever over what --corpus names."""
     from hoptree.retrieval.opening import open_retriever
 
     if corpus == "sample":
@@ -85,18 +68,8 @@ def open_corpus(corpus: str, kind: str, rerank: str = "", *, distinct: bool = Fa
 
         corpus = str(sample_index())
     opened = open_retriever(corpus, kind, rerank=rerank, distinct=distinct)
-    say_without_links(corpus, kind)
+    warn_without_links(corpus, kind)
     return opened
-
-
-def say_without_links(corpus: str | None, kind: str) -> None:
-    """The dense retriever of an index is joined by BM25 where it has no links; that should not be taken for linked."""
-    from hoptree.retrieval.index.manifest import MANIFEST, read_manifest
-
-    if kind != "hybrid" or corpus is None or not (Path(corpus) / MANIFEST).exists():
-        return  # what is no index of ours has links, or is refused where it is opened
-    if not read_manifest(Path(corpus)).settings.links:
-        say(f"the index {corpus} has no links: hybrid is bm25 and dense together here.")
 
 
 async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str]) -> tuple[Passage, ...]:
@@ -106,22 +79,18 @@ async def _search(retriever: Retriever, query: str, k: int, where: dict[str, str
         await retriever.aclose()
 
 
-def _conditions(said: Sequence[str]) -> dict[str, str]:
+def _read_conditions(texts: list[str]) -> dict[str, str]:
     conditions: dict[str, str] = {}
-    for name, value in map(_condition, said):
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not name:
+            raise ConfigError(f"'{text}' is no condition.", "Write it as --where NAME=VALUE.")
         if conditions.setdefault(name, value) != value:
             raise InputError(
                 f"--where gives '{name}' two values ({conditions[name]}, {value}).",
                 "Give each name once: a passage must fit all conditions. Search once for each value.",
             )
     return conditions
-
-
-def _condition(said: str) -> tuple[str, str]:
-    name, equals, value = said.partition("=")
-    if not equals or not name.strip():
-        raise ConfigError(f"'{said}' is no condition.", "Write it as --where NAME=VALUE.")
-    return name.strip(), value.strip()
 
 
 def _row(passage: Passage, explain: bool) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hoptree.cli.console import say
+from hoptree.cli.console import warn
 from hoptree.cli.options import Concurrency, NoCache, PricesText, read_prices
 from hoptree.core.errors import InputError, MissingExtra
 from hoptree.engine.registry import DEFAULT_METHOD
@@ -178,16 +178,16 @@ def serve(
     logging.getLogger("httpx").setLevel(logging.WARNING)  # whose lines name endpoints, one a call
     if keys and keys.stat().st_mode & _OTHERS:
         may = "change" if keys.stat().st_mode & stat.S_IWGRP else "read"
-        say(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
+        warn(f"others on this machine may {may} {keys}; chmod 600 {keys} keeps it yours.")
     app = create_app(wanted)
     if trouble := raise_open_file_limit(wanted.limits.connections):
-        say(trouble)
+        warn(trouble)
     if cut_off := len(state_of(app).running.journal):
-        say(f"{_questions(cut_off)} that an earlier stop cut off: see {wanted.journal}. {_again(cached=not no_cache)}")
+        warn(f"{_questions(cut_off)} that an earlier stop cut off: see {wanted.journal}. {_again(cached=not no_cache)}")
     with listen(host, port) as listening:
         address = listening.getsockname()
         shown = f"[{address[0]}]" if ":" in address[0] else address[0]
-        say(f"serving http://{shown}:{address[1]}/ ({_who(wanted)}); Ctrl-C stops it.")
+        warn(f"serving http://{shown}:{address[1]}/ ({_who(wanted)}); Ctrl-C stops it.")
         Server(app).run(sockets=[listening])
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hoptree.cli.ask import print_outcome
-from hoptree.cli.console import print_json
+from hoptree.cli.console import echo, print_json
 from hoptree.cli.options import AsJson
 from hoptree.core.errors import InputError
 
@@ -136,7 +136,7 @@ def show(
         print_outcome(one.outcome, heading=one.heading)
     if len(found) > 1:  # one question is no slice to set a threshold by
         for line in told_quantiles(one.result for one in found):
-            typer.echo(f"\n{line}")
+            echo(f"\n{line}")
 
 
 def _write(path: Path, picture: str, option: str) -> None:

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hoptree.cli.ask import say_without_graph
-from hoptree.cli.console import chance, clean, print_json, say, what_stays
+from hoptree.cli.console import chance, echo, interval, print_json, print_table, warn, what_stays
 from hoptree.cli.console import run as run_to_end
 from hoptree.cli.options import (
     AsJson,
     BaseURL,
     Concurrency,
     Graph,
+    Ids,
+    Limit,
     Model,
     NoCache,
     PricesText,
+    QuestionBudget,
+    Rerank,
+    RetrieverKind,
+    RetryFailed,
     Roles,
     Settings,
+    check_prices,
     read_prices,
     read_roles,
     read_settings,
+    warn_without_graph,
+    warn_without_links,
 )
-from hoptree.cli.progress import describe, shown
-from hoptree.cli.search import Rerank, RetrieverKind, say_without_links
-from hoptree.core.errors import ConfigError, InputError
+from hoptree.cli.progress import describe_run, shown
+from hoptree.core.errors import ConfigError
 from hoptree.engine.registry import DEFAULT_METHOD
 from hoptree.retrieval import DEFAULT_RETRIEVER
 
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHES = ("grid", "halving")
-_SHOWN = 20
+_MAX_ROWS = 20
 
 
 def tune(
@@ -71,16 +78,14 @@ def tune(
             metavar="FIRST-LAST", help="Only these questions of the file, counted from 1: 251-350.", show_default=False
         ),
     ] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.", show_default=False)] = None,
+    limit: Limit = None,
     seed: Annotated[
         int | None,
         typer.Option(
             help="With --limit: N questions drawn by this number. It draws --max-trials, too.", show_default=False
         ),
     ] = None,
-    ids: Annotated[
-        Path | None, typer.Option(help="Only the questions whose ids stand in this file.", show_default=False)
-    ] = None,
+    ids: Ids = None,
     metric: Annotated[str, typer.Option(help="The score that decides.")] = "f1",
     search: Annotated[
         str,
@@ -93,9 +98,7 @@ def tune(
         int | None,
         typer.Option(min=1, help="Try so many of the combinations, drawn at random.", show_default=False),
     ] = None,
-    budget: Annotated[
-        str, typer.Option(metavar="LIMITS", help="For each question: calls=20,tokens=9000,seconds=60,cost=0.1.")
-    ] = "",
+    budget: QuestionBudget = "",
     prices: PricesText = "",
     max_cost: Annotated[
         float | None,
@@ -103,7 +106,7 @@ def tune(
     ] = None,
     base_url: BaseURL = "",
     concurrency: Concurrency = None,
-    retry_failed: Annotated[bool, typer.Option(help="Ask questions that failed again.")] = False,
+    retry_failed: RetryFailed = False,
     no_cache: NoCache = False,
     as_json: AsJson = False,
 ) -> None:
@@ -111,8 +114,8 @@ def tune(
 
     Every combination is a run of its own below --out, which eval compare, report and reproduce can read. Finished
     questions cost nothing when the command is given again, also with more values. A question that fails counts as
-    wrong. The best is held against the defaults question by question, with a correction for how many were tried, and
-    what shows it on questions it was not chosen by is printed: only that is a result.
+    wrong. The best is compared with the defaults question by question, corrected for the number of trials. Commands
+    that show it on questions it was not chosen by are printed: only that is a result.
 
     \b
     hoptree eval tune --method mind --data dev.jsonl --corpus docs.idx --vary alpha=1.0,1.5,2.0 --vary beta=0:0.4:0.1 \\
@@ -131,11 +134,10 @@ def tune(
 
     if search not in _SEARCHES:
         raise ConfigError(f"There is no search '{search}'.", f"Choose --search {' or '.join(_SEARCHES)}.")
-    if max_cost is not None and not prices:
-        raise InputError("A limit of money needs prices.", "Give them: --prices IN/OUT")
+    check_prices(max_cost, prices)
     fixed = read_settings(settings)
     trials = read_trials(find_method(method), vary, fixed, max_trials=max_trials, seed=seed or 0)
-    wanted = Experiment(
+    experiment = Experiment(
         data=data,
         method=method,
         model=model or DEFAULT_MODEL,
@@ -152,98 +154,87 @@ def tune(
         budget=Budget.parse(budget),
         prices=read_prices(prices),
     )
-    tuning = Tuning.prepare(wanted, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
-    say_without_graph(method, graph)
-    say_without_links(corpus, retriever)
+    tuning = Tuning.prepare(experiment, trials, rows=questions, metric=metric, search=search)  # type: ignore[arg-type]
+    warn_without_graph(method, graph)
+    warn_without_links(corpus, retriever)
     ways = Ways(
         retry_failed=retry_failed, cache=None if no_cache else "default", concurrency=concurrency, max_cost=max_cost
     )
-    work = _tuned(tuning, out, ways, quiet=as_json)
-    found = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
+    work = _tune(tuning, out, ways, quiet=as_json)
+    tuned = run_to_end(work, stays=what_stays("questions", cached=not no_cache))
     if as_json:
-        print_json(found.as_dict())
+        print_json(tuned.as_dict())
     else:
-        _report(found)
+        _report(tuned)
 
 
-async def _tuned(tuning: Tuning, out: Path, ways: Ways, *, quiet: bool) -> Tuned:
+async def _tune(tuning: Tuning, out: Path, ways: Ways, *, quiet: bool) -> Tuned:
     from hoptree.evaluation.tuning import tune
 
     with shown(quiet) as show:
 
-        def hear(step: Step, now: Progress) -> None:
+        def show_progress(step: Step, now: Progress) -> None:
             where = f"trial {step.number} of {step.total}, {step.trial.name}: "
-            show(
-                min(len(now.rows), step.questions), step.questions, lambda: clean(where + describe(now, ways.max_cost))
-            )
+            done = min(len(now.rows), step.questions)
+            show(done, step.questions, lambda: where + describe_run(now, ways.max_cost))
 
-        def ended(step: Step, outcome: Outcome) -> None:
+        def report_trial(step: Step, outcome: Outcome) -> None:
             if not quiet:
-                say(
-                    f"{step.number} of {step.total}: {step.trial.name}: {tuning.metric} {_score(outcome)} "
-                    f"over {step.questions:,} questions"
-                )
+                score = f"{tuning.metric} {_score(outcome)} over {step.questions:,} questions"
+                warn(f"{step.number} of {step.total}: {step.trial.name}: {score}")
 
-        return await tune(tuning, out, ways, on_progress=hear, on_outcome=ended)
+        return await tune(tuning, out, ways, on_progress=show_progress, on_outcome=report_trial)
 
 
-def _report(found: Tuned) -> None:
-    asked = f"{len(found.ids):,} of {len(found.ids) + found.others:,} questions"
-    typer.echo(clean(f"{found.experiment.method} on {found.data_name}, {asked}, in {found.folder}"))
-    ranked = found.ranked
-    kept = [one for place, one in enumerate(ranked) if place < _SHOWN or one is found.defaults]
-    _table(found, kept)
+def _report(tuned: Tuned) -> None:
+    asked = f"{len(tuned.ids):,} of {len(tuned.ids) + tuned.others:,} questions"
+    echo(f"{tuned.experiment.method} on {tuned.data_name}, {asked}, in {tuned.folder}")
+    ranked = tuned.ranked
+    kept = [outcome for place, outcome in enumerate(ranked) if place < _MAX_ROWS or outcome is tuned.defaults]
+    _table(tuned, kept)
     if left := len(ranked) - len(kept):
-        typer.echo(f"  … and {left:,} more (tune.json lists them)")
-    if pair := found.best.against:
-        typer.echo(
-            clean(
-                f"best: {found.best.trial.name}: {100 * pair.mean_b:.1f} against {100 * pair.mean_a:.1f} of the "
-                f"defaults, {_difference(found.best)} (paired bootstrap, 95 %), {chance(pair.p_value)} "
-                f"(Holm, for {len(found.trials):,} trials: {chance(pair.adjusted_p)})"
-            )
+        echo(f"  … and {left:,} more (tune.json lists them)")
+    if pair := tuned.best.against:
+        echo(
+            f"best: {tuned.best.trial.name}: {100 * pair.mean_b:.1f} against {100 * pair.mean_a:.1f} of the "
+            f"defaults, {_difference(tuned.best)} (paired bootstrap, 95 %), {chance(pair.p_value)} "
+            f"(Holm, for {len(tuned.trials):,} trials: {chance(pair.adjusted_p)})"
         )
-    typer.echo(found.remark)
-    typer.echo(clean(f"The best in an experiment file: {found.setting}"))
-    if found.commands:
-        typer.echo(found.warning)
-    for command in found.commands:
-        typer.echo(clean(f"  {command}"))
+    echo(tuned.remark)
+    echo(f"The best in an experiment file: {tuned.setting}")
+    if tuned.commands:
+        echo(tuned.warning)
+    for command in tuned.commands:
+        echo(f"  {command}")
 
 
-def _table(found: Tuned, rows: Sequence[Outcome]) -> None:
-    """A column an option that is varied, the score, the difference to the defaults, and what a question took."""
+def _table(tuned: Tuned, rows: Sequence[Outcome]) -> None:
+    """Print the varied options, the score, the difference to the defaults, and what a question took."""
     from hoptree.evaluation.tuned import as_text
 
-    names = list(found.defaults.trial.values)
-    columns: dict[str, Callable[[Outcome], str]] = {
-        **{name: lambda one, name=name: as_text(one.trial.values[name]) for name in names},  # type: ignore[misc]
-        found.metric: _score,
-        "against the defaults": lambda one: "defaults" if one is found.defaults else _difference(one),
-        "calls": lambda one: f"{one.usage['llm_calls']:.1f}",
-        "searches": lambda one: f"{one.usage['retrievals']:.1f}",
-        "tokens": lambda one: f"{one.usage['tokens']:,.0f}",
+    columns = {name: [as_text(row.trial.values[name]) for row in rows] for name in tuned.defaults.trial.values}
+    columns |= {
+        tuned.metric: [_score(row) for row in rows],
+        "against the defaults": ["defaults" if row is tuned.defaults else _difference(row) for row in rows],
+        "calls": [f"{row.usage['llm_calls']:.1f}" for row in rows],
+        "searches": [f"{row.usage['retrievals']:.1f}" for row in rows],
+        "tokens": [f"{row.usage['tokens']:,.0f}" for row in rows],
     }
-    if found.experiment.prices:
-        columns["price"] = lambda one: f"{one.usage['price']:.5f}"
-    if any(len(one.scores) < len(found.ids) for one in rows):
-        columns["questions"] = lambda one: f"{len(one.scores):,}"
-    if any(len(one.applicable) < len(one.scores) for one in rows):
-        columns["with the score"] = lambda one: f"{len(one.applicable):,}"
-    if any(one.failed for one in rows):
-        columns["failed"] = lambda one: f"{one.failed:,}"
-    cells = [list(columns), *([cell(one) for cell in columns.values()] for one in rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        typer.echo(clean("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))))
+    if tuned.experiment.prices:
+        columns["price"] = [f"{row.usage['price']:.5f}" for row in rows]
+    if any(len(row.scores) < len(tuned.ids) for row in rows):
+        columns["questions"] = [f"{len(row.scores):,}" for row in rows]
+    if any(len(row.applicable) < len(row.scores) for row in rows):
+        columns["with the score"] = [f"{len(row.applicable):,}" for row in rows]
+    if any(row.failed for row in rows):
+        columns["failed"] = [f"{row.failed:,}" for row in rows]
+    print_table(list(columns), list(zip(*columns.values(), strict=True)))
 
 
-def _score(one: Outcome) -> str:
-    return f"{100 * one.score:.1f} ± {100 * one.plus_minus:.1f}"
+def _score(outcome: Outcome) -> str:
+    return f"{100 * outcome.score:.1f} ± {100 * outcome.plus_minus:.1f}"
 
 
-def _difference(one: Outcome) -> str:
-    if one.against is None:
-        return "dropped"
-    low, high = one.against.interval.low, one.against.interval.high
-    return f"{100 * one.against.difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+def _difference(outcome: Outcome) -> str:
+    pair = outcome.against
+    return interval(pair.difference, pair.interval.low, pair.interval.high) if pair else "dropped"

@@ -1,0 +1,412 @@
+"""`hoptree align train`, `align eval` and `align gguf`: LoRA adapters, and what they gained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from hoptree.cli.console import (
+    chance,
+    echo,
+    interval,
+    percent,
+    print_json,
+    print_table,
+    run,
+    stoppable,
+    warn,
+    what_stays,
+)
+from hoptree.cli.options import Anyway, AsJson, Judge, Limit, NoCache, RetryFailed, given
+from hoptree.cli.progress import bars, lines, on_terminal, run_bars
+from hoptree.core.errors import HoptreeError, InputError
+
+_SCORES = {"em": "EM", "f1": "F1", "judge": "Judged"}
+_BOUNDARY = {
+    "questions": "Asked",
+    "refused_share": "Refused",
+    "direct_f1": "Direct F1",
+    "confident_f1": "Confident F1",
+    "knowledge_gap_f1": "Refused F1",
+    "gap_f1": "Gap",
+    "precision": "Right if sure",
+    "sure_and_right": "Sure and right",
+    "right_decisions": "Right decisions",
+    "consistency_f1": "Consistency",
+    "consistency_judged": "Same, judged",
+}
+_CHANGES = {
+    "right_decisions": "Right decisions",
+    "sure_and_right": "Sure and right",
+    "gap_f1": "Gap",
+    "refused_share": "Refused",
+    "direct_f1": "Direct F1",
+}
+
+
+@stoppable("Steps up to the last save are kept: the same command goes on from there.")
+def train(
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
+    ],
+    data: Annotated[list[Path], typer.Option(help="A set of hoptree align build; several times for several sets.")],
+    out: Annotated[Path, typer.Option(help="The folder of the adapter; the same command goes on in it.")],
+    rank: Annotated[int, typer.Option(help="Of the adapter.")] = 16,
+    alpha: Annotated[int, typer.Option(help="Over the rank: how much the adapter counts.")] = 32,
+    learning_rate: Annotated[float, typer.Option(help="The highest.")] = 5e-5,
+    epochs: Annotated[int, typer.Option(help="How often each example is learnt.")] = 3,
+    batch: Annotated[int, typer.Option(help="Examples at once …")] = 2,
+    accumulation: Annotated[
+        int, typer.Option(help="… times these make a step. Sequences are packed, so only the product counts.")
+    ] = 8,
+    dropout: Annotated[float, typer.Option(help="Share of the adapter's inputs left out.")] = 0.0,
+    warmup: Annotated[
+        float, typer.Option(help="Share of the steps in which the rate rises; then it falls along a cosine.")
+    ] = 0.03,
+    targets: Annotated[
+        str, typer.Option(help="Layers that learn: names divided by commas, or all-linear.")
+    ] = "all-linear",
+    max_length: Annotated[
+        int, typer.Option(help="Tokens of a packed sequence; a longer example is refused. A processor packs none.")
+    ] = 2048,
+    seed: Annotated[int, typer.Option(help="Of the first weights, the order and dropout.")] = 0,
+    dtype: Annotated[
+        str, typer.Option(help="Of the base: bf16 or fp32.  [default: bf16 with an accelerator]", show_default=False)
+    ] = "",
+    device: Annotated[
+        str, typer.Option(help="cpu, cuda, cuda:0 or mps.  [default: an accelerator, if any]", show_default=False)
+    ] = "",
+    save_every: Annotated[int, typer.Option(help="Steps between saves.")] = 50,
+    checkpointing: Annotated[
+        bool, typer.Option("--checkpointing", help="Compute more and need less memory; changes nothing else.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything, say what it would take, and write nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a LoRA adapter on chat sets, with the loss on the replies alone, and the prompts as the model is asked.
+
+    All rows are checked before anything is written: roles, empty replies, ids that come twice, examples that are too
+    long, and labels that say what another model knows. A training that was ended goes on from its last save; a folder
+    of another training is refused. The folder is one of peft, with a card (hoptree.json) that names the base by its
+    digest, the sets and the recipe, and with the losses (log.jsonl, loss.svg).
+
+    \b
+    hoptree align train -m hf/NAME --data if.jsonl --data kbae.jsonl --out adapters/both
+    hoptree ask "Who …?" -m 'hf/NAME?adapter=adapters/both'
+    torchrun --nproc-per-node 4 -m hoptree align train -m hf/NAME --data if.jsonl --out adapters/if
+    """
+    from hoptree.training.lora.learner import first_of_all
+    from hoptree.training.lora.recipe import Pace, Recipe
+    from hoptree.training.lora.train import TrainingWanted
+    from hoptree.training.lora.train import train as train_adapter
+
+    recipe = Recipe(
+        rank=rank,
+        alpha=alpha,
+        learning_rate=learning_rate,
+        epochs=epochs,
+        batch=batch,
+        accumulation=accumulation,
+        dropout=dropout,
+        warmup=warmup,
+        targets=targets,
+        max_length=max_length,
+        seed=seed,
+        dtype=dtype,
+    )
+    quiet = as_json or not first_of_all()
+    wanted = TrainingWanted(model, tuple(data), out, recipe, Pace(device, save_every, checkpointing), dry_run)
+    try:
+        with bars(quiet) if quiet or on_terminal() else lines() as bar, bar("align train") as show:
+            summary = train_adapter(
+                wanted,
+                on_progress=lambda done, total, loss: show(done, total, lambda: f"steps, loss {loss:.3f}"),
+                on_stage=(lambda sentence: None) if quiet else warn,
+            )
+    except HoptreeError as error:
+        if first_of_all():
+            raise
+        raise typer.Exit(error.exit_code) from None  # the first process reports it for all
+    if not first_of_all():
+        return
+    if as_json:
+        print_json(summary)
+    else:
+        _report_training(summary)
+
+
+def _report_training(summary: Mapping[str, Any]) -> None:
+    tokens = summary["tokens"]
+    echo(f"{summary['base']['name']}: {summary['examples']:,} examples, {summary['steps']:,} steps")
+    for one in summary["sets"]:
+        echo(f"  {one['file']}: {', '.join(f'{count:,} {kind}' for kind, count in one['kinds'].items())}")
+    echo(
+        f"  tokens of an epoch: {tokens['prompt']:,} of prompts, {tokens['reply']:,} of replies; "
+        f"{tokens['longest']:,} in the longest example"
+    )
+    print_beside_the_paper(summary.get("beside_the_paper") or (), "tokens")
+    if summary["evaluation_questions"]:
+        echo(f"  {summary['evaluation_questions']:,} ARE EVALUATION QUESTIONS, and the card says so")
+    same = summary.get("same_prompts") or {}
+    if same.get("same_reply"):
+        echo(f"  rows that ask and say the same as one before: {same['same_reply']:,}")
+    if same.get("other_reply"):
+        echo(f"  rows that ask the same as one before, with ANOTHER REPLY: {same['other_reply']:,}, {same['first']}")
+    if unknown := summary.get("rows_without_kind"):
+        echo(f"  rows that do not say what they are (meta.kind): {unknown:,}; whose labels they have is not known")
+    if summary.get("dry_run"):
+        echo(f"  packed into {summary['sequences_an_epoch']:,} sequences an epoch")
+        seconds = _duration(summary["seconds"])
+        echo(f"  about {summary['seconds_a_step']:.2f} s a step, {seconds} in all; nothing was written")
+    else:
+        _report_losses(summary)
+
+
+def _report_losses(summary: Mapping[str, Any]) -> None:
+    from hoptree.evaluation.jsonl_log import read_lines
+    from hoptree.training.lora.checkpoint import loss_line
+
+    loss, out = summary["loss"], Path(summary["out"])
+    losses = [row["loss"] for _, row in read_lines(out / "log.jsonl")]
+    if losses:
+        echo(f"  loss {loss['first']:.3f} {loss_line(losses)} {loss['last']:.3f}")
+    echo(f"  by epoch: {', '.join(f'{mean:.3f}' for mean in loss['epochs'])}")
+    echo(
+        f"trained in {_duration(summary['seconds'])}: {out}"
+        if summary["new_steps"]
+        else f"it was trained before: {out}"
+    )
+    echo(f"use it: -m 'hf/{summary['base']['name']}?adapter={out}'")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{seconds / 3600:.1f} h"
+
+
+def print_beside_the_paper(lines: Sequence[Mapping[str, Any]], unit: Literal["words", "tokens"]) -> None:
+    """Print counts and mean lengths beside those of TAIKC's tables, which count tokens."""
+    if not lines:
+        return
+    echo(f"  {f'mean {unit}':14}{'rows':>8}{'prompt':>9}{'target':>9}   {'TAIKC: rows':>12}{'prompt':>9}{'target':>9}")
+    for line in lines:
+        paper = line["paper"]
+        echo(
+            f"  {line['part']:14}{line['rows']:>8,}{line['instruction']:>9.1f}{line['output']:>9.1f}   "
+            f"{paper['rows']:>12,}{paper['instruction']:>9.1f}{paper['output']:>9.1f}  Table {paper['table']}"
+        )
+    if unit == "words":
+        echo("  (the paper counts tokens, as it seems: hoptree align train --dry-run says how many there are)")
+
+
+def evaluate(
+    experiments: Annotated[list[Path], typer.Argument(help="Files of runs (YAML), of methods or method: boundary.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="The base: hf/NAME, hf/FOLDER or hf/FILE.gguf.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="The folder of all runs; the same command goes on with it.")],
+    adapter: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FOLDER",
+            help="An adapter of hoptree align train; several times for several. Tables name it by its folder.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The folder that the files' paths are relative to.  [default: theirs]", show_default=False),
+    ] = None,
+    only: Annotated[
+        list[str],
+        typer.Option(metavar="NAME", help="Only this data set or this run; several times.", show_default=False),
+    ] = [],  # noqa: B006 - typer copies it
+    limit: Limit = None,
+    judge: Judge = "",
+    at_once: Annotated[
+        int, typer.Option(metavar="RUNS", min=1, help="Runs of one model that are made at the same time.")
+    ] = 1,
+    retry_failed: RetryFailed = False,
+    anyway: Anyway = False,
+    no_cache: NoCache = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make every run of the files with the base and with each adapter, and say what the adapters changed.
+
+    These are runs as of hoptree run and hoptree eval boundary, each in its own folder: what is finished costs nothing,
+    and hoptree show, eval report and eval compare read them. Scores are held against the base question by question:
+    the interval of the difference (paired bootstrap, 95 %), and p by Holm's correction over all comparisons of a score.
+
+    \b
+    hoptree align eval experiments/alignment/boundary.yaml experiments/alignment/small-model.yaml --data DATA \\
+        -m hf/NAME --adapter adapters/if --adapter adapters/kbae --adapter adapters/both --out runs/aligned
+    hoptree eval report runs/aligned --html aligned.html
+    """
+    from hoptree.evaluation.running import Ways
+    from hoptree.training.adapter_eval import boundary_gains, measure, plan_trials, run_gains, versions_of
+
+    if not adapter:
+        raise InputError("There is no adapter to hold against the base.", "Give one: --adapter FOLDER.")
+    versions = versions_of(model, adapter)
+    trials = plan_trials(experiments, data, versions, settings=given(limit=limit, judge=judge), only=only)
+    ways = Ways(anyway=anyway, retry_failed=retry_failed, cache=None if no_cache else "default")
+    with run_bars(as_json) as show:
+        work = measure(trials, out, ways, at_once=at_once, on_progress=lambda trial, now: show(trial.planned, now))
+        measured = run(work, stays=what_stays("questions", cached=not no_cache))
+    summary = {
+        "folder": str(out),
+        "versions": [version.as_dict() for version in versions],
+        "runs": run_gains(measured),
+        "boundaries": boundary_gains(measured),
+    }
+    if as_json:
+        print_json(summary)
+    else:
+        report_gains(summary)
+
+
+def report_gains(summary: Mapping[str, Any]) -> None:
+    """Print tables of all runs, and where they lie."""
+    for version in summary["versions"]:
+        _report_version(version)
+    for data in dict.fromkeys(row["data"] for row in summary["runs"]):
+        rows = _side_by_side([row for row in summary["runs"] if row["data"] == data])
+        echo(f"{data}: {rows[0]['questions']:,} questions")
+        columns = {name: title for name, title in _SCORES.items() if any(name in row for row in rows)}
+        _table(
+            ["Run", "Model", *columns.values(), *(f"{title} against base" for title in columns.values())],
+            [
+                [row["run"], row["version"], *(percent(row.get(name)) for name in columns)]
+                + [_change(row["against_base"].get(name)) for name in columns]
+                for row in rows
+            ],
+        )
+        if compared := [row for row in rows if row["against_plain"]]:
+            names = dict.fromkeys(name for row in compared for name in row["against_plain"])
+            _table(
+                ["Run", "Model", *(f"F1 against {name}" for name in names)],
+                [
+                    [row["run"], row["version"], *(_change(row["against_plain"].get(name)) for name in names)]
+                    for row in compared
+                ],
+            )
+        for row in rows:
+            _report_trouble(row)
+    if boundaries := _side_by_side(summary["boundaries"]):
+        _report_boundaries(boundaries)
+    if summary["runs"] or boundaries:
+        echo("p: paired, after Holm's correction over all comparisons of a score with the base, or with plain runs")
+    folder = summary["folder"]
+    echo(f"everything is in {folder}; all of it on a page: hoptree eval report {folder} --html FILE")
+
+
+def _report_version(version: Mapping[str, Any]) -> None:
+    training = ""
+    if version["examples"] is not None:
+        sets = ", ".join(str(one.get("file")) for one in version["sets"] or () if isinstance(one, Mapping))
+        training = f", trained on {version['examples']:,} examples{f' of {sets}' if sets else ''}"
+    echo(f"{version['name']}: {version['model']}{training}")
+    if version["evaluation_questions"]:
+        echo(f"  {version['evaluation_questions']:,} OF THEM ARE EVALUATION QUESTIONS")
+
+
+def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Order rows so that the versions of each run stand one below the other."""
+    order = dict.fromkeys((row["data"], row["run"]) for row in rows)
+    return [row for key in order for row in rows if (row["data"], row["run"]) == key]
+
+
+def _report_trouble(row: Mapping[str, Any]) -> None:
+    """Print what whoever reads the scores of a run should know."""
+    name = f"{row['run']}, {row['version']}"
+    if row["failed"]:
+        echo(f"  {name}: {row['failed']:,} failed and count as wrong; --retry-failed asks them again")
+    if len(row["rests_on"]) > 1:
+        echo(f"  {name}: a mixture of {len(row['rests_on'])} runs (--anyway)")
+    for warning in row["warnings"]:
+        echo(f"  {name}: {warning}")
+
+
+def _report_boundaries(rows: Sequence[Mapping[str, Any]]) -> None:
+    echo("boundary: does the model know what it knows?")
+    columns = {name: title for name, title in _BOUNDARY.items() if any(row.get(name) is not None for row in rows)}
+    several_runs = len({row["run"] for row in rows}) > 1
+    head = ["Data", *(["Run"] if several_runs else []), "Model"]
+    named = [([row["data"], *([row["run"]] if several_runs else []), row["version"]], row) for row in rows]
+    _table([*head, *columns.values()], [[*name, *(_figure(row, column) for column in columns)] for name, row in named])
+    _table(
+        [*head, *(f"{title} against base" for title in _CHANGES.values())],
+        [
+            [*name, *(_change(row["against_base"].get(column)) for column in _CHANGES)]
+            for name, row in named
+            if row["against_base"]
+        ],
+    )
+    for warning in dict.fromkeys(warning for row in rows for warning in row.get("warnings", ())):
+        echo(f"  {warning}")
+    pooled = {row["run"] for row in rows if row["folder"] is None}  # rows over several data sets have no folder
+    for name, row in named:
+        if "verdict" in row and (row["folder"] is None) == (row["run"] in pooled):
+            echo(f"  {', '.join(name)}: {row['verdict']}")
+
+
+def _figure(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if name == "questions":
+        return "" if value is None else f"{value:,}"
+    plus_minus = row.get("gap_f1_plus_minus") if name == "gap_f1" else None
+    return percent(value) + (f" ± {percent(plus_minus)}" if plus_minus is not None else "")
+
+
+def _change(pair: Mapping[str, Any] | None) -> str:
+    """Return a paired difference with its interval and p, or an unpaired one with its margin."""
+    if pair is None:
+        return ""
+    if "interval" not in pair:
+        margin = f" ± {percent(pair['plus_minus'])}" if pair["plus_minus"] is not None else ""
+        return f"{100 * pair['difference']:+.1f}{margin}"
+    difference = interval(pair["difference"], pair["interval"]["low"], pair["interval"]["high"])
+    return f"{difference}, {chance(pair['adjusted_p'])}"
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    left = [title for title in heads if title in ("Data", "Run", "Model") or " against " in title]
+    print_table(heads, rows, left=left)
+
+
+def gguf(
+    adapter: Annotated[Path, typer.Argument(help="The folder of an adapter of hoptree align train.")],
+    base: Annotated[str, typer.Option(help="The model that llama.cpp runs: FILE.gguf, or a name of the catalogue.")],
+    out: Annotated[Path, typer.Option(help="The file to write.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write an adapter as a LoRA file for llama.cpp, whose server puts it on a GGUF model (--lora).
+
+    Models of the kinds llama and qwen2 can be converted for. All layers are held against those of the base, which may
+    have fewer bits than the weights that were trained on.
+
+    \b
+    hoptree align gguf adapters/both --base qwen --out both.gguf
+    llama-server -m qwen2.5-coder-1.5b-instruct-q4_k_m.gguf --lora both.gguf --port 8080
+    hoptree ask "Who …?" --corpus docs.idx -m openai/both --base-url http://localhost:8080/v1
+    """
+    from hoptree.models.hf_weights import adapter_folder, resolve_source
+    from hoptree.training.lora.gguf import convert
+
+    file = resolve_source(base).file
+    if file is None:
+        raise InputError(f"{base} is no GGUF file.", "Give --base FILE.gguf: what llama.cpp runs.")
+    written = convert(adapter_folder(str(adapter)), file, out)
+    if as_json:
+        print_json(written)
+    else:
+        layers = f"{written['layers']:,} layers of rank {written['rank']}"
+        echo(f"{layers} for {written['base']} ({written['kind']}): {out}")
