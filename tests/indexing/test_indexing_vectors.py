@@ -56,10 +56,10 @@ class Letters:
 def letters(monkeypatch: pytest.MonkeyPatch) -> Letters:
     pytest.importorskip("usearch")
     encoder = Letters()
-    monkeypatch.setattr("hoptree.retrieval.index.passes.open_encoder", lambda spec: encoder)
+    monkeypatch.setattr("hoptree.retrieval.index.enrichment.open_encoder", lambda spec: encoder)
     monkeypatch.setattr("hoptree.retrieval.indexing.commands.open_encoder", lambda spec: encoder)
-    monkeypatch.setattr("hoptree.retrieval.index.passes._AT_ONCE", 4)
-    monkeypatch.setattr("hoptree.retrieval.index.passes._SAVE_EVERY", -1.0)
+    monkeypatch.setattr("hoptree.retrieval.index.enrichment._ENCODE_AT_ONCE", 4)
+    monkeypatch.setattr("hoptree.retrieval.index.enrichment._SAVE_INTERVAL_S", -1.0)
     return encoder
 
 

@@ -125,10 +125,10 @@ def test_frequent_words_count_where_they_do_not_find(
     index_passages(_FREQUENT, tmp_path / "i")
     index = BM25(Index(tmp_path / "i"))
     everything = index.search_now(query, 100)
-    monkeypatch.setattr(texts, "_SCORED", 40)
-    monkeypatch.setattr(texts, "_FEWEST_SOUGHT", 1)
-    monkeypatch.setattr(texts, "_CANDIDATES", 12)
-    monkeypatch.setattr(texts, "_RESERVE", 2)
+    monkeypatch.setattr(texts, "_MAX_SCORED", 40)
+    monkeypatch.setattr(texts, "_MIN_SEARCH_WORDS", 1)
+    monkeypatch.setattr(texts, "_MIN_CANDIDATES", 12)
+    monkeypatch.setattr(texts, "_CANDIDATES_PER_RESULT", 2)
     spared = index.search_now(query, 5)
     assert [hit.id for hit in spared] == [hit.id for hit in everything[:5]]
     assert [hit.score for hit in spared] == pytest.approx([hit.score for hit in everything[:5]], abs=2e-4)
@@ -203,8 +203,8 @@ def test_a_title_stands_for_its_sections_too(tmp_path: Path) -> None:
 
 
 def _spared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_SCORED", 50)
-    monkeypatch.setattr(texts, "_CANDIDATES", 10)
+    monkeypatch.setattr(texts, "_MAX_SCORED", 50)
+    monkeypatch.setattr(texts, "_MIN_CANDIDATES", 10)
 
 
 def test_rare_words_that_find_little_do_not_keep_the_others_from_finding(
@@ -242,7 +242,7 @@ def test_names_that_look_like_question_words_are_looked_for(tmp_path: Path, quer
 def test_a_title_is_found_however_many_others_fit_the_words_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(texts, "_TITLED", (5, 40, 320))
+    monkeypatch.setattr(texts, "_TITLE_CANDIDATES", (5, 40, 320))
     towns = [Passage(f"t{n}", f"Town {n}", "city city city") for n in range(30)]
     index_passages([*towns, Passage("paris", "Paris", "a city " + "of many words " * 30)], tmp_path / "i")
     index = BM25(Index(tmp_path / "i"))
@@ -255,7 +255,7 @@ def test_a_title_is_found_though_many_others_have_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str, k: int
 ) -> None:
     """Or though all its words are stop words, and narrow nothing."""
-    monkeypatch.setattr(texts, "_TITLED", (5, 40, 320))
+    monkeypatch.setattr(texts, "_TITLE_CANDIDATES", (5, 40, 320))
     others = [Passage(f"t{n:03}", f"Town {n}", "An American was born, and it has a city city.") for n in range(200)]
     wanted = [Passage(f"w{n}", title, "Words of a city " + "with many words " * 30) for n in range(2)]
     index_passages([*others, *wanted], tmp_path / "i")

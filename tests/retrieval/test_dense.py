@@ -13,7 +13,7 @@ from tests.retrieval.small_models import Store, save_static
 from hoptree.core.values import Passage
 from hoptree.retrieval.encoder import Encoder, Role
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.rerank import whole_text
+from hoptree.retrieval.rerank import full_text
 from hoptree.retrieval.vectors import Dense, Vectors, VectorWriter
 
 pytest.importorskip("usearch")
@@ -47,7 +47,7 @@ class Counting:
 def dense_over(folder: Path, passages: Sequence[Passage]) -> tuple[Dense, Counting, Store]:
     encoder = Counting(open_encoder(f"static/{save_static(folder / 'encoder')}"))
     writer = VectorWriter.create(folder / "vectors", encoder.dimensions)
-    rows = asyncio.run(encoder.encode([whole_text(passage) for passage in passages], role="passage"))
+    rows = asyncio.run(encoder.encode([full_text(passage) for passage in passages], role="passage"))
     writer.add(list(range(10, 10 + len(passages))), rows)
     writer.save()
     encoder.calls.clear()

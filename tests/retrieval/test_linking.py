@@ -15,11 +15,11 @@ from tests.small_indexes import graph, put_in_place, rows, write_rows
 import hoptree.retrieval.indexing.run as run
 from hoptree.core.errors import CorpusError
 from hoptree.core.values import Passage
+from hoptree.retrieval.index.enrichment import link_passages
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
 from hoptree.retrieval.index.links import Links, NameFinder, capitalised, folded, names_of
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.retrieval.index.passes import link_passages
 from hoptree.retrieval.indexing.commands import (
     add_to_index,
     build_index,
@@ -246,7 +246,7 @@ def test_an_index_may_do_without_links(tmp_path: Path) -> None:
 
 
 def test_names_of_common_words_are_found_in_older_passages_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoptree.retrieval.index.passes._CANDIDATES", 5)
+    monkeypatch.setattr("hoptree.retrieval.index.enrichment._MAX_CANDIDATES", 5)
     older = [Passage(f"o{n}", "", f"It was said of Red Kite in year {n}.") for n in range(20)]
     added = [
         Passage("kite", "Red Kite", "A film."),
@@ -265,7 +265,7 @@ def test_names_of_common_words_are_found_in_older_passages_too(tmp_path: Path, m
 
 def test_what_common_names_lack_comes_with_the_next_compaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a name begins a sentence or stands in a longer one, it is no name of its own until somebody bears it."""
-    monkeypatch.setattr("hoptree.retrieval.index.passes._CANDIDATES", 5)
+    monkeypatch.setattr("hoptree.retrieval.index.enrichment._MAX_CANDIDATES", 5)
     older = [{"id": f"o{n}", "title": "", "text": f"Kite {n} flies. It saw Kite Street."} for n in range(20)]
     write_rows(tmp_path / "a.jsonl", older)
     write_rows(tmp_path / "b.jsonl", [{"id": "kite", "title": "Kite", "text": "A toy."}])

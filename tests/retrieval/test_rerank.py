@@ -15,7 +15,7 @@ from hoptree.core.errors import ConfigError, EndpointError, MissingExtra, Unusab
 from hoptree.core.values import Passage
 from hoptree.retrieval import rerank as module
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.rerank import EmbeddingReranker, Reranked, open_reranker, whole_text
+from hoptree.retrieval.rerank import EmbeddingReranker, Reranked, full_text, open_reranker
 
 PASSAGES = [
     Passage("a", "moon", "king", 9.0),
@@ -116,7 +116,7 @@ class TestEndpoint:
                     {
                         "model": "some-reranker",
                         "query": "moon king",
-                        "documents": [whole_text(passage) for passage in PASSAGES],
+                        "documents": [full_text(passage) for passage in PASSAGES],
                         "top_n": 4,
                     },
                 )
@@ -202,6 +202,6 @@ def test_a_cross_encoder_scores_pairs(tmp_path: Path) -> None:
     reranker = open_reranker(f"cross/{tmp_path}")
     assert str(tmp_path) not in reranker.identity and not reranker.remote
     found = asyncio.run(Reranked(Fixed(PASSAGES), reranker).search("river", k=4))
-    pairs = [("river", whole_text(passage)) for passage in sorted(PASSAGES, key=lambda each: ids(found).index(each.id))]
+    pairs = [("river", full_text(passage)) for passage in sorted(PASSAGES, key=lambda each: ids(found).index(each.id))]
     expected = library.CrossEncoder(str(tmp_path)).predict(pairs, show_progress_bar=False)
     assert [passage.score for passage in found] == pytest.approx([float(score) for score in expected], abs=1e-5)

@@ -46,7 +46,7 @@ class Reranker(Protocol):
     async def aclose(self) -> None: ...
 
 
-def whole_text(passage: Passage) -> str:
+def full_text(passage: Passage) -> str:
     """What encoders see of a passage."""
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
@@ -104,7 +104,7 @@ class EmbeddingReranker:
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
             return []
-        vector, rows = await asyncio.gather(self._query(query), self._rows([whole_text(each) for each in passages]))
+        vector, rows = await asyncio.gather(self._query(query), self._rows([full_text(each) for each in passages]))
         first = normalised([passage.score for passage in passages])
         return [float(row @ vector) + self._mix * share for row, share in zip(rows, first, strict=True)]
 
@@ -145,7 +145,7 @@ class EndpointReranker:
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
             return []
-        texts = [whole_text(passage) for passage in passages]
+        texts = [full_text(passage) for passage in passages]
         if not self._plain:
             body: dict[str, Any] = {
                 "model": self._model,
@@ -198,7 +198,7 @@ class CrossEncoderReranker:
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
             return []
-        return await asyncio.to_thread(self._score, [(query, whole_text(passage)) for passage in passages])
+        return await asyncio.to_thread(self._score, [(query, full_text(passage)) for passage in passages])
 
     def _score(self, pairs: list[tuple[str, str]]) -> list[float]:
         module = import_optional("sentence_transformers", "A cross-encoder", "whitebox")

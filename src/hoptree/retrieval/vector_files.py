@@ -1,7 +1,6 @@
-"""The files of a folder of vectors: indexes of usearch, and a header that names those of the moment.
+"""The files of a folder of vectors: usearch indexes, and a header that names the current ones.
 
-The header is replaced in one step after the files it names are complete, so that a killed writer leaves what was there
-before.
+The header is replaced in one step after its files are complete, so a killed writer leaves what was there before.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from hoptree.core.optional_import import import_optional
 FORMAT = 1
 HEADER = "vectors.json"
 FEATURE = "Dense retrieval"
-_NEIGHBOURS, _LOOK_WHEN_ADDING, _LOOK_WHEN_SEARCHING = 16, 96, 192
-_BATCH = 10_000
-_AGAIN = "Build the vectors again."
+_NEIGHBOURS, _ADD_EXPANSION, _SEARCH_EXPANSION = 16, 96, 192
+_COPY_AT_ONCE = 10_000
+_BUILD_AGAIN = "Build the vectors again."
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a folder of vectors holds: its files, each with its size and its count of vectors, an empty name for none.
+    """What a folder of vectors holds: its files, each with its size and count of vectors; an empty name for none.
 
-    `graph` says that the base is linked for approximate search; a small one is searched whole and needs no links.
+    `graph` says that the base is linked for approximate search; a small one is searched exhaustively.
     """
 
     format: int
@@ -54,7 +53,7 @@ def new_index(header: Header) -> Any:
         metric="cos",
         dtype=header.dtype,
         connectivity=_NEIGHBOURS if header.graph else 2,
-        expansion_add=_LOOK_WHEN_ADDING if header.graph else 1,
+        expansion_add=_ADD_EXPANSION if header.graph else 1,
     )
 
 
@@ -64,13 +63,13 @@ def copy_vectors(source: Any, target: Any, dropped: Collection[int] = ()) -> Non
     keys = np.sort(np.asarray(source.keys[:], dtype=np.uint64)) if len(source) else np.zeros(0, np.uint64)
     if dropped:
         keys = keys[~np.isin(keys, np.fromiter(dropped, np.uint64))]
-    for start in range(0, len(keys), _BATCH):
-        batch = keys[start : start + _BATCH]
+    for start in range(0, len(keys), _COPY_AT_ONCE):
+        batch = keys[start : start + _COPY_AT_ONCE]
         target.add(batch, np.stack(source.get(batch)), threads=1)
 
 
 def save_index(index: Any, path: Path) -> int:
-    """Write an index through to the disk; its size."""
+    """Write an index through to the disk; returns its size."""
     index.save(str(path))
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -82,7 +81,7 @@ def restore(path: Path, *, mapped: bool) -> Any:
     index = usearch.Index.restore(str(path), view=mapped)
     if index is None:
         raise ValueError("no index of usearch")
-    index.expansion_search, index.expansion_add = _LOOK_WHEN_SEARCHING, _LOOK_WHEN_ADDING  # are not saved with it
+    index.expansion_search, index.expansion_add = _SEARCH_EXPANSION, _ADD_EXPANSION  # are not saved with it
     return index
 
 
@@ -96,25 +95,25 @@ def view(path: Path, count: int, size: int) -> Any:
 
 
 def open_files(folder: Path) -> tuple[Header, Any, Any]:
-    """Header, base and newer part; looks again when a writer has just replaced the files that the header named."""
+    """Open header, base and newer part; looks again when a writer has just replaced the files."""
     import_optional("usearch.index", FEATURE, "dense")
     for last in (False, False, True):
         header = _read_header(folder)
         try:
             base = view(folder / header.base, header.base_count, header.base_bytes)
             newer = view(folder / header.newer, header.newer_count, header.newer_bytes) if header.newer else None
-            if base.ndim != header.dimensions or header.count != _counted(header):
+            if base.ndim != header.dimensions or header.count != _count(header):
                 raise ValueError("its header does not fit its files")
             return header, base, newer
         except FileNotFoundError as error:
             if last:
-                raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+                raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
         except (OSError, RuntimeError, ValueError) as error:
-            raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+            raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
     raise AssertionError("the last round returns or raises")
 
 
-def _counted(header: Header) -> int:
+def _count(header: Header) -> int:
     return header.base_count - len(header.removed) + header.newer_count
 
 
@@ -129,23 +128,23 @@ def _read_header(folder: Path) -> Header:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise CorpusError(f"There are no vectors in {folder}.", "Build the index with an encoder.") from error
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _AGAIN) from error
+        raise CorpusError(f"The vectors in {folder} are damaged: {error}.", _BUILD_AGAIN) from error
     if header.format != FORMAT:
-        raise CorpusError(f"The vectors in {folder} are of format {header.format}, not {FORMAT}.", _AGAIN)
+        raise CorpusError(f"The vectors in {folder} are of format {header.format}, not {FORMAT}.", _BUILD_AGAIN)
     return header
 
 
 def write_header(folder: Path, header: Header) -> None:
     atomic_write(folder / HEADER, [json.dumps(asdict(header))])
-    place = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(place)
+        os.fsync(descriptor)
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
-def tidy(folder: Path, header: Header) -> None:
-    """Delete what no header names any more; whoever has it mapped keeps it."""
+def delete_unused(folder: Path, header: Header) -> None:
+    """Delete files that the header does not name; whoever has one mapped keeps it."""
     for path in folder.glob("*.usearch"):
         if path.name not in (header.base, header.newer):
             path.unlink(missing_ok=True)

@@ -1,12 +1,13 @@
-"""Vectors on disk: a memory-mapped usearch base, a small part that is newer, and the keys that were removed.
+"""Vectors on disk (a memory-mapped usearch base, a small newer part, a list of removed keys), and dense retrieval.
 
-A mapped index cannot be changed. What is added goes to the newer part and what is removed to a list, until both
-together pass a tenth of the base; then a new base is written.
+A mapped index cannot be changed. What is added goes to the newer part and what is removed to the list; when both
+together pass a tenth of the base, a new base is written.
 """
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -25,11 +26,11 @@ from hoptree.retrieval.vector_files import (
     HEADER,
     Header,
     copy_vectors,
+    delete_unused,
     new_index,
     open_files,
     restore,
     save_index,
-    tidy,
     view,
     write_header,
 )
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["HEADER", "Dense", "Dtype", "VectorWriter", "Vectors", "expected_bytes"]
-
-
 Dtype = Literal["f32", "i8"]
 
 _EXACT_UP_TO = 50_000
@@ -48,21 +46,23 @@ _INT8_ABOVE = 1_000_000
 _COMPACT_ABOVE = 0.1
 _NEIGHBOUR_BYTES = 150
 _TIE_ROOM = 10
-_MOST_TIES = 4_096
+_MAX_TIES, _MAX_PASSAGE_TIES = 4_096, 10_000
+_FILTER_FACTOR = 4
+_PASSAGE_TIE_ROOM = 8
 _DECIMALS = 6
-"""Of a similarity: what lies behind them depends on the processor and on what was computed beside it."""
+"""Of a similarity: further ones depend on the processor and on what was computed beside it."""
 
 
 def expected_bytes(count: int, dimensions: int, dtype: Literal["auto", "f32", "i8"] = "auto") -> int:
-    """About how much disk so many vectors take; building them takes up to twice that in memory."""
-    width = 1 if _chosen(dtype, count) == "i8" else 4
+    """Estimate the disk space of so many vectors; building them takes up to twice that in memory."""
+    width = 1 if _choose_dtype(dtype, count) == "i8" else 4
     return count * (dimensions * width + _NEIGHBOUR_BYTES)
 
 
 class Vectors:
-    """The vectors of a folder, mapped and not loaded; searches may come from several threads.
+    """The vectors of a folder, memory-mapped; searches may come from several threads.
 
-    Up to 50,000 vectors are all compared. Above, the links of a graph are followed, which finds nearly all of the best.
+    Up to 50,000 vectors are all compared. Above, the search is approximate (HNSW) and finds nearly all of the best.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,7 +77,7 @@ class Vectors:
         return self._header.count
 
     def search(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
-        """The k nearest keys with their cosine similarity, best first, ties by key."""
+        """Return the k nearest keys with their cosine similarity, best first, ties by key."""
         if vector.shape != (self.dimensions,):
             raise CorpusError(
                 f"The vectors have {self.dimensions} numbers, the query's has {vector.shape[-1]}.",
@@ -85,17 +85,17 @@ class Vectors:
             )
         if k <= 0:
             return []
-        found: list[tuple[int, float]] = []
+        hits: list[tuple[int, float]] = []
         vector = _stored(vector[None, :], self.dtype)[0]
         with self._lock:
             for index, dropped in ((self._base, self._removed), (self._newer, frozenset[int]())):
                 if index is not None and len(index):
-                    found += self._nearest(index, vector, k, dropped)
-        found.sort(key=lambda hit: (-hit[1], hit[0]))
-        return found[:k]
+                    hits += self._nearest(index, vector, k, dropped)
+        hits.sort(key=lambda hit: (-hit[1], hit[0]))
+        return hits[:k]
 
     def _nearest(self, index: Any, vector: NDArray[Any], k: int, dropped: Collection[int]) -> list[tuple[int, float]]:
-        """At least the k best that are still there, with all that tie with the last of them (within reason)."""
+        """Return at least the k best that are still there, with all that tie with the last of them (within limits)."""
         wanted = k + _TIE_ROOM
         while True:
             matches = index.search(vector, min(wanted, len(index)), exact=self._exact, threads=1)
@@ -103,15 +103,15 @@ class Vectors:
             hits = [(key, round(1.0 - distance, _DECIMALS)) for key, distance in pairs if key not in dropped]
             if wanted >= len(index):
                 return hits
-            if len(hits) >= k and (hits[-1][1] < hits[k - 1][1] or wanted >= k + _MOST_TIES):
+            if len(hits) >= k and (hits[-1][1] < hits[k - 1][1] or wanted >= k + _MAX_TIES):
                 return hits
             wanted *= 4
 
 
 class VectorWriter:
-    """Adds and removes vectors of a folder; nothing of it is seen by others before `save`.
+    """Adds and removes vectors of a folder; others see nothing of it before `save`.
 
-    One writer at a time: whoever owns the folder sees to that.
+    The owner of the folder sees to it that there is one writer at a time.
     """
 
     def __init__(self, folder: Path, header: Header, base: Any, newer: Any) -> None:
@@ -125,32 +125,44 @@ class VectorWriter:
     def create(
         cls, folder: Path, dimensions: int, *, dtype: Literal["auto", "f32", "i8"] = "auto", expected: int = 0
     ) -> VectorWriter:
-        """A writer for a folder without vectors.
+        """Make a writer for a folder without vectors.
 
-        `auto` stores whole bytes where more than a million vectors are expected, else 32-bit numbers; a folder that
-        grows past a million unexpectedly keeps what it began with.
+        `auto` stores bytes where more than a million vectors are expected, else 32-bit numbers; a folder that grows
+        past a million unexpectedly keeps what it began with.
         """
         if (folder / HEADER).exists():
             raise CorpusError(f"{folder} already holds vectors.", "Open them, or choose a new folder.")
         if dimensions <= 0:
             raise CorpusError("A vector needs at least one number.", "Give the encoder's dimensions.")
-        header = Header(FORMAT, dimensions, _chosen(dtype, expected), expected > _EXACT_UP_TO, 0)
+        header = Header(FORMAT, dimensions, _choose_dtype(dtype, expected), expected > _EXACT_UP_TO, 0)
         return cls(folder, header, None, new_index(header))
 
     @classmethod
     def open(cls, folder: Path) -> VectorWriter:
-        """A writer that goes on with what a folder holds."""
-        header, base, newer = open_files(folder)
-        fresh = new_index(header)
-        if newer is not None:
-            copy_vectors(newer, fresh)
-        return cls(folder, header, base, fresh)
+        """Open a writer that goes on with what a folder holds."""
+        header, base, stored = open_files(folder)
+        newer = new_index(header)
+        if stored is not None:
+            copy_vectors(stored, newer)
+        return cls(folder, header, base, newer)
+
+    @classmethod
+    async def open_for(cls, folder: Path, encoder: Encoder, *, expected: int) -> VectorWriter:
+        """Go on with the vectors of a folder, or begin; damaged ones are discarded."""
+        if (folder / HEADER).exists():
+            try:
+                return cls.open(folder)
+            except CorpusError:
+                shutil.rmtree(folder)
+        if not encoder.dimensions:  # an endpoint tells only with its first answer
+            await encoder.encode(["dimensions"], role="passage")
+        return cls.create(folder, encoder.dimensions, expected=expected)
 
     def __len__(self) -> int:
         return len(self._newer) + (len(self._base) - len(self._removed) if self._base is not None else 0)
 
     def missing(self, keys: Sequence[int]) -> list[int]:
-        """Those of the keys that have no vector yet, in their order."""
+        """Return those of the keys that have no vector yet, in their order."""
         newer, base = _holds(self._newer, keys), _holds(self._base, keys)
         return [
             key
@@ -176,7 +188,7 @@ class VectorWriter:
         self._newer.add(np.asarray(keys, dtype=np.uint64), _stored(vectors, self._header.dtype), threads=1)
 
     def remove(self, keys: Sequence[int]) -> int:
-        """Remove the vectors of these keys; how many there were."""
+        """Remove the vectors of these keys; returns how many there were."""
         np = import_optional("numpy", FEATURE, "dense")
         keys = list(dict.fromkeys(keys))
         newer = [key for key, there in zip(keys, _holds(self._newer, keys), strict=True) if there]
@@ -188,7 +200,7 @@ class VectorWriter:
         return len(newer) + len(old)
 
     def save(self) -> None:
-        """Make what was added and removed last."""
+        """Write what was added and removed to disk."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._write()
@@ -199,81 +211,70 @@ class VectorWriter:
 
     def _write(self) -> None:
         generation = self._header.generation + 1
-        changed = len(self._newer) + len(self._removed)
-        if self._base is None or changed > _COMPACT_ABOVE * len(self._base):
-            whole, graph = self._compacted()
+        if self._base is None or len(self._newer) + len(self._removed) > _COMPACT_ABOVE * len(self._base):
+            merged, graph = self._merged()
             name = f"base-{generation}.usearch"
-            size = save_index(whole, self._folder / name)
+            size = save_index(merged, self._folder / name)
             header = Header(
-                FORMAT,
-                self._header.dimensions,
-                self._header.dtype,
-                graph,
-                len(whole),
-                generation,
-                name,
-                size,
-                len(whole),
-            )
-            newer, base = new_index(header), view(self._folder / name, len(whole), size)
+                FORMAT, self._header.dimensions, self._header.dtype, graph, len(merged), generation,
+                base=name, base_bytes=size, base_count=len(merged),
+            )  # fmt: skip
+            newer, base = new_index(header), view(self._folder / name, len(merged), size)
         else:
-            header, base, newer = self._with_newer(generation), self._base, self._newer
+            name, size = "", 0
+            if len(self._newer):
+                name = f"newer-{generation}.usearch"
+                size = save_index(self._newer, self._folder / name)
+            header = replace(
+                self._header, count=len(self), generation=generation, newer=name, newer_bytes=size,
+                newer_count=len(self._newer), removed=tuple(sorted(self._removed)),
+            )  # fmt: skip
+            base, newer = self._base, self._newer
         write_header(self._folder, header)
         self._header, self._base, self._newer, self._removed = header, base, newer, set(header.removed)
-        tidy(self._folder, header)
+        delete_unused(self._folder, header)
 
-    def _with_newer(self, generation: int) -> Header:
-        old = self._header
-        name, size = "", 0
-        if len(self._newer):
-            name = f"newer-{generation}.usearch"
-            size = save_index(self._newer, self._folder / name)
-        return Header(
-            FORMAT, old.dimensions, old.dtype, old.graph, len(self), generation,
-            old.base, old.base_bytes, old.base_count, name, size, len(self._newer), tuple(sorted(self._removed)),
-        )  # fmt: skip
-
-    def _compacted(self) -> tuple[Any, bool]:
-        """All vectors in one index, and whether it is linked; links are kept where there were some."""
+    def _merged(self) -> tuple[Any, bool]:
+        """Return all vectors in one index, and whether it is linked; links are kept where there were some."""
         np = import_optional("numpy", FEATURE, "dense")
         old = self._header
         graph = old.graph or len(self) > _EXACT_UP_TO
         if self._base is None and graph == old.graph:
             return self._newer, graph
         if graph and old.graph:
-            whole = restore(self._folder / old.base, mapped=False)
+            merged = restore(self._folder / old.base, mapped=False)
             if self._removed:
-                whole.remove(np.asarray(sorted(self._removed), dtype=np.uint64))
+                merged.remove(np.asarray(sorted(self._removed), dtype=np.uint64))
         else:
-            whole = new_index(Header(FORMAT, old.dimensions, old.dtype, graph, 0))
+            merged = new_index(Header(FORMAT, old.dimensions, old.dtype, graph, 0))
             if self._base is not None:
-                copy_vectors(self._base, whole, self._removed)
-        copy_vectors(self._newer, whole)
-        return whole, graph
+                copy_vectors(self._base, merged, self._removed)
+        copy_vectors(self._newer, merged)
+        return merged, graph
 
 
-def _chosen(dtype: str, expected: int) -> Dtype:
+def _choose_dtype(dtype: str, expected: int) -> Dtype:
     if dtype == "auto":
         return "i8" if expected > _INT8_ABOVE else "f32"
     return "i8" if dtype == "i8" else "f32"
 
 
 def _stored(rows: NDArray[np.float32], dtype: str) -> NDArray[Any]:
-    """The rows as they are compared: bytes fill their range row by row, which a cosine does not notice.
+    """Return the rows as they are compared: bytes use their full range row by row, which leaves cosines as they are.
 
-    usearch would take the same step for all rows, and the many small numbers of a long unit vector would share a few.
+    usearch would scale all rows alike, so that the small numbers of a long unit vector would share a few values.
     """
     np = import_optional("numpy", FEATURE, "dense")
     if dtype != "i8":
-        plain: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
-        return plain
+        floats: NDArray[Any] = np.ascontiguousarray(rows, dtype=np.float32)
+        return floats
     largest = np.abs(rows).max(axis=1, keepdims=True)
     scaled: NDArray[Any] = np.rint(rows * (127 / np.where(largest == 0, 1, largest))).astype(np.int8)
     return scaled
 
 
 def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
-    """Whether an index, if there is one, holds each of the keys."""
+    """Tell for each of the keys whether an index, if there is one, holds it."""
     np = import_optional("numpy", FEATURE, "dense")
     if index is None or not len(index) or not keys:
         return [False] * len(keys)
@@ -281,16 +282,10 @@ def _holds(index: Any, keys: Sequence[int]) -> list[bool]:
     return held
 
 
-_FIRST_FACTOR = 4
-_MORE = 8
-_DENSE_MOST_TIES = 10_000
-
-
 class Dense:
     """A retriever over the vectors of an index; queries that come almost at once are encoded together.
 
-    `vectors` hold one vector for each passage of `store`, made by `encoder`. The caller closes the encoder where it has
-    other uses; `aclose` closes it here.
+    `vectors` hold one vector for each passage of `store`, made by `encoder`, which `aclose` closes.
     """
 
     kind = "dense"
@@ -316,25 +311,24 @@ class Dense:
         return list(await self._encoder.encode(queries, role="query"))
 
     def _search(self, vector: NDArray[np.float32], k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
-        """Fetch more and more until k of them pass the filter; ties at the cut are broken by id, not by key."""
+        """Fetch more until k of them pass the filter; ties at the cut are broken by id, not by key."""
         if not vector.any():
             return ()
-        wanted = k * _FIRST_FACTOR if where else k + _MORE
+        wanted = k * _FILTER_FACTOR if where else k + _PASSAGE_TIE_ROOM
         while True:
             nearest = self._vectors.search(vector, wanted)
-            found = self._passages(nearest, where)
-            everything = len(nearest) < wanted
-            enough = len(found) >= k and (nearest[-1][1] < found[k - 1].score or wanted > _DENSE_MOST_TIES + k)
-            if everything or enough:
-                return tuple(found[:k])
-            wanted *= _FIRST_FACTOR
+            passages = self._passages(nearest, where)
+            untied = len(passages) >= k and (nearest[-1][1] < passages[k - 1].score or wanted > _MAX_PASSAGE_TIES + k)
+            if len(nearest) < wanted or untied:
+                return tuple(passages[:k])
+            wanted *= _FILTER_FACTOR
 
     def _passages(self, nearest: Sequence[tuple[int, float]], where: Mapping[str, str]) -> list[Passage]:
         stored = self._store.fetch([key for key, _ in nearest])
-        found = [
+        passages = [
             replace(passage, score=score, stages=(*passage.stages, (self.kind, score)))
             for key, score in nearest
             if (passage := stored.get(key)) is not None and fits(passage, where)
         ]
-        found.sort(key=lambda passage: (-passage.score, passage.id))
-        return found
+        passages.sort(key=lambda passage: (-passage.score, passage.id))
+        return passages

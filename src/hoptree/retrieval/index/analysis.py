@@ -1,4 +1,4 @@
-"""From text to the terms that are indexed and looked for."""
+"""From text to the terms that are indexed and searched."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import tantivy
 
 from hoptree.core.errors import ConfigError
 
-_LONGEST = 60
-"""Bytes of a term: what is longer is no word."""
+_MAX_TERM_BYTES = 60
 _STEMMED = (
     *("arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish"),
 )
-_STOPPED = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}  # those have no list of stop words
-_ASKING = {
+_WITH_STOP_WORDS = frozenset(_STEMMED) - {"arabic", "greek", "romanian", "tamil", "turkish"}
+_QUESTION_WORDS = {
     "english": re.compile(r"\b(?:what|which|who|whom|whose|when|where|why|how|do|does|did)\b", re.IGNORECASE),
 }
 # Scripts that write no spaces between words: Thai to Khmer, kana, Chinese characters. Hangul has spaces.
@@ -26,16 +25,18 @@ _UNSPACED = re.compile(
 
 
 def analyzer_for(language: str) -> tantivy.TextAnalyzer:
-    """Lower-cased words without stop words, endings and accents; `none` keeps stop words and endings.
+    """Return an analyzer that drops case, stop words, endings and accents; `none` keeps stop words and endings.
 
-    Accents go last, since stop words and endings are written with them; in English they go before endings do, for only
-    names have them, and the stemmer makes "emil" of Emile and leaves Émile.
+    Accents go last, since stop words and endings are written with them. In English they go before endings: only names
+    have them, and the stemmer makes "emil" of Emile and leaves Émile.
     """
     if language not in (*_STEMMED, "none"):
         raise ConfigError(f"There is no stemmer for '{language}'.", f"Use one of {', '.join(_STEMMED)}, or none.")
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(tantivy.Filter.remove_long(_LONGEST))
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(
+        tantivy.Filter.remove_long(_MAX_TERM_BYTES)
+    )
     builder = builder.filter(tantivy.Filter.lowercase())
-    if language in _STOPPED:
+    if language in _WITH_STOP_WORDS:
         builder = builder.filter(tantivy.Filter.stopword(language))
     if language == "english":
         builder = builder.filter(tantivy.Filter.ascii_fold())
@@ -45,29 +46,29 @@ def analyzer_for(language: str) -> tantivy.TextAnalyzer:
 
 
 def without_asking(query: str, language: str) -> str:
-    """A query without the words that make a question of it: in a passage they say nothing about what is asked.
+    """Return a query without its question words, which say nothing of what a passage is about.
 
-    One that is written with a capital is a name (The Who), unless the query begins with it.
+    A capitalised one is a name (The Who), unless the query begins with it.
     """
-    pattern = _ASKING.get(language)
+    pattern = _QUESTION_WORDS.get(language)
     if pattern is None:
         return query
-    begins = len(query) - len(query.lstrip())
-    return pattern.sub(lambda word: " " if word[0].islower() or word.start() == begins else word[0], query)
+    first = len(query) - len(query.lstrip())
+    return pattern.sub(lambda word: " " if word[0].islower() or word.start() == first else word[0], query)
 
 
 def composed(text: str) -> str:
-    """The text with letters and their accents as one character each, and without halves of characters."""
+    """Return the text with each accented letter as one character, and without lone surrogates."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
 
 
 def pairs(text: str) -> list[str]:
-    """Every two neighbouring characters of what is written without spaces: the terms of such scripts."""
+    """Return every two neighbouring characters of scripts without spaces: their terms."""
     if text.isascii():
         return []
-    found: list[str] = []
+    terms: list[str] = []
     for run in _UNSPACED.findall(text):
-        found += [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
-    return found
+        terms += [run] if len(run) == 1 else [run[at : at + 2] for at in range(len(run) - 1)]
+    return terms

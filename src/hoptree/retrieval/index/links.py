@@ -1,7 +1,6 @@
-"""Who mentions whom: a tantivy index with the names a passage bears and the names it mentions.
+"""The mention graph: a tantivy index with the names a passage bears and mentions, and how names are found.
 
-A passage may have several records (one for each round of looking for names); together they are its mentions.
-Names are stored folded.
+A passage may have several records, one for each round of looking for names. Names are stored folded.
 """
 
 from __future__ import annotations
@@ -9,25 +8,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 
 import ahocorasick_rs
 import tantivy
 
+from hoptree.core.batching import batched
 from hoptree.retrieval.index.analysis import composed
 from hoptree.retrieval.index.tantivy_files import open_writer, readable, tantivy_errors, writing
 
 LINK_AGAIN = "Make the links again: hoptree index compact --out DIR"
-_AT_ONCE = 1_000
-_MOST_OF_A_DOCUMENT = 100
+_KEYS_AT_ONCE = 1_000
+_MAX_PASSAGES_PER_DOCUMENT = 100
 _KEPT = 10_000
-"""Names and passages whose links stay in memory, of each kind: questions about one matter meet the same again."""
+"""Names and passages whose links stay in memory, as questions about one matter meet the same again."""
 _DAMAGED = tantivy_errors("The links are damaged", LINK_AGAIN)
+_UNWRITABLE = writing("The links cannot be written")
 
 
 class LinkWriter:
-    """Adds the mentions of passages, and takes them out."""
+    """Adds and removes the mentions of passages."""
 
     def __init__(self, folder: Path, *, memory: int) -> None:
         folder.mkdir(exist_ok=True)
@@ -47,31 +47,30 @@ class LinkWriter:
         self._writer.add_document(document)
 
     def remove(self, keys: Iterable[int]) -> None:
-        walk = iter(keys)
-        while some := list(islice(walk, _AT_ONCE)):
-            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", some))
+        for batch in batched(keys, _KEYS_AT_ONCE):
+            self._writer.delete_documents_by_query(tantivy.Query.term_set_query(self._schema, "key", batch))
 
     def commit(self) -> None:
-        with writing("The links cannot be written"):
+        with _UNWRITABLE:
             self._writer.commit()
 
     def close(self) -> None:
-        """Wait for tantivy's threads: until then they write to the folder."""
-        with writing("The links cannot be written"):
+        """Wait for tantivy's threads, which write to the folder until then."""
+        with _UNWRITABLE:
             self._writer.wait_merging_threads()
 
 
 class Links:
     """Reads the mention graph, as it was when it was opened.
 
-    `mentions` are the names a passage mentions, in a fixed order. `count` is how many passages mention a name, and
-    `borne` whether any bears it. `mentioning` are the passages that mention a name: all of them, or none if they are
-    more than a number. `bearing` are those that bear it, by document and in their order; none if more documents than a
-    number have it, and of a very long document only the first.
+    `mentions` returns the names a passage mentions, in a fixed order; `count` how many passages mention a name, and
+    `borne` whether any bears it. `mentioning` returns the passages that mention a name, none if they are more than a
+    number. `bearing` returns those that bear it, by document; none if more documents than a number have it, and of a
+    very long document only the first.
     """
 
     def __init__(self, folder: Path) -> None:
-        read = _Reader(folder)  # one that knows nothing of what is kept: a ring would keep the index open
+        read = _Reader(folder)  # one that does not refer to the caches: a cycle would keep the index open
         self.knows: Callable[[int], bool] = read.knows
         self.mentions: Callable[[int], tuple[str, ...]] = lru_cache(_KEPT)(read.mentions)
         self.count: Callable[[str], int] = lru_cache(_KEPT)(read.count)
@@ -89,17 +88,17 @@ class _Reader:
             self._searcher = index.searcher()
 
     def knows(self, key: int) -> bool:
-        """Whether anything is written down about a passage, be it that it mentions nothing."""
+        """Tell whether a passage was looked at, even if it mentions nothing."""
         with _DAMAGED:
             return bool(self._searcher.doc_freq("key", key))
 
     def mentions(self, key: int) -> tuple[str, ...]:
-        found: set[str] = set()
+        names: set[str] = set()
         with _DAMAGED:
             records = max(int(self._searcher.doc_freq("key", key)), 1)
             for _, address in self._searcher.search(self._term("key", key), records, count=False).hits:
-                found.update(self._searcher.doc(address).get_all("mentions"))
-        return tuple(sorted(found))
+                names.update(self._searcher.doc(address).get_all("mentions"))
+        return tuple(sorted(names))
 
     def count(self, name: str) -> int:
         with _DAMAGED:
@@ -109,7 +108,7 @@ class _Reader:
         with _DAMAGED:
             if not self._searcher.doc_freq("bears", name):
                 return False
-            # That counts passages that are gone, too, as long as others of their segment are there.
+            # The frequency counts removed passages, too, as long as others of their segment are there.
             return bool(self._searcher.search(self._term("bears", name), 1, count=False).hits)
 
     def mentioning(self, name: str, most: int) -> tuple[int, ...]:
@@ -117,11 +116,11 @@ class _Reader:
         return () if len(hits) > most else tuple(sorted(self._values("key", hits)))
 
     def bearing(self, name: str, most: int) -> tuple[tuple[int, ...], ...]:
-        hits = self._hits("bears", name, most * _MOST_OF_A_DOCUMENT)
-        found: dict[int, list[int]] = {}
+        hits = self._hits("bears", name, most * _MAX_PASSAGES_PER_DOCUMENT)
+        documents: dict[int, list[int]] = {}
         for key, document in zip(self._values("key", hits), self._values("document", hits), strict=True):
-            found.setdefault(document, []).append(key)
-        return () if len(found) > most else tuple(tuple(found[document]) for document in sorted(found))
+            documents.setdefault(document, []).append(key)
+        return () if len(documents) > most else tuple(tuple(documents[document]) for document in sorted(documents))
 
     def _hits(self, field: str, name: str, most: int) -> list[tantivy.DocAddress]:
         with _DAMAGED:
@@ -148,10 +147,10 @@ def _schema() -> tantivy.Schema:
 
 
 _QUALIFIER = re.compile(r"\s*\([^()]*\)\s*$")
-_SHORTEST, _LONGEST = 3, 120
-_TOO_LONG = 1_000
-"""Characters of a title that is none, whatever stands in brackets at its end."""
-_MOST_PER_PASSAGE = 64
+_MIN_NAME_CHARS, _MAX_NAME_CHARS = 3, 120
+_MAX_TITLE_CHARS = 1_000
+"""Longer titles are no names, whatever stands in brackets at their end."""
+_MAX_NAMES_PER_PASSAGE = 64
 _CONNECTOR = "of|the|and|de|la|le|du|des|da|di|del|von|van|der|den|al|bin|ibn|for|in|on"
 _CAPITALS = (
     "A-ZÀ-ÖØ-ÞĀĂĄĆĈĊČĎĐĒĔĖĘĚĜĞĠĢĤĦĨĪĬĮİĴĶĹĻĽĿŁŃŅŇŌŎŐŒŔŖŘŚŜŞŠŢŤŦŨŪŬŮŰŲŴŶŸŹŻŽΑ-ΩА-ЯЁ"  # a class of its own: quicker
@@ -165,37 +164,39 @@ _NO_WORDS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr
 
 
 def folded(name: str) -> str:
-    """A name as it is compared: lower case, single spaces, no punctuation around its words."""
+    """Return a name as it is compared: lower case, single spaces, no punctuation around its words."""
     return " ".join(_WORD.findall(name.casefold()))
 
 
 def names_of(title: str, aliases: Iterable[str] = ()) -> tuple[str, ...]:
-    """The names a passage is found by: its title without a qualifier in brackets, its last heading, its aliases."""
-    found: dict[str, None] = {}
-    for said in (title, *aliases):
-        parts = composed(said).split(" › ")
+    """Return the names a passage bears: its title without a qualifier in brackets, its last heading, its aliases."""
+    names: dict[str, None] = {}
+    for full_name in (title, *aliases):
+        parts = composed(full_name).split(" › ")
         for part in dict.fromkeys((parts[0], parts[-1])) if len(parts) > 1 else parts:
             part = part.strip()
-            if len(part) > _TOO_LONG:
+            if len(part) > _MAX_TITLE_CHARS:
                 continue
             name = _QUALIFIER.sub("", part) or part
-            if _SHORTEST <= len(name) <= _LONGEST and not name.isdigit() and any(c.isalpha() for c in name):
-                found[name] = None
-    return tuple(found)
+            if (
+                _MIN_NAME_CHARS <= len(name) <= _MAX_NAME_CHARS
+                and not name.isdigit()
+                and any(c.isalpha() for c in name)
+            ):
+                names[name] = None
+    return tuple(names)
 
 
 def capitalised(text: str) -> set[str]:
-    """The names a text writes with capitals; a single word counts only where no sentence begins with it."""
-    found = set()
+    """Return the names a text writes with capitals; a single word counts only inside of a sentence."""
+    names: set[str] = set()
     for match in _SPAN.finditer(text):
         span = match[0].rstrip(".'’-&")
-        start = match.start()
-        begins = _begins_sentence(text, start)
-        if " " in span or (len(span) > _SHORTEST and not begins):
-            found.add(span)
-            if len(found) >= _MOST_PER_PASSAGE:
+        if " " in span or (len(span) > _MIN_NAME_CHARS and not _begins_sentence(text, match.start())):
+            names.add(span)
+            if len(names) >= _MAX_NAMES_PER_PASSAGE:
                 break
-    return found
+    return names
 
 
 def _begins_sentence(text: str, at: int) -> bool:
@@ -217,7 +218,7 @@ class NameFinder:
         )
 
     def __call__(self, text: str) -> Iterator[str]:
-        """The names that stand in the text as whole words, written as the name is (several words may begin small)."""
+        """Yield the names in a text that are whole words, written as the name is (several words may begin small)."""
         for index, start, end in self._finder.find_matches_as_indexes(_spaced(_lowered(text)), overlapping=True):
             name, written = self._names[index], text[start : end - 2]
             if written == name or (" " in name and written[1:] == name[1:]):
@@ -225,12 +226,12 @@ class NameFinder:
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a text mentions one name; to look for many, a finder is quicker."""
+    """Tell whether a text mentions a name; to look for many, a finder is quicker."""
     return name[1:] in text and any(True for _ in NameFinder([name])(text))
 
 
 def _lowered(text: str) -> str:
-    """The text in lower case, but for a letter that would grow (the Turkish İ): places must stay what they are."""
+    """Return the text in lower case, but for letters that would grow (the Turkish İ), to keep all positions."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -238,5 +239,5 @@ def _lowered(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
-    """The text with spaces for all that is no word, and around it: a name between spaces is one of whole words."""
+    """Return the text with spaces for all that is no word, and around it, so that whole words match."""
     return f" {text.translate(_NO_WORDS) if text.isascii() else _NO_WORD.sub(' ', text)} "

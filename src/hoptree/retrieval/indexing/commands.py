@@ -11,9 +11,9 @@ from hoptree.core.values import Passage
 from hoptree.retrieval.hippo.build import TakenIn, take_in
 from hoptree.retrieval.hippo.store import FOLDER, read_facts
 from hoptree.retrieval.index.analysis import analyzer_for
+from hoptree.retrieval.index.enrichment import carry_vectors
 from hoptree.retrieval.index.folder import Change, Index
 from hoptree.retrieval.index.manifest import Manifest, Settings, read_manifest
-from hoptree.retrieval.index.passes import carry_vectors
 from hoptree.retrieval.indexing.run import Run
 from hoptree.retrieval.indexing.sources import Listener, Outcome, Progress, Reading, source_name, sources_of, wait_for
 from hoptree.retrieval.open_encoder import open_encoder

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import SourceFile, find_files
+from hoptree.retrieval.index.enrichment import LINK_MEMORY_BYTES
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.manifest import Settings
-from hoptree.retrieval.index.passes import LINK_MEMORY
 from hoptree.retrieval.indexing.sources import source_name, sources_of, wait_for
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import expected_bytes
@@ -91,7 +91,7 @@ def _estimate(files: Iterable[SourceFile], out: Path, settings: Settings, at_lea
             plain += file.size
     text = plain + packed * _UNPACKED
     disk = at_least + text * (_DISK_PER_BYTE + (_LINKS_PER_BYTE if settings.links else 0))
-    memory = min(_MEMORY + (LINK_MEMORY if settings.links else 0), _SMALL + round(3 * text))
+    memory = min(_MEMORY + (LINK_MEMORY_BYTES if settings.links else 0), _SMALL + round(3 * text))
     vectors = _vector_bytes(settings.encoder, round(text / _PASSAGE)) if settings.encoder and text else 0
     return Estimate(packed + plain, round(disk) + vectors, memory + _VECTORS_TWICE * vectors, _free(out))
 
