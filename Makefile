@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Hundreds of tests start processes: none of them shall compile anew what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test types collected installed wheelhouse test-integrations wheel clean
+.PHONY: demo test test-all docs types collected installed wheelhouse wheel clean
 
 demo: $(VENV)/demo-ready
 	$(BIN)/hoptree demo
@@ -28,10 +28,21 @@ types: $(VENV)/test-ready
 collected: $(VENV)/test-ready
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null || true  # the tests themselves say what is wrong
 
-# Against the real packages of other frameworks, which are too large for every test run.
-test-integrations: $(VENV)/test-ready
-	$(PIP) install --quiet langchain-core llama-index-core dspy openinference-semantic-conventions
-	$(BIN)/python -m pytest tests/integrations tests/telemetry
+# What `make test` leaves out for its size: PyTorch, Ray, and the frameworks that take Hoptree as a tool.
+test-all: $(VENV)/test-ready
+	$(PIP) install --quiet torch==2.13.0
+	$(PIP) install --quiet --editable '.[whitebox,train,ray]' \
+		langchain-core llama-index-core dspy openinference-semantic-conventions
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# The site, in build/site. Documents are staged so that links between docs/ and experiments/ hold.
+docs: $(BIN)/python
+	$(PIP) install --quiet 'mkdocs-material>=9.5,<10'
+	rm -rf build/docs && mkdir -p build/docs/src/hoptree/training/plans
+	cp -r docs experiments CHANGELOG.md CONTRIBUTING.md LICENSE build/docs/
+	cp src/hoptree/training/plans/PLANS.md build/docs/src/hoptree/training/plans/
+	cp README.md build/docs/index.md
+	$(BIN)/mkdocs build --strict --quiet
 
 # A wheel built from the tree installs into an empty environment and answers. What it needs was fetched at set-up.
 wheel: $(VENV)/test-ready

@@ -26,7 +26,7 @@ from hoptree.models.local import LocalModel
 from hoptree.models.openai import OpenAIModel
 from hoptree.sample import sample_questions
 
-DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "methods.md"
 REPLIES = [{"step": "read", "reply": "a b c"}, {"step": "direct", "reply": "one two"}]
 
 
@@ -366,7 +366,7 @@ def test_the_figures_of_the_package_are_whole_and_of_its_methods() -> None:
 
 def test_the_page_of_the_docs_is_up_to_date(home: Path) -> None:
     done = hoptree(home, "docs", "--out", str(DOCS), "--check")
-    assert done.returncode == 0, "write it anew: hoptree methods docs --out docs/methods.md"
+    assert done.returncode == 0, "write it anew: hoptree methods docs --out docs/reference/methods.md"
 
 
 def test_the_page_of_the_docs_is_written_and_checked(home: Path, strange: Method) -> None:

@@ -239,8 +239,8 @@ def docs(
     """Write the description of all methods of this package as Markdown, from their docstrings and signatures.
 
     \b
-    hoptree methods docs --out docs/methods.md
-    hoptree methods docs --out docs/methods.md --check
+    hoptree methods docs --out docs/reference/methods.md
+    hoptree methods docs --out docs/reference/methods.md --check
     """
     from hoptree.cli.method_docs import as_markdown
     from hoptree.core.files import atomic_write
@@ -248,7 +248,7 @@ def docs(
     text = as_markdown()
     if check:
         if out is None:
-            raise ConfigError("--check needs a file.", "Write --check --out docs/methods.md.")
+            raise ConfigError("--check needs a file.", "Write --check --out docs/reference/methods.md.")
         if not out.is_file() or out.read_text(encoding="utf-8") != text:
             warn(f"{out} is not up to date. Write it anew: hoptree methods docs --out {out}")
             raise typer.Exit(1)

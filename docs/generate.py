@@ -1,0 +1,117 @@
+"""Write the reference pages from the code: commands, events and HTTP routes.
+
+    python docs/generate.py            # write docs/reference/cli.md, events.md and http.md
+    python docs/generate.py --check    # exit 1 where one of them is not up to date
+
+`hoptree methods docs --out docs/reference/methods.md` writes the page of the methods.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent / "reference"
+_HEADER = "<!-- Written by docs/generate.py: edit the code, not this page. -->\n\n"
+
+
+def main() -> int:
+    pages: dict[str, Callable[[], Iterator[str]]] = {"cli.md": commands, "events.md": events, "http.md": routes}
+    stale = []
+    for name, page in pages.items():
+        text = _HEADER + "\n".join(page()) + "\n"
+        path = FOLDER / name
+        if "--check" not in sys.argv:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+    for name in stale:
+        print(f"docs/reference/{name} is not up to date: python docs/generate.py")
+    return int(bool(stale))
+
+
+def commands() -> Iterator[str]:
+    """Every command with its help and its options."""
+    import typer.main
+
+    from hoptree.cli.main import app
+
+    yield "# Commands\n"
+    yield "Every command has `--help`; those that print results have `--json`.\n"
+    yield from _command(typer.main.get_command(app), "hoptree")
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
+    if name != "hoptree":
+        yield f"## {name}\n"
+        lines = inspect.cleandoc(command.help or "").replace("\b\n", "").splitlines()
+        yield "\n".join(f"    {line}" if line.startswith("hoptree ") else line for line in lines) + "\n"
+        options = [part for part in command.params if getattr(part, "help", None) and not part.hidden]
+        if options:
+            yield "| option | |\n|---|---|"
+            for part in options:
+                flags = ", ".join(f"`{flag}`" for flag in (*part.opts, *part.secondary_opts))
+                yield f"| {flags} | {_cell(part.help)} |"
+            yield ""
+    for child in command.list_commands(None) if hasattr(command, "list_commands") else ():
+        yield from _command(command.get_command(None, child), f"{name} {child}")
+
+
+def events() -> Iterator[str]:
+    """Every type of event with its fields, decisions by the module that defines them."""
+    from hoptree.engine.events import Decision, Event
+    from hoptree.engine.registry import list_methods
+
+    list_methods()  # imports every method, and with it the decisions that it takes
+    yield "# Events\n"
+    yield "One JSON object a line; every event has `event`, `run` and `t` (seconds since the question was asked).\n"
+    kinds = {cls for cls in _subclasses(Event) if cls.event and not issubclass(cls, Decision)}
+    yield from _table("event", {cls.event: cls for cls in sorted(kinds, key=lambda cls: (cls.event, cls.__name__))})
+    yield "\n## Decisions\n"
+    yield 'A decision is `{"event": "decision", "kind": …, "value": …}` with its grounds.\n'
+    decisions = {cls.kind: cls for cls in _subclasses(Decision) if isinstance(cls.__dict__.get("kind"), str)}
+    yield from _table("kind", dict(sorted(decisions.items())))
+
+
+def _table(head: str, classes: dict[str, Any]) -> Iterator[str]:
+    yield f"| {head} | type | meaning | fields |\n|---|---|---|---|"
+    for name, cls in classes.items():
+        fields = ", ".join(f"`{part.name}`" for part in dataclasses.fields(cls) if part.name not in ("run", "t"))
+        module = cls.__module__.removeprefix("hoptree.").replace(".", "/")
+        yield f"| `{name}` | `{cls.__name__}` in `{module}.py` | {_cell(inspect.getdoc(cls) or '')} | {fields} |"
+
+
+def _cell(text: str) -> str:
+    """The first paragraph in one line, with bars escaped."""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+
+
+def _subclasses(cls: type) -> Iterator[Any]:
+    for child in cls.__subclasses__():
+        if dataclasses.is_dataclass(child) and child is getattr(sys.modules[child.__module__], child.__name__, None):
+            yield child
+        yield from _subclasses(child)
+
+
+def routes() -> Iterator[str]:
+    """Every route of the server, from its OpenAPI document."""
+    from hoptree.server.app import create_app
+    from hoptree.server.settings import Settings
+
+    settings = Settings({"model": "openai/model"}, base_urls={"model": "http://127.0.0.1:1/v1"}, cache=None)
+    document = create_app(settings).openapi()
+    yield "# HTTP routes\n"
+    yield "`GET /openapi.json` of a running server has the schemas. [How to serve](../how-to/serve.md).\n"
+    yield "| route | | statuses |\n|---|---|---|"
+    for path, operations in sorted(document["paths"].items()):
+        for verb, operation in operations.items():
+            text = operation.get("description") or operation.get("summary") or ""
+            yield f"| `{verb.upper()} {path}` | {_cell(text)} | {', '.join(sorted(operation['responses']))} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The documents: links lead somewhere, commands exist, and the reference is what the code says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from hoptree.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "experiments").rglob("*.md"),
+    ]
+)
+COMMAND = re.compile(r"^ {4,}(?:torchrun .* -m )?(hoptree .+)$", re.MULTILINE)
+
+
+def commands() -> list[Any]:
+    lines = []
+    for page in PAGES:
+        if page.parent.name != "reference":
+            text = re.sub(r" \\\n +", " ", page.read_text(encoding="utf-8"))
+            found = (re.split(r"\s{2,}|\s#\s", line)[0] for line in COMMAND.findall(text))
+            lines += [pytest.param(line, id=f"{page.name}: {line[:60]}") for line in dict.fromkeys(found)]
+    return lines
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_exist_with_the_options_they_are_given(line: str) -> None:
+    words = [word for word in shlex.split(line)[1:] if word != "…"]
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "list_commands") and words and words[0] in command.list_commands(None):
+        command = command.get_command(None, words.pop(0))
+    if hasattr(command, "list_commands") and "build" in command.list_commands(None):  # `hoptree index FILE` builds
+        command = command.get_command(None, "build")
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    assert given - known - {"--help", "--version"} == set(), line
+    assert not hasattr(command, "list_commands") or not words or words[0].startswith("-") or command.params, line
+
+
+def test_the_reference_is_up_to_date() -> None:
+    pytest.importorskip("fastapi")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_readme_fits_on_a_page() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 130
