@@ -39,11 +39,7 @@ def _number(text: str) -> float:
 
 def test_the_patience_with_other_writers_and_with_failing_changes_is_told() -> None:
     assert WAITING_SECONDS == 10 * 60 and "up to ten minutes" in _PAGE
-<<<<<<< HEAD
-    assert corpus_service._MAX_TRIES == 3 and "begun three times" in _PAGE
-=======
-    assert corpus_service._TRIES == 3 and "after three attempts" in _PAGE
->>>>>>> a451c5c (Rewrite the documents in four folders, generate the reference, and test links, commands and the tutorial)
+    assert corpus_service._MAX_TRIES == 3 and "after three attempts" in _PAGE
 
 
 def test_every_event_and_address_is_told(server: Running) -> None:
