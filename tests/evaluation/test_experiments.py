@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from hoptree.cli.main import app
+from hoptree.cli import commands as cli_commands
 from hoptree.engine.registry import find_method, read_options
 from hoptree.evaluation.boundary import METHOD, BoundaryExperiment
 from hoptree.evaluation.plan import Planned, read_plan
@@ -22,7 +22,7 @@ FOLDER = HERE / "experiments"
 FILES = sorted(FOLDER.rglob("*.yaml"))
 SHARED = HERE / ".." / "shared" / "data"
 SAMPLE = HERE / "src" / "hoptree" / "sample"
-COMMANDS = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+COMMANDS = {name for commands in cli_commands.COMMANDS.values() for name in commands}
 TREE = {"query1": {"question": "Who directed film N?", "children": {"query2": {"question": "Where was #query1 born?"}}}}
 
 
