@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from hoptree.cli import commands as cli_commands
+from hoptree.cli.main import app
 from hoptree.engine.registry import find_method, read_options
 from hoptree.evaluation.boundary import METHOD, BoundaryExperiment
 from hoptree.evaluation.plan import Planned, read_plan

@@ -20,7 +20,7 @@ from hoptree.methods.papers import PAPERS, Paper
 _OLD = r" \*"
 _HEAD = """# Methods
 
-Made by `hoptree methods docs --out docs/reference/methods.md` from docstrings and signatures; edit those, not this file.
+Made by `hoptree methods docs --out docs/reference/methods.md` from the code: edit that, not this file.
 `hoptree methods` prints the table with the fidelity for your model, and `hoptree methods show NAME` one of them.
 """
 _FIDELITY = """## How close to their papers
