@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoptree.core.values import Passage
-from hoptree.methods.hop.candidates import quoted
+from hoptree.methods.hop.candidates import find_quote
 from hoptree.methods.hop.word_plans import Operator, operator_of
 from hoptree.text.answer_types import fits_question_type
 
@@ -87,11 +87,11 @@ PAGES = (
 
 
 def test_the_sentence_with_most_words_of_the_question_is_quoted() -> None:
-    span = quoted("Damien Chazelle", "Who directed the film Whiplash?", PAGES)
+    span = find_quote("Damien Chazelle", "Who directed the film Whiplash?", PAGES)
     assert span and (span.passage, span.text) == ("a", "It was directed by Damien Chazelle.")
-    assert quoted("damien chazelle.", "Who was born in Providence?", PAGES) == quoted(
+    assert find_quote("damien chazelle.", "Who was born in Providence?", PAGES) == find_quote(
         "Damien Chazelle", "born?", PAGES[1:]
     )
     for nothing in ("", "yes", "No", "Paris", "Damien"[:3]):
-        assert quoted(nothing, "Who directed the film Whiplash?", PAGES) is None
-    assert quoted("Damien", "Who?", ()) is None
+        assert find_quote(nothing, "Who directed the film Whiplash?", PAGES) is None
+    assert find_quote("Damien", "Who?", ()) is None

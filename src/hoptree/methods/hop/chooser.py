@@ -1,4 +1,4 @@
-"""The frozen model itself: weights of features, and what a further move is worth."""
+"""hop's frozen model: weights of features, what a further move is worth, and the measured boundary of knowledge."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from typing import Any
 from hoptree.core.errors import ConfigError
 
 Features = Mapping[str, float]
-"""The value of every feature, by name."""
-
 FEATURES: dict[str, str] = {
     "agreement": "several ways came to it",
     "against": "other ways came to other answers",
@@ -30,25 +28,25 @@ FEATURES: dict[str, str] = {
     "own": "only the model's own knowledge says it",
     "verified": "a check bore it out",
 }
-"""Every feature with what speaks from a high value of it."""
-_LESS = {"split": "it came of the question as a whole", "own": "something that was read says it"}
-"""What speaks for an answer from a low value, where one can; `against` is the same for all answers to a question."""
-_AGAINST, _EITHER = ("against", "own"), ("split",)
+"""Every feature with what a high value of it says for an answer."""
+_IF_LOW = {"split": "it came of the question as a whole", "own": "something that was read says it"}
+"""What a low value says for an answer, where it can; `against` is the same for all answers to a question."""
+_NEGATIVE, _EITHER_SIGN = ("against", "own"), ("split",)
 """Features of which more speaks against an answer, and those of which more may speak for it or against."""
 
 
 def may_weigh(name: str, weight: float) -> bool:
-    """Whether a weight is in keeping with what its feature says: nothing speaks for an answer of another kind."""
-    return name in _EITHER or (weight <= 0 if name in _AGAINST else weight >= 0)
+    """Return whether a weight agrees with what its feature says."""
+    return name in _EITHER_SIGN or (weight <= 0 if name in _NEGATIVE else weight >= 0)
 
 
 def in_words(name: str, high: bool) -> str:
-    """What a feature's value says for an answer."""
-    return FEATURES[name] if high else _LESS[name]
+    """Say what a feature's value means for an answer."""
+    return FEATURES[name] if high else _IF_LOW[name]
 
 
 FORMAT = 1
-_FARTHEST = 30.0
+_MAX_LOGIT = 30.0
 """Beyond this the logistic function is 0 or 1 for every purpose, and `exp` stays in bounds."""
 
 
@@ -60,7 +58,7 @@ class Outlook:
     tokens: float
 
     def gain(self, probability: float) -> float:
-        """The gain in probability to be expected, for a thousand tokens."""
+        """Return the expected gain in probability, for a thousand tokens."""
         return 1000 * self.settles * (1 - probability) / max(self.tokens, 1.0)
 
 
@@ -92,24 +90,24 @@ class Chooser:
 
     def probability(self, features: Features) -> float:
         total = self.bias + math.fsum(self.weights[name] * features.get(name, 0.0) for name in self.weights)
-        return 1 / (1 + math.exp(-max(-_FARTHEST, min(_FARTHEST, total))))
+        return 1 / (1 + math.exp(-max(-_MAX_LOGIT, min(_MAX_LOGIT, total))))
 
     def reasons(self, chosen: Features, other: Features) -> list[tuple[str, float]]:
-        """The features that speak for one answer rather than another, the weightiest first, with how much."""
-        apart = ((name, self.weights[name] * (chosen.get(name, 0.0) - other.get(name, 0.0))) for name in self.weights)
-        return sorted(((name, much) for name, much in apart if much > 0), key=lambda one: -one[1])
+        """Return the features that speak for one answer rather than another, the weightiest first, with how much."""
+        gaps = {name: weight * (chosen.get(name, 0.0) - other.get(name, 0.0)) for name, weight in self.weights.items()}
+        return sorted(((name, gap) for name, gap in gaps.items() if gap > 0), key=lambda reason: -reason[1])
 
     def is_meant(self, name: str) -> bool:
-        """Whether a feature weighs as what it says, and not against it."""
+        """Return whether a feature weighs as what it says, and not against it."""
         return may_weigh(name, self.weights[name])
 
     def outlook(self, move: str, kind: str) -> Outlook | None:
-        """What a move is worth for a kind of question; None where nothing is known of it."""
+        """Return what a move is worth for a kind of question; None where nothing is known of it."""
         return self.outlooks.get(f"{move}/{kind}") or self.outlooks.get(move)
 
     @property
     def digest(self) -> str:
-        """What tells choosers with other numbers apart."""
+        """The digest of its numbers."""
         numbers = {name: value for name, value in self.as_dict().items() if name != "made_from"}
         return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -118,7 +116,7 @@ class Chooser:
             "format": FORMAT,
             "weights": dict(self.weights),
             "bias": self.bias,
-            "outlooks": {name: [one.settles, one.tokens] for name, one in self.outlooks.items()},
+            "outlooks": {name: [outlook.settles, outlook.tokens] for name, outlook in self.outlooks.items()},
             "policy": asdict(self.policy),
             "made_from": dict(self.made_from),
         }
@@ -126,12 +124,12 @@ class Chooser:
 
 @cache
 def frozen_chooser() -> Chooser:
-    """The one that comes with the package."""
+    """Return the chooser that comes with the package."""
     return read_chooser((files("hoptree.methods.hop") / "frozen.json").read_text(encoding="utf-8"), "frozen.json")
 
 
 def read_chooser(text: str, name: str) -> Chooser:
-    """The chooser in a file's text, if it is one of this version."""
+    """Read the chooser in a file's text, if it is one of this version."""
     wrong = ConfigError(f"{name} is no chooser.", "hoptree methods chooser fit makes one.")
     try:
         value = json.loads(text)
@@ -139,13 +137,13 @@ def read_chooser(text: str, name: str) -> Chooser:
         raise wrong from None
     if not isinstance(value, dict) or not isinstance(value.get("weights"), dict):
         raise wrong
-    if value.get("format") != FORMAT or (strange := sorted(value["weights"].keys() - FEATURES.keys())):
-        said = f"it weighs {', '.join(strange)}" if value.get("format") == FORMAT else "its format is another"
+    if value.get("format") != FORMAT or (unknown := sorted(value["weights"].keys() - FEATURES.keys())):
+        said = f"it weighs {', '.join(unknown)}" if value.get("format") == FORMAT else "its format is another"
         raise ConfigError(f"{name} is of another version: {said}.", "Fit it anew with hoptree methods chooser fit.")
     try:
         weights = {feature: _number(weight) for feature, weight in value["weights"].items()}
-        outlooks = {move: Outlook(*map(_number, one)) for move, one in value.get("outlooks", {}).items()}
-        policy = Policy(**{part: _number(said) for part, said in value.get("policy", {}).items()})
+        outlooks = {move: Outlook(*map(_number, pair)) for move, pair in value.get("outlooks", {}).items()}
+        policy = Policy(**{name: _number(limit) for name, limit in value.get("policy", {}).items()})
         return Chooser(weights, _number(value.get("bias")), outlooks, policy, dict(value.get("made_from") or {}))
     except (TypeError, ValueError, AttributeError):
         raise wrong from None
@@ -167,27 +165,23 @@ class Boundary:
 
     @property
     def settles(self) -> float:
-        """The share of doubtful questions that asking the model itself may be expected to answer rightly."""
+        """The share of doubtful questions that asking the model itself is expected to answer rightly."""
         return self.right_if_sure * self.sure
 
 
 def read_boundary(path: str) -> Boundary:
-    """The boundary in a `boundary.json` of `hoptree eval boundary`."""
-    remedy = "Give boundary a file boundary.json of hoptree boundary."
+    """Read the boundary in a `boundary.json` of `hoptree eval boundary`."""
+    remedy = "Give boundary a file boundary.json of hoptree eval boundary."
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        record = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path} cannot be read: {error}.", remedy) from error
-    if not isinstance(told, dict) or not {"confident_correct", "usable"} <= told.keys():
+    if not isinstance(record, dict) or not {"confident_correct", "usable"} <= record.keys():
         raise ConfigError(f"{path} is no measured boundary.", remedy)
-    right = told["confident_correct"]
+    right = record["confident_correct"]
     known = isinstance(right, int | float) and not isinstance(right, bool) and 0 <= right <= 1
-    return Boundary(float(right) if known else 0.0, known and told["usable"] is True, _share(told))
-
-
-def _share(told: dict[str, Any]) -> float:
-    """Of the questions, those that the model was sure of."""
-    answered, questions = told.get("answered"), told.get("questions")
-    if not isinstance(answered, int) or not isinstance(questions, int) or not 0 <= answered <= questions:
-        return 0.0
-    return answered / max(questions, 1)
+    answered, questions = record.get("answered"), record.get("questions")
+    share = 0.0
+    if isinstance(answered, int) and isinstance(questions, int) and 0 <= answered <= questions:
+        share = answered / max(questions, 1)
+    return Boundary(float(right) if known else 0.0, known and record["usable"] is True, share)
