@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoptree.core.values import Token
-from hoptree.text.retrieval_triggers import confidence, entity_confidence, find_mentions
+from hoptree.text.retrieval_triggers import entity_confidence, find_mentions, max_confidence
 
 
 def test_names_are_found_by_their_words() -> None:
@@ -26,10 +26,10 @@ def test_names_are_found_by_their_words() -> None:
 
 def test_equation_4() -> None:
     # max of 1/2 + 0.2 and 1/4 + 0.6
-    assert confidence([(1.0, 1.0), (3.0, 3.0)]) == pytest.approx(0.85)
-    assert confidence([(1.0, 1.0), (3.0, 3.0)], gamma=2.0, delta=0.1) == pytest.approx(1.1)
-    assert confidence([(1.0, None)]) == confidence([(1.0, math.nan)]) == pytest.approx(0.7)
-    assert confidence([(None, 1.0), (math.nan, 1.0)]) is None and confidence([]) is None
+    assert max_confidence([(1.0, 1.0), (3.0, 3.0)]) == pytest.approx(0.85)
+    assert max_confidence([(1.0, 1.0), (3.0, 3.0)], gamma=2.0, delta=0.1) == pytest.approx(1.1)
+    assert max_confidence([(1.0, None)]) == max_confidence([(1.0, math.nan)]) == pytest.approx(0.7)
+    assert max_confidence([(None, 1.0), (math.nan, 1.0)]) is None and max_confidence([]) is None
 
 
 TEXT = "So it is Rome. Jean Bretagne knew Jean Bretagne"

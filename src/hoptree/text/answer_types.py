@@ -1,4 +1,4 @@
-"""Whether an answer is of the kind that its question asks for."""
+"""Compare the type of an answer with the type that its question asks for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_TIME = re.compile(
 
 
 def fits_question_type(question: str, answer: str) -> bool | None:
-    """Whether the answer is a date, a number, a name, yes or no as the question asks; None where it does not tell."""
+    """Whether the answer has the type that the question asks for; None if the question does not say."""
     kind = expected_answer_type(question)
     if kind == "date":
         return bool(read_dates(answer))
@@ -41,17 +41,14 @@ def fits_question_type(question: str, answer: str) -> bool | None:
 
 
 def explain_type_mismatch(question: str, answer: str) -> str:
-    """Why an answer plainly is of another kind than its question asks for; "" for all that may fit.
+    """Say why an answer is clearly of another type than its question asks for; "" if it may fit.
 
-    Plain is a date to what asks for a place, and to "when" a name that is none of a time.
+    Clear are a date for a place, and for "when" a name that is not one of a time.
     """
-    if expected_answer_type(question) == "place" and _all_within(answer, date_spans(answer)):
+    expected = expected_answer_type(question)
+    if expected == "place" and _all_within(answer, date_spans(answer)):
         return "a place is asked for, and a date given"
-    if (
-        expected_answer_type(question) == "date"
-        and _WHEN.match(question)
-        and fits_question_type(question, answer) is False
-    ):
+    if expected == "date" and _WHEN.match(question) and fits_question_type(question, answer) is False:
         named = _all_within(answer, name_spans(answer, _begin(answer)))
         if named and not _DIGIT.search(answer) and not _OF_TIME.search(answer):
             return "a date is asked for, and a name given"
@@ -59,7 +56,7 @@ def explain_type_mismatch(question: str, answer: str) -> str:
 
 
 def _all_within(text: str, spans: Sequence[tuple[int, int]]) -> bool:
-    """Whether a text holds nothing but what these places have, and small words before it."""
+    """Whether a text holds nothing but these spans and small words before them."""
     rest = text[_begin(text) :]
     for start, end in spans:
         rest = rest.replace(text[start:end], " ", 1)

@@ -1,4 +1,4 @@
-"""The comparison itself: facts read for each operand in, the answer with its reason out, or an honest None."""
+"""Compare facts: one text for each operand in, the answer and its reason out, or None."""
 
 from __future__ import annotations
 
@@ -11,114 +11,106 @@ from itertools import combinations
 
 from hoptree.text.comparison_questions import Comparison
 from hoptree.text.comparison_words import Event, event_in
-from hoptree.text.countries import COUNTRY_OF, REGIONS, SUCCESSORS
+from hoptree.text.countries import countries
 from hoptree.text.dates import Date, read_date, read_dates
 from hoptree.text.numbers import Quantity, read_quantity
 
-_BETWEEN = re.compile(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
+_SEPARATOR = re.compile(r"\s*(?:[,;/|]|\s[-–—]\s|\band\b|&)\s*")
 _LEAD = re.compile(r"^(?:(?:he|she|it|they|who)\s+)?(?:is|was|are|were)\s+|^(?:an?|the|of|from|in|both)\s+")
-_EDGE = " .!?\"'“”‘’()[]"
-_LONGEST = 6
-"""Words of the longest country name looked for."""
-LONGEST_LIST = 6
-"""Words: a longer text is a sentence and no list of countries."""
-_NOT = re.compile(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
+_EDGE_CHARS = " .!?\"'“”‘’()[]"
+_MAX_COUNTRY_WORDS = 6
+_MAX_LIST_WORDS = 6
+"""A longer text is a sentence and no list of countries."""
+_NEGATION = re.compile(r"(?:\b(?:not|never|neither|nor|no)|n['’]t)\b", re.IGNORECASE)
 _YES = re.compile(r"^\W*(?:yes|true|correct|yeah|yep|indeed)\b", re.IGNORECASE)
 _NO = re.compile(r"^\W*(?:no|false|incorrect|not|nope)\b(?!\s*\.?\s*\d)", re.IGNORECASE)
 _UNSURE = re.compile(
     r"\b(?:unknown|unclear|not (?:known|sure|stated|mentioned|given|clear)|no (?:information|mention|evidence))\b", re.I
 )
-
-
-def _normal(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
-    return " ".join(text.split()).strip(_EDGE)
+_UNIT_SYMBOLS = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
+_DAYS_PER_YEAR = 365.2425
 
 
 def read_names(text: str) -> frozenset[str]:
-    """The names in the text, in one spelling; countries and the words for their people become the country.
+    """Return the names in a text in one spelling; demonyms become their country.
 
-    A list is parted at commas, slashes and "and"; "American film director" is two names, the country and the rest.
+    A list is split at commas, slashes and "and"; "American film director" is two names, the country and the rest.
     """
-    whole = _normal(text)
-    if _UNSURE.search(whole):
+    text = _normalize(text)
+    if _UNSURE.search(text):
         return frozenset()
-    if whole in COUNTRY_OF:
-        return frozenset((COUNTRY_OF[whole],))
+    if country := countries().by_name.get(text):
+        return frozenset((country,))
     names: set[str] = set()
-    for part in _BETWEEN.split(whole):
-        found, rest = _countries(_bare(part))
-        names.update(found)
-        rest = _bare(rest)
-        if rest:
-            names.add(rest)
-    return frozenset(names)
+    for part in _SEPARATOR.split(text):
+        in_part, rest = _extract_countries(_strip_lead(part))
+        names.update((*in_part, _strip_lead(rest)))
+    return frozenset(names - {""})
 
 
 def countries_in(text: str) -> frozenset[str]:
-    """The countries named in the text, also by the word for their people."""
-    found = frozenset(_countries(_normal(text))[0])
+    """Return the countries that a text names, also by their demonyms."""
+    named = frozenset(_extract_countries(_normalize(text))[0])
     # Beside its country, Georgia is the state.
-    return found - {"georgia"} if "united states" in found else found
+    return named - {"georgia"} if "united states" in named else named
 
 
 def stated_countries(text: str) -> frozenset[str]:
-    """The countries that a text tells of something, each in a part of its own; none where it leaves them open.
+    """Return the countries that a text states, each in a part of its own; none if it leaves them open.
 
-    A negation does, a sentence with several, and two in one part: an American Indian is of one country.
+    Open are a negation, a sentence with several, and two in one part: an American Indian is of one country.
     """
-    found = countries_in(text)
-    parts = re.split(rf"[()\[\]]|{_BETWEEN.pattern}", _normal(text))
-    mixed = any(len(countries_in(part)) > 1 for part in parts) or len(text.split()) > LONGEST_LIST
-    return frozenset() if has_negation(text) or (mixed and len(found) > 1) else found
+    named = countries_in(text)
+    parts = re.split(rf"[()\[\]]|{_SEPARATOR.pattern}", _normalize(text))
+    mixed = any(len(countries_in(part)) > 1 for part in parts) or len(text.split()) > _MAX_LIST_WORDS
+    return frozenset() if has_negation(text) or (mixed and len(named) > 1) else named
 
 
 def has_negation(text: str) -> bool:
-    """Whether there is a negation in the text."""
-    return _NOT.search(text) is not None
+    """Whether a text holds a negation."""
+    return _NEGATION.search(text) is not None
 
 
-def _bare(part: str) -> str:
+def _normalize(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).replace("’", "'").casefold()
+    return " ".join(text.split()).strip(_EDGE_CHARS)
+
+
+def _strip_lead(part: str) -> str:
     before = ""
     while part != before:
-        before, part = part, _LEAD.sub("", part.strip(_EDGE + "-")).strip(_EDGE + "-")
+        before, part = part, _LEAD.sub("", part.strip(_EDGE_CHARS + "-")).strip(_EDGE_CHARS + "-")
     return part
 
 
-def _countries(part: str) -> tuple[list[str], str]:
-    """The countries in a phrase, longest names first, and the words that are left."""
+def _extract_countries(part: str) -> tuple[list[str], str]:
+    """Return the countries in a phrase, longest names first, and the words that are left."""
     words = [word for word in re.split(r"(?<!bissau)[\s]+|(?<=[a-z]{4})[-–](?=[a-z]{4})", part) if word]
-    found: list[str] = []
+    by_name = countries().by_name
+    named: list[str] = []
     rest: list[str] = []
-    place = 0
-    while place < len(words):
-        for size in range(min(_LONGEST, len(words) - place), 0, -1):
-            phrase = " ".join(words[place : place + size])
-            name = (
-                COUNTRY_OF.get(phrase)
-                or COUNTRY_OF.get(phrase.replace(" ", "-"))
-                or COUNTRY_OF.get(phrase.strip(_EDGE + ",;:"))
-            )
-            if name:
-                found.append(name)
-                place += size
+    position = 0
+    while position < len(words):
+        for size in range(min(_MAX_COUNTRY_WORDS, len(words) - position), 0, -1):
+            phrase = " ".join(words[position : position + size])
+            spellings = (phrase, phrase.replace(" ", "-"), phrase.strip(_EDGE_CHARS + ",;:"))
+            if country := next((by_name[spelling] for spelling in spellings if spelling in by_name), ""):
+                named.append(country)
+                position += size
                 break
         else:
-            rest.append(words[place])
-            place += 1
-    return found, " ".join(rest)
+            rest.append(words[position])
+            position += 1
+    return named, " ".join(rest)
 
 
 def read_yes_no(text: str) -> bool | None:
-    """Whether the text says yes or no, by its first word; None where it says neither or both."""
+    """Return whether a text begins with yes or no; None if it says neither or both."""
     if _UNSURE.search(text):
         return None
     if _YES.match(text):
         return None if re.search(r"\byes\b.{0,12}\bno\b", text[:40], re.IGNORECASE) else True
     return False if _NO.match(text) else None
-
-
-_YEAR = 365.2425
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,34 +122,34 @@ class Conclusion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a fact stands in an order: somewhere from `low` to `high`; `shown` tells it to people."""
+class _Interval:
+    """A fact in an order: somewhere from `low` to `high`; `shown` is for people."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
     shown: str
     dimension: str = ""
 
-    def before(self, other: _Place) -> bool:
+    def before(self, other: _Interval) -> bool:
         return self.high < other.low
 
 
 def conclude(comparison: Comparison, facts: Mapping[str, str] | Sequence[str]) -> Conclusion | None:
-    """The answer that the facts give, one text an operand, by its name or in the operands' order.
+    """Return the answer that the facts give: one text for each operand, by its name or in order.
 
-    None wherever a fact is missing, cannot be read or leaves the order open: then it is not for code to decide.
+    None if a fact is missing, cannot be read or leaves the order open.
     """
-    texts = _in_order(comparison.operands, facts)
+    texts = _in_operand_order(comparison.operands, facts)
     if texts is None:
         return None
     if comparison.kind in ("both", "which"):
-        return _holding(comparison, texts)
+        return _conclude_yes_no(comparison, texts)
     if comparison.kind == "same":
-        return _sameness(comparison, texts)
-    places = _places(comparison, texts)
-    if places is None:
+        return _conclude_same(comparison, texts)
+    intervals = [interval for text in texts if (interval := _read_interval(comparison, text))]
+    if len(intervals) < len(texts) or len({interval.dimension for interval in intervals}) != 1:
         return None
-    return _best(comparison, places) if comparison.kind == "choice" else _ordered(comparison, places)
+    return _choose(comparison, intervals) if comparison.kind == "choice" else _relate(comparison, intervals)
 
 
 def holds_fact(comparison: Comparison, text: str) -> bool:
@@ -165,69 +157,56 @@ def holds_fact(comparison: Comparison, text: str) -> bool:
     if comparison.kind in ("both", "which"):
         return read_yes_no(text) is not None
     if comparison.kind != "same" or comparison.of == "number":
-        return _place(comparison, text) is not None
+        return _read_interval(comparison, text) is not None
     if comparison.of == "date":
-        return _one_date(text, comparison.event) is not None
+        return _read_event_date(text, comparison.event) is not None
     return bool(stated_countries(text) if comparison.about == "country" else read_names(text))
 
 
-def _in_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:
+def _in_operand_order(operands: tuple[str, ...], facts: Mapping[str, str] | Sequence[str]) -> list[str] | None:
     if isinstance(facts, str):
         return None
     if isinstance(facts, Mapping):
-        known = {" ".join(name.casefold().split()): text for name, text in facts.items()}
-        found = [known.get(" ".join(name.casefold().split()), "") for name in operands]
+        by_name = {" ".join(name.casefold().split()): text for name, text in facts.items()}
+        texts = [by_name.get(" ".join(name.casefold().split()), "") for name in operands]
     else:
-        found = list(facts)
-    return found if len(found) == len(operands) and all(text.strip() for text in found) else None
+        texts = list(facts)
+    return texts if len(texts) == len(operands) and all(text.strip() for text in texts) else None
 
 
-def _holding(comparison: Comparison, texts: list[str]) -> Conclusion | None:
-    held = [read_yes_no(text) for text in texts]
-    said = "; ".join(
-        f"{name}: {'yes' if holds else 'no'}"
-        for name, holds in zip(comparison.operands, held, strict=True)
-        if holds is not None
+def _conclude_yes_no(comparison: Comparison, texts: list[str]) -> Conclusion | None:
+    verdicts = [read_yes_no(text) for text in texts]
+    why = "; ".join(
+        f"{name}: {'yes' if verdict else 'no'}"
+        for name, verdict in zip(comparison.operands, verdicts, strict=True)
+        if verdict is not None
     )
     if comparison.kind == "both":
-        if False in held:
-            return Conclusion("no", said)
-        return Conclusion("yes", said) if None not in held else None
-    if None in held or held.count(True) != 1:
+        if False in verdicts:
+            return Conclusion("no", why)
+        return Conclusion("yes", why) if None not in verdicts else None
+    if None in verdicts or verdicts.count(True) != 1:
         return None
-    return Conclusion(comparison.operands[held.index(True)], said)
+    return Conclusion(comparison.operands[verdicts.index(True)], why)
 
 
-def _places(comparison: Comparison, texts: list[str]) -> list[_Place] | None:
-    places = []
-    for text in texts:
-        place = _place(comparison, text)
-        if place is None:
-            return None
-        places.append(place)
-    return places if len({place.dimension for place in places}) == 1 else None
-
-
-def _place(comparison: Comparison, text: str) -> _Place | None:
+def _read_interval(comparison: Comparison, text: str) -> _Interval | None:
     if comparison.of == "date":
-        date = _one_date(text, comparison.event)
-        return None if date is None else _Place(date.first, date.last, str(date))
+        date = _read_event_date(text, comparison.event)
+        return None if date is None else _Interval(date.first, date.last, str(date))
     if comparison.of == "span":
-        return _span(text)
-    if comparison.of == "number":
-        quantity = read_quantity(text)
-        if quantity:
-            return _Place((quantity.value,), (quantity.value,), _shown(quantity), quantity.dimension)
+        return _read_time_span(text)
+    if comparison.of == "number" and (quantity := read_quantity(text)):
+        return _Interval((quantity.value,), (quantity.value,), _with_unit(quantity), quantity.dimension)
     return None
 
 
-def _shown(quantity: Quantity) -> str:
-    unit = {"length": " m", "area": " m²", "volume": " m³", "mass": " kg", "time": " s", "speed": " m/s"}
-    return f"{quantity}{unit.get(quantity.dimension, '')}"
+def _with_unit(quantity: Quantity) -> str:
+    return f"{quantity}{_UNIT_SYMBOLS.get(quantity.dimension, '')}"
 
 
-def _one_date(text: str, event: Event) -> Date | None:
-    """The date of the event in the text; none where it tells that of a birth or a death, and another was compared."""
+def _read_event_date(text: str, event: Event) -> Date | None:
+    """Read the date of the event; None if the text gives that of a birth or death, and another was asked for."""
     if event_in(text) not in ("", event):
         return None
     date = read_date(text)
@@ -239,125 +218,117 @@ def _one_date(text: str, event: Event) -> Date | None:
     return None
 
 
-def _span(text: str) -> _Place | None:
-    """From the first date to the last of two, or a time that is told as such ("69 years")."""
+def _read_time_span(text: str) -> _Interval | None:
+    """Read the time from the first date to the last of two, or a stated one ("69 years")."""
     dates = read_dates(text)
-    if event_in(text) == "birth":  # the other date is of anything
+    if event_in(text) == "birth":  # the other date may be of anything
         return None
     if len(dates) == 2 and dates[0].before(dates[1]):
         start, end = dates
         low, high = _days(end.first) - _days(start.last), _days(end.last) - _days(start.first)
-        return _Place((low,), (high,), f"{start} to {end}")
+        return _Interval((low,), (high,), f"{start} to {end}")
     quantity = read_quantity(text) if not dates else None
     if quantity and quantity.dimension == "time":
         days = quantity.value / 86400
         # "69 years" is anything from 69 to almost 70 of them.
-        slack = _YEAR - 1 if re.search(r"\byears?\b", text) else 0.0
-        return _Place((days,), (days + slack,), f"{days / _YEAR:.4g} years")
+        slack = _DAYS_PER_YEAR - 1 if re.search(r"\byears?\b", text) else 0.0
+        return _Interval((days,), (days + slack,), f"{days / _DAYS_PER_YEAR:.4g} years")
     return None
 
 
 def _days(date: tuple[int, int, int]) -> float:
     year, month, day = date
-    return year * _YEAR + (month - 1) * _YEAR / 12 + day
+    return year * _DAYS_PER_YEAR + (month - 1) * _DAYS_PER_YEAR / 12 + day
 
 
-def _word(comparison: Comparison) -> tuple[str, str]:
+def _order_words(comparison: Comparison) -> tuple[str, str]:
     if comparison.of == "date":
         return "before", "after"
     return ("shorter than", "longer than") if comparison.of == "span" else ("less than", "more than")
 
 
-def _best(comparison: Comparison, places: list[_Place]) -> Conclusion | None:
+def _choose(comparison: Comparison, intervals: list[_Interval]) -> Conclusion | None:
     lowest = comparison.wanted in ("earliest", "least")
-    below, above = _word(comparison)
-    for place, name in zip(places, comparison.operands, strict=True):
-        others = [other for other in places if other is not place]
-        if all(place.before(other) if lowest else other.before(place) for other in others):
+    below, above = _order_words(comparison)
+    for interval, name in zip(intervals, comparison.operands, strict=True):
+        others = [other for other in intervals if other is not interval]
+        if all(interval.before(other) if lowest else other.before(interval) for other in others):
             nearest = reduce(lambda a, b: a if (a.low < b.low) == lowest else b, others)
-            return Conclusion(name, f"{place.shown} is {below if lowest else above} {nearest.shown}")
+            return Conclusion(name, f"{interval.shown} is {below if lowest else above} {nearest.shown}")
     return None
 
 
-def _ordered(comparison: Comparison, places: list[_Place]) -> Conclusion | None:
-    """Yes or no to "is A before (more than) B"; equal exact facts say no."""
-    one, two = places
-    below, above = _word(comparison)
+def _relate(comparison: Comparison, intervals: list[_Interval]) -> Conclusion | None:
+    """Answer "is A before (more than) B" by yes or no; equal exact facts say no."""
+    left, right = intervals
+    below, above = _order_words(comparison)
     lowest = comparison.wanted in ("earliest", "least")
-    if one.before(two):
-        return Conclusion("yes" if lowest else "no", f"{one.shown} is {below} {two.shown}")
-    if two.before(one):
-        return Conclusion("no" if lowest else "yes", f"{one.shown} is {above} {two.shown}")
-    exact = one.low == one.high == two.low == two.high
-    return Conclusion("no", f"{one.shown} is the same as {two.shown}") if exact else None
+    if left.before(right):
+        return Conclusion("yes" if lowest else "no", f"{left.shown} is {below} {right.shown}")
+    if right.before(left):
+        return Conclusion("no" if lowest else "yes", f"{left.shown} is {above} {right.shown}")
+    exact = left.low == left.high == right.low == right.high
+    return Conclusion("no", f"{left.shown} is the same as {right.shown}") if exact else None
 
 
-def _sameness(comparison: Comparison, texts: list[str]) -> Conclusion | None:
-    same = _alike(comparison, texts)
-    if same is None:
+def _conclude_same(comparison: Comparison, texts: list[str]) -> Conclusion | None:
+    verdict = _are_same(comparison, texts)
+    if verdict is None:
         return None
-    alike, why = same
-    return Conclusion("yes" if alike == (comparison.wanted == "same") else "no", why)
+    same, why = verdict
+    return Conclusion("yes" if same == (comparison.wanted == "same") else "no", why)
 
 
-def _alike(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
+def _are_same(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
     if comparison.of == "date":
-        years = [_one_date(text, comparison.event) for text in texts]
-        known = [date.year for date in years if date and date.through is None]
-        if len(known) < len(texts):
-            return None
-        return len(set(known)) == 1, " and ".join(map(str, known))
+        dates = [_read_event_date(text, comparison.event) for text in texts]
+        years = [date.year for date in dates if date and date.through is None]
+        return (len(set(years)) == 1, " and ".join(map(str, years))) if len(years) == len(texts) else None
     if comparison.of == "number":
-        numbers = [read_quantity(text) for text in texts]
-        read = [number for number in numbers if number]
-        if len(read) < len(texts) or len({number.dimension for number in read}) > 1:
+        quantities = [quantity for text in texts if (quantity := read_quantity(text))]
+        if len(quantities) < len(texts) or len({quantity.dimension for quantity in quantities}) > 1:
             return None
-        return len(set(read)) == 1, " and ".join(map(_shown, read))
+        return len(set(quantities)) == 1, " and ".join(map(_with_unit, quantities))
     return _same_countries(texts) if comparison.about == "country" else _same_names(comparison, texts)
 
 
 def _same_countries(texts: list[str]) -> tuple[bool, str] | None:
-    sets = []
-    for text in texts:
-        found = stated_countries(text)
-        if not found or found & REGIONS:
-            return None
-        sets.append(found)
-    return _overlap(sets)
+    stated = [stated_countries(text) for text in texts]
+    if not all(stated) or any(named & countries().regions for named in stated):
+        return None
+    return _overlap(stated)
 
 
 def _same_names(comparison: Comparison, texts: list[str]) -> tuple[bool, str] | None:
-    """Whether the names have one in common; places must agree in all that is told of them.
+    """Whether the names overlap; places must agree in all that is said of them.
 
-    Countries are left out: "American actor" and "American singer" share no profession. Where the question does not say
+    Countries are left out: "American actor" and "American singer" share no profession. If the question does not say
     what kind of thing is compared, different words prove nothing.
     """
-    sets = [read_names(text) - countries_in(text) for text in texts]
+    names = [read_names(text) - countries_in(text) for text in texts]
     if (
-        not all(sets)
+        not all(names)
         or any(map(has_negation, texts))
-        or any(re.search(r"\d", name) for names in sets for name in names)
+        or any(re.search(r"\d", name) for part in names for name in part)
     ):
         return None
-    same = _overlap(sets)
-    if same and same[0] and comparison.about == "place" and len(set(sets)) > 1:
+    verdict = _overlap(names)
+    if verdict and verdict[0] and comparison.about == "place" and len(set(names)) > 1:
         return None
-    return None if same and not same[0] and comparison.of != "name" else same
+    return None if verdict and not verdict[0] and comparison.of != "name" else verdict
 
 
 def _overlap(sets: Sequence[frozenset[str]]) -> tuple[bool, str] | None:
-    shown = " and ".join(", ".join(sorted(names)) for names in sets)
-    shared = frozenset.intersection(*sets)
-    if shared:
+    if shared := frozenset.intersection(*sets):
         return True, f"{', '.join(sorted(shared))} for {'both' if len(sets) == 2 else 'all'}"
-    for one, two in combinations(sets, 2):
-        if any(_unclear(left, right) for left in one for right in two):
+    for left_names, right_names in combinations(sets, 2):
+        if any(_may_be_same(left, right) for left in left_names for right in right_names):
             return None
-    return False, f"{shown} are different"
+    return False, f"{' and '.join(', '.join(sorted(names)) for names in sets)} are different"
 
 
-def _unclear(left: str, right: str) -> bool:
-    """Names that may mean the same although they are written differently."""
-    if {left, right} <= set(COUNTRY_OF):
-        return frozenset((left, right)) in SUCCESSORS
+def _may_be_same(left: str, right: str) -> bool:
+    """Whether two names that are written differently may mean the same."""
+    if {left, right} <= countries().by_name.keys():
+        return frozenset((left, right)) in countries().successors
     return bool(set(re.findall(r"\w{3,}", left)) & set(re.findall(r"\w{3,}", right)))

@@ -1,4 +1,4 @@
-"""What has to be asked of each thing that a question compares, told by its own words: no model has to plan it."""
+"""Plan the sub-questions of a comparison from its own words, without a model."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hoptree.text.comparison import holds_fact
 from hoptree.text.comparison_questions import Comparison, detect_comparison
 from hoptree.text.comparison_words import COMPARING
 
-ROLE = (
+_ROLE_NOUN = (
     r"directors?|authors?|writers?|composers?|performers?|singers?|producers?|founders?|creators?|screenwriters?|"
     r"lyricists?|editors?|designers?|architects?|painters?|conductors?"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """What the words around the things compared say.
+class _Wording:
+    """What the words around the operands mean; each field is "" if they do not say.
 
-    `comparing` is the comparing word, `event` the question for the fact that is named, `role` whose fact it is where
-    it is not the thing's own, `thing` what the question calls the things; each is "" where it is not told.
+    `comparing` is the comparing word, `event` the question for the fact, `role` whose fact it is ("director")
+    if not the operand's own, `thing` what the question calls the operands ("film").
     """
 
     around: str
@@ -35,14 +35,14 @@ class Wording:
 
 
 _GAP, _MORE, _EVENT = "\x00", "\x01", "\x02"
-"""What stands for a thing compared, the comparing word and the event, once they are understood."""
+"""Placeholders for an operand, the comparing word and the event."""
 _DONE = (
     "released founded established formed opened built constructed published launched created started completed "
     "incorporated introduced written recorded produced made aired invented designed"
 )
 _EVENTS = tuple(
-    (re.compile(rf"(?<![\w-])(?:{said})(?![\w-])"), asked)
-    for said, asked in (
+    (re.compile(rf"(?<![\w-])(?:{words})(?![\w-])"), question)
+    for words, question in (
         (r"born|date\s+of\s+birth|birth\s+date", "When was {} born?"),
         (r"die|dies|died|dead|passed\s+away|date\s+of\s+death", "When did {} die?"),
         (r"lived?|lives|lifespan", "What are the dates of birth and death of {}?"),
@@ -66,11 +66,11 @@ _FILLING = re.compile(
     re.IGNORECASE,
 )
 _WORD = (
-    rf"(?!(?:{_FUNCTION}|{ROLE}|whose|with|of|in|at|on|by|from|to|for|as|his|her|its|their|"
+    rf"(?!(?:{_FUNCTION}|{_ROLE_NOUN}|whose|with|of|in|at|on|by|from|to|for|as|his|her|its|their|"
     r"second|third|other|same|different)(?![\w-]))(?:(?:(?:wo)?men|children)['’]s|[\w-]+(?!['’\w-]))"
 )
 """A word of what things are called: "women's magazine", but not "actor's wife"."""
-_CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{ROLE})(?!['’\w-])))"
+_CALLED = rf"(?P<thing>(?:{_WORD}\s+){{0,2}}(?:{_WORD}|(?:{_ROLE_NOUN})(?!['’\w-])))"
 _FOLLOWED = rf"(?=\s*[,:{_GAP}{_EVENT}\"“'‘]|\s+(?:is|was|are|were|has|have|had|will|whose|with)\b)"
 _THINGS = tuple(
     re.compile(form, re.IGNORECASE)
@@ -79,11 +79,13 @@ _THINGS = tuple(
         rf"^(?:who|which|what)\s+(?:is|was)\s+(?:the|a)\s+{_MORE}\s+{_CALLED}(?=\s*[,:{_GAP}])",
     )
 )
-_HAS = re.compile(rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|{_MORE})\s+)*(?P<role>{ROLE})(?!['’\w-])", re.I)
-_ROLES_OF = re.compile(
-    rf"\b(?P<role>(?:{ROLE})(?<=s))\s+of\s+(?:(?:the|both|two)\s+)*(?P<thing>{_WORD})?\s*[,:]?\s*(?={_GAP})"
+_HAS = re.compile(
+    rf"\b(?:has|have|had|with|whose)\s+(?:(?:the|a|an|{_MORE})\s+)*(?P<role>{_ROLE_NOUN})(?!['’\w-])", re.I
 )
-_ROLES = re.compile(rf"\b(?:{ROLE})\b")
+_ROLES_OF = re.compile(
+    rf"\b(?P<role>(?:{_ROLE_NOUN})(?<=s))\s+of\s+(?:(?:the|both|two)\s+)*(?P<thing>{_WORD})?\s*[,:]?\s*(?={_GAP})"
+)
+_ROLES = re.compile(rf"\b(?:{_ROLE_NOUN})\b")
 _QUOTE = "\"“”'‘’"
 _NOUN = re.compile(rf"(?<=\s)(?:the|or|and|than|two)\s+(?:{_WORD}\s+){{1,2}}(?=[{_QUOTE}]?{_GAP})")
 _NOUN_FIRST = re.compile(
@@ -99,8 +101,8 @@ _SAME = re.compile(
 )
 
 
-def wording_of(question: str, comparison: Comparison) -> Wording | None:
-    """What the words around the things compared say; None where one of them is not understood, or two say the same."""
+def _parse_wording(question: str, comparison: Comparison) -> _Wording | None:
+    """Parse the words around the operands; None if a word is unknown, or two say the same."""
     around = _without_things(question, comparison.operands)
     if around is None:
         return None
@@ -115,21 +117,21 @@ def wording_of(question: str, comparison: Comparison) -> Wording | None:
     for understood in filter(None, dict.fromkeys((role, called))):
         rest = rest.replace(understood[0], " ", 1)
     same = _SAME.search(rest) if comparison.kind == "same" else None
-    if _left(rest[: same.start()] if same else rest, comparison):
+    if _unknown_words(rest[: same.start()] if same else rest, comparison):
         return None
-    return Wording(
+    return _Wording(
         around,
         comparing[0].lower() if comparing else "",
         events[0] if events else "",
-        single(role["role"]) if role else "",
-        single(thing.split()[-1].lower()) if thing else "",
+        _singular(role["role"]) if role else "",
+        _singular(thing.split()[-1].lower()) if thing else "",
         same is not None and same["noun"].startswith(("national", "citizen")),
         same is not None and bool(same["place"] or same["within"]),
     )
 
 
 def _without_things(question: str, operands: tuple[str, ...]) -> str | None:
-    """The question with a gap for each thing, where it stands last: the longer first, since one may hold another."""
+    """Replace each operand by a gap at its last occurrence, longest first, since one may hold another."""
     text = question.strip().rstrip("?？. ")
     for operand in sorted(operands, key=len, reverse=True):
         places = list(re.finditer(rf"(?<!\w){re.escape(operand.rstrip('?？. '))}(?!\w)", text))
@@ -141,15 +143,15 @@ def _without_things(question: str, operands: tuple[str, ...]) -> str | None:
 
 def _without_events(text: str) -> tuple[str, list[str]]:
     asked = []
-    for said, question in _EVENTS:
-        text, count = said.subn(_EVENT, text)
+    for pattern, question in _EVENTS:
+        text, count = pattern.subn(_EVENT, text)
         if count:
             asked.append(question)
     return text, asked
 
 
-def _left(rest: str, comparison: Comparison) -> str:
-    """What is in no list."""
+def _unknown_words(rest: str, comparison: Comparison) -> str:
+    """Return the words that are in no list."""
     if comparison.kind != "choice":
         rest = _NOUN_FIRST.sub(" ", rest)
     rest = _FILLING.sub(" ", _NOUN.sub(" ", rest))
@@ -157,13 +159,13 @@ def _left(rest: str, comparison: Comparison) -> str:
     return " ".join(word for word in words if re.search(r"\w", word) and not re.fullmatch(_FUNCTION, word, re.I))
 
 
-def single(word: str) -> str:
-    """The singular of a role or of what a thing is called."""
+def _singular(word: str) -> str:
+    """Return the singular of a role or class noun."""
     return word.removesuffix("s") if word.endswith("s") and word != "series" else word
 
 
 def _any_of(words: str) -> re.Pattern[str]:
-    """Lower-case words only, since a name may hold any of them: "The Death Kiss"."""
+    """Match lower-case words only, since a name may hold any of them: "The Death Kiss"."""
     return re.compile(rf"\b(?:{'|'.join(words.split())})\b")
 
 
@@ -180,10 +182,10 @@ _ASKING_EVENTS = {
     ),
     "end": _any_of("closed closing dissolved end(?:ed)? disbanded demolished destroyed abolished defunct"),
 }
-_AKIN = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
-"""What is said of the same day of a thing: a magazine is founded, or first published."""
+_SIMILAR_EVENTS = {"founding": {"origin"}, "release": {"origin"}, "origin": {"founding", "release"}}
+"""Events that may be the same day: a magazine is founded, or first published."""
 _OF_THINGS = frozenset(("birth", "founding", "release", "origin"))
-"""What tells the age of something that is no person."""
+"""Events that give the age of something that is no person."""
 PERSON_WORDS = re.compile(
     r"^who|\bwhose\b|\b(?:directors?|authors?|writers?|actors?|actress\w*|composers?|singers?|performers?|musicians?|"
     r"artists?|producers?|founders?|creators?|players?|persons?|people|someone|man|woman|men|women|father|mother|"
@@ -211,30 +213,29 @@ _ASKED_FOR: dict[str, frozenset[str]] = {
 }
 
 
-def select_facts(comparison: Comparison, question: str, found: Iterable[tuple[str, str, str]]) -> dict[str, str]:
-    """One fact an operand, from what was `found`: an operand, a question about it and its answer.
+def select_facts(comparison: Comparison, question: str, answers: Iterable[tuple[str, str, str]]) -> dict[str, str]:
+    """Select one fact for each operand from `answers`: rows of operand, question about it, and its answer.
 
-    A question that plainly asks for something else gives no fact: for another event than the one compared, or for a
-    person where a date is needed; nor does an answer that tells of another event. Of the others the last counts whose
-    answer holds a fact that can be compared. None are given where those of two operands are plainly of different
-    kinds, a birth and a release.
+    Questions for something else (another event, a person instead of a date) and answers about another event are left
+    out. Of the others the last one with a comparable fact counts. The result is empty if the facts of two operands are
+    of different kinds, such as a birth and a release.
     """
     facts: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     wanted = _wanted(comparison, question)
-    for operand, asked, answer in found:
+    for operand, asked, answer in answers:
         events = _events(asked, comparison)
-        if not _asks_for_it(comparison, asked) or not _akin(wanted, events):
+        if not _asks_for_fact(comparison, asked) or not _may_be_same_event(wanted, events):
             continue
-        if comparison.of == "date" and not _akin(wanted, _events(answer, comparison)):
+        if comparison.of == "date" and not _may_be_same_event(wanted, _events(answer, comparison)):
             continue
         if operand not in facts or holds_fact(comparison, answer):
             facts[operand], kinds[operand] = answer, events
-    return facts if all(_akin(one, two) for one, two in combinations(kinds.values(), 2)) else {}
+    return facts if all(_may_be_same_event(first, second) for first, second in combinations(kinds.values(), 2)) else {}
 
 
 def _wanted(comparison: Comparison, question: str) -> frozenset[str]:
-    """The events that the comparison is about; none where the question does not tell."""
+    """Return the events that the comparison is about; none if the question does not say."""
     named = _events(question, comparison)
     if comparison.of != "date" or not comparison.event:
         return named
@@ -248,13 +249,13 @@ def _events(text: str, comparison: Comparison) -> frozenset[str]:
     return frozenset(event for event, words in _ASKING_EVENTS.items() if words.search(text))
 
 
-def _akin(some: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether two sets of events may mean the same one; where one tells nothing, they may."""
-    wider = some.union(*(_AKIN.get(event, ()) for event in some))
-    return not some or not others or bool(wider & others)
+def _may_be_same_event(events: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether two sets of events may mean the same one; an empty set may mean any."""
+    wider = events.union(*(_SIMILAR_EVENTS.get(event, ()) for event in events))
+    return not events or not others or bool(wider & others)
 
 
-def _asks_for_it(comparison: Comparison, asked: str) -> bool:
+def _asks_for_fact(comparison: Comparison, asked: str) -> bool:
     kind = expected_answer_type(asked)
     if comparison.kind in ("both", "which"):
         return kind in ("", "yes or no")
@@ -264,41 +265,38 @@ def _asks_for_it(comparison: Comparison, asked: str) -> bool:
 
 
 def expected_answer_type(asked: str) -> str:
-    """What the first words of a question ask for: date, number, person, place, yes or no; "" where they do not tell.
-
-    They do not tell either where they ask for two things.
-    """
+    """Return what a question asks for: date, number, person, place, yes or no; "" if unknown or two things."""
     text = _LEAD.sub("", asked.strip())
     if _TWO_IN_ONE.search(text):
         return ""
     return next((kind for kind, form in _KINDS if form.match(text)), "")
 
 
-_ROLE_OF = re.compile(rf"^(?:the\s+)?(?P<role>{ROLE})\s+of\s+(?=\S)", re.IGNORECASE)
+_ROLE_OF = re.compile(rf"^(?:the\s+)?(?P<role>{_ROLE_NOUN})\s+of\s+(?=\S)", re.IGNORECASE)
 _OF = re.compile(r"^(?:the\s+)?[a-z]+\s+(?:[a-z]+\s+)?of\s")
-_RELEASED = ("film", "movie", "documentary", "album", "song", "single", "series", "show", "game")
+_RELEASED = ("film", "movie", "documentary", "album", "song", "_singular", "series", "show", "game")
 _PUBLISHED = ("book", "novel", "magazine", "newspaper", "journal", "comic")
 _FOUNDED = ("university", "college", "school", "company", "band", "club", "organization", "organisation", "brand")
-_MADE = {
+_ORIGIN_VERBS = {
     **dict.fromkeys(_RELEASED, "released"),
     **dict.fromkeys(_PUBLISHED, "published"),
     **dict.fromkeys(_FOUNDED, "founded"),
 }
-"""What a thing's age is counted from."""
+"""The event from which the age of a thing is counted."""
 _MEASURED = re.compile(r"(?P<word>tall|high|long|deep|heavi|wid)(?:er|est)")
 _SIZES = {"tall": "tall", "high": "high", "long": "long", "deep": "deep", "heavi": "heavy", "wid": "wide"}
 _BIRTH, _DEATH, _LIFE = "When was {} born?", "When did {} die?", "What are the dates of birth and death of {}?"
 
 
 def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
-    """For each thing compared, what to ask one after the other, with {} where the answer before it goes.
+    """Return for each operand the chain of questions, with {} for the answer before it.
 
-    None where the question compares nothing, or any of its words tells more than which facts it compares.
+    None if the question compares nothing, or a word in it says more than which facts it compares.
     """
     comparison = detect_comparison(question)
     if comparison is None or comparison.kind not in ("choice", "same", "relation"):
         return None
-    wording = wording_of(question, comparison)
+    wording = _parse_wording(question, comparison)
     asked = _asked(comparison, wording) if wording else None
     if wording is None or asked is None:
         return None
@@ -311,18 +309,18 @@ def plan_comparison(question: str) -> tuple[tuple[str, ...], ...] | None:
     return tuple(_chain(operand, wording, asked) for operand in comparison.operands)
 
 
-def _chain(operand: str, wording: Wording, asked: str) -> tuple[str, ...]:
-    """The questions that lead to the fact about one thing."""
+def _chain(operand: str, wording: _Wording, asked: str) -> tuple[str, ...]:
+    """Return the questions that lead to the fact about one operand."""
     if role := _ROLE_OF.match(operand):
-        return f"Who is the {single(role['role'])} of {operand[role.end() :]}?", asked
+        return f"Who is the {_singular(role['role'])} of {operand[role.end() :]}?", asked
     if wording.role:
         named = f"the {wording.thing} {operand}" if wording.thing else operand
         return f"Who is the {wording.role} of {named}?", asked
     return (asked.replace("{}", operand),)
 
 
-def _asked(comparison: Comparison, wording: Wording) -> str | None:
-    """The question for the fact that is compared."""
+def _asked(comparison: Comparison, wording: _Wording) -> str | None:
+    """Return the question for the fact that is compared."""
     if comparison.of == "date":
         return _date(comparison, wording)
     if comparison.of == "span":
@@ -337,12 +335,12 @@ def _asked(comparison: Comparison, wording: Wording) -> str | None:
     return "In which country is {} located?" if wording.by_place else "Which country is {} from?"
 
 
-def _date(comparison: Comparison, wording: Wording) -> str | None:
+def _date(comparison: Comparison, wording: _Wording) -> str | None:
     expected = {"birth": _BIRTH, "death": _DEATH}.get(comparison.event)
     if wording.event or comparison.event != "birth":
         fits = wording.event not in (_BIRTH, _DEATH, _LIFE) if expected is None else wording.event == expected
         return wording.event if wording.event and fits else None
-    if not wording.role and (made := _MADE.get(wording.thing)):
-        return f"When was {{}} {made}?"
+    if not wording.role and (participle := _ORIGIN_VERBS.get(wording.thing)):
+        return f"When was {{}} {participle}?"
     person = wording.role or PERSON_WORDS.search(wording.around) or all(map(_ROLE_OF.match, comparison.operands))
     return _BIRTH if person else None

@@ -1,4 +1,4 @@
-"""Which questions compare: read off their grammar, the comparing words and the things named side by side."""
+"""Detect questions that compare, by their grammar: comparing words and names side by side."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from hoptree.text.operands import (
 )
 
 Kind = Literal["choice", "which", "same", "both", "relation"]
-LONGEST_OPERAND = 16
-"""Words: what is longer is a clause and no name."""
+_MAX_OPERAND_WORDS = 16
+"""What is longer is a clause and no name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """What a question compares.
 
-    A "choice" asks which operand comes first by the `wanted` order, "which" asks which one something holds of; "same",
-    "both" and "relation" ("is A older than B") are answered by yes or no. `of` is the kind of fact that has to be read
-    for each operand, "" where the words do not tell; `event` says whose date it is, where it is birth or death;
-    `about` says what the name is of, where it is a country or another place; `claim` is what is said to hold of "both".
+    A "choice" asks which operand comes first in the `wanted` order, "which" asks for which one something holds; "same",
+    "both" and "relation" ("is A older than B") are yes-no questions. `of` is the kind of fact to read for each operand,
+    "" if unknown. `event` is birth or death for dates, `about` country or place for names, `claim` the predicate of
+    "both".
     """
 
     kind: Kind
@@ -57,7 +57,7 @@ _OPEN = re.compile(r"^(?:what|who)\s+(?:is|was|are|were)\s+(?:the|a|an|his|her)\
 _HELPING = re.compile(r"^(is|are|was|were|do|does|did|has|have|had|will|would|can|could)\s+", re.IGNORECASE)
 _NOT_PLAIN = re.compile(r"\b(?:not|neither|never|or)\b|n['’]t\b", re.IGNORECASE)
 _CLAUSE = re.compile(r",\s+(?:when|where|who|which|that|if|but|at\s+the\s+time)\s")
-"""What is said of an operand after it: "Bob Ray, when they died"."""
+"""A clause after an operand: "Bob Ray, when they died"."""
 _NEGATION = r"(?:\b(?:not|neither|nor|never|cannot)|n['’]t)\b"
 _NOT_IN_A_NAME = re.compile(rf"(?<![A-Z]){_NEGATION}(?!\s+[A-Z])")
 _TURNED = re.compile(
@@ -79,22 +79,22 @@ _BEFORE = re.compile(
 
 
 def detect_comparison(question: str) -> Comparison | None:
-    """What the question compares, or None: it compares nothing, or what it compares cannot be told for sure."""
+    """Return what a question compares; None if it compares nothing, or not clearly."""
     text = question.strip()
     text = text[:-1].rstrip() if text.endswith(("?", "？", ".")) else text
     if not text or len(text) > 1000:
         return None
-    found = _choice(text) if _ASKING.match(text) else _pooled_first(text)
-    if found is None:
+    comparison = _choice(text) if _ASKING.match(text) else _pooled_first(text)
+    if comparison is None:
         helping = _HELPING.match(text)
         if helping:
             rest = text[helping.end() :]
-            found = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
-    return found if found and _sound(found.operands) and not _turned(text, found.operands) else None
+            comparison = _relation(rest) or _same(rest) or _both(rest) or _either(rest)
+    return comparison if comparison and _sound(comparison.operands) and not _turned(text, comparison.operands) else None
 
 
 def _turned(text: str, operands: tuple[str, ...]) -> bool:
-    """Whether a negation beside the operands turns the question round, or it asks which of two orders is theirs.
+    """Whether a negation outside the operands reverses the question, or it asks which of two orders holds.
 
     Names have capitals: "Not Of This Earth".
     """
@@ -109,7 +109,7 @@ def _sound(operands: tuple[str, ...]) -> bool:
     names = [" ".join(operand.casefold().split()) for operand in operands]
     return (
         len(set(names)) == len(names) >= 2
-        and all(re.search(r"\w", name) and len(name.split()) <= LONGEST_OPERAND for name in names)
+        and all(re.search(r"\w", name) and len(name.split()) <= _MAX_OPERAND_WORDS for name in names)
         and not any(map(_CLAUSE.search, operands))
     )
 
@@ -123,19 +123,19 @@ def _chosen(operands: tuple[str, ...] | None, word: Comparative | None) -> Compa
 
 
 def _choice(text: str) -> Comparison | None:
-    """A question that begins with which, what, who or whose."""
+    """Read a question that begins with which, what, who or whose."""
     return None if _asks_for_more(text) else _listed_last(text) or _listed_inside(text)
 
 
 def _asks_for_more(text: str) -> bool:
-    """What is the year in which …: the answer is none of the operands, unless it is the older, the larger … of them."""
+    """Whether the answer is none of the operands ("What is the year in which …")."""
     opening = _OPEN.match(text)
     word = find_comparative(text) if opening else None
     return opening is not None and (word is None or text[opening.end() : word.start].strip() != "")
 
 
 def _listed_last(text: str) -> Comparison | None:
-    """Which …, A or B? · Which … first out of A and B? · Which is taller A or B?"""
+    """Read "Which …, A or B?", "Which … first out of A and B?", "Which is taller A or B?"."""
     word = find_comparative(text)
     if word:
         pool = _POOLED.search(text, word.end) or _TWO_OF.match(text, word.end)
@@ -156,11 +156,11 @@ def _listed_last(text: str) -> Comparison | None:
 
 
 def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
-    """The list that ends a question after its comparing word, with or without a comma before it."""
+    """Return the list that ends a question after its comparing word."""
     after = text[word.end :]
     bare = re.match(r"\s+(?=[\"“'(A-Z\d])", after)
-    whole = word.of == "date" or bool(re.search(r"er$", text[word.start : word.end]))
-    if bare and whole:
+    ordering = word.of == "date" or bool(re.search(r"er$", text[word.start : word.end]))
+    if bare and ordering:
         operands = split_all(after, "or", several=word.several)
         if operands and all(map(is_name, operands)):
             return operands
@@ -182,12 +182,12 @@ def _list_after(text: str, word: Comparative) -> tuple[str, ...] | None:
 
 
 def _plain(operands: tuple[str, ...]) -> bool:
-    """Names, or short noun phrases without a verb in them."""
+    """Whether all operands are names or short noun phrases."""
     return all(is_name(operand) or strip_lead(operand)[1] or len(operand.split()) <= 4 for operand in operands)
 
 
 def _listed_inside(text: str) -> Comparison | None:
-    """Which film, A or B, came out first? · Which of A and B is older?"""
+    """Read "Which film, A or B, came out first?" and "Which of A and B is older?"."""
     opening = re.match(r"^\w+\s+of\s+(?:the\s+\w+\s+|these\s+\w+\s+)?(?=[A-Z\"“])", text)
     joint = "and" if opening else "or"
     if opening is None:
@@ -205,9 +205,9 @@ def _listed_inside(text: str) -> Comparison | None:
 
 
 def _subject_pair(text: str, joint: str) -> tuple[str, str]:
-    """A and B at the beginning of the text, joined as they are, and the text after them; nothing where others follow.
+    """Return "A and B" at the beginning of a text, and the text after it; "" if a third name follows.
 
-    A third name after them leaves it open which of the joining words belong to a name: "Live or Die or Let Live".
+    A third name leaves open which of the joining words belong to a name: "Live or Die or Let Live".
     """
     for match in re.finditer(rf"(?<=[\s,]){joint}\s+", text):
         lead = strip_lead(text[match.end() :])[0]
@@ -220,7 +220,7 @@ def _subject_pair(text: str, joint: str) -> tuple[str, str]:
 
 
 def _pooled_first(text: str) -> Comparison | None:
-    """Between A and B, who … ?"""
+    """Read "Between A and B, who …?"."""
     pool = _POOL.match(text)
     asking = re.search(r"(?:,\s*|\s+)(?=(?:which|who|what|whose|who['’]s)\b)", text, re.IGNORECASE)
     if pool is None or asking is None or asking.start() <= pool.end():
@@ -233,7 +233,7 @@ def _pooled_first(text: str) -> Comparison | None:
 
 
 def _either(rest: str) -> Comparison | None:
-    """Was A or B born first?"""
+    """Read "Was A or B born first?"."""
     subject, predicate = _subject_pair(rest, "or")
     word = find_comparative(predicate)
     operands = split_all(subject, "or", several=word.several if word else "no") if subject and predicate else None
@@ -241,7 +241,7 @@ def _either(rest: str) -> Comparison | None:
 
 
 def _same(rest: str) -> Comparison | None:
-    """Are A and B of the same country? · Does A have the same name as B?"""
+    """Read "Are A and B of the same country?" and "Does A have the same name as B?"."""
     match = _SAME.search(rest)
     if match is None:
         return None
@@ -251,12 +251,12 @@ def _same(rest: str) -> Comparison | None:
     other = re.search(r"\s(?:as|from|than)\s+(?=\S)", what)
     if other and " and " not in subject:
         lead, name = strip_lead(subject)
-        one, two = tidy(name[: name_end(name)]), tidy(what[other.end() :])
-        pair = (one, two) if one and len(lead.split()) <= 2 and is_name(two) else None
+        left, right = tidy(name[: name_end(name)]), tidy(what[other.end() :])
+        pair = (left, right) if left and len(lead.split()) <= 2 and is_name(right) else None
         what = what[: other.start()]
     else:
-        whole = rest[len(rest[: match.start()]) - len(subject) :]
-        pair = split_pair(subject[: cut_at(whole)], "and")
+        clause = rest[len(rest[: match.start()]) - len(subject) :]
+        pair = split_pair(subject[: cut_at(clause)], "and")
     if pair is None or not is_named(pair):
         return None
     of, about = kind_of_noun(what)
@@ -264,7 +264,7 @@ def _same(rest: str) -> Comparison | None:
 
 
 def _both(rest: str) -> Comparison | None:
-    """Are both A and B …? · Are A and B both …?"""
+    """Read "Are both A and B …?" and "Are A and B both …?"."""
     first = re.match(r"^both\s+(?:of\s+)?(?:the\s+)?", rest)
     if first:
         subject = rest[first.end() :]
@@ -278,46 +278,52 @@ def _both(rest: str) -> Comparison | None:
         subject = re.sub(r"\s+been$", "", subject)
     pair = split_pair(subject, "and")
     claim = predicate.strip(" ,")
-    if pair is None or not claim or not is_named(pair) or _NOT_PLAIN.search(rest) or any("," in one for one in pair):
+    if (
+        pair is None
+        or not claim
+        or not is_named(pair)
+        or _NOT_PLAIN.search(rest)
+        or any("," in operand for operand in pair)
+    ):
         return None
     return Comparison("both", pair, "both", claim=claim)
 
 
 def _relation(rest: str) -> Comparison | None:
-    """Is A older than B? · Was A born before B?"""
+    """Read "Is A older than B?" and "Was A born before B?"."""
     than = _THAN.search(rest)
     if than:
         left = rest[: than.start()]
         word = find_comparative(left, than=True)
         if word is None or word.start == 0:
             return None
-        one, two = _subject(left[: word.start]), _object(rest[than.end() :])
-        return Comparison("relation", (one, two), word.wanted, word.of, word.event) if one and two else None
+        names = _subject(left[: word.start]), _object(rest[than.end() :])
+        return Comparison("relation", names, word.wanted, word.of, word.event) if all(names) else None
     before = _BEFORE.search(rest)
     if before is None or before["verb"].startswith(("name", "call", "model")):
         return None
-    one, two = _subject(rest[: before.start()]), _object(rest[before.end() :])
-    if not (one and two and is_name(one) and is_name(two)):
+    names = _subject(rest[: before.start()]), _object(rest[before.end() :])
+    if not all(names) or not all(map(is_name, names)):
         return None
     wanted: Wanted = "latest" if before["word"] == "after" else "earliest"
-    return Comparison("relation", (one, two), wanted, "date", event_in(rest))
+    return Comparison("relation", names, wanted, "date", event_in(rest))
 
 
 def _subject(text: str) -> str:
-    """The thing a relation begins with; nothing where no name stands there."""
+    """Return the name that a relation begins with, or ""."""
     text = re.sub(r"\s+(?:much|far|significantly|a lot|a bit|slightly|also|really|even)\s*$", "", text.rstrip())
     lead, name = strip_lead(text)
     if not name or len(lead.split()) > 4:
         return ""
     end = name_end(name)
-    whole = end >= len(name) or bool(re.match(r"\s+(?:have|has|had|be|born|released|\w+ed|grow|live)\b", name[end:]))
+    complete = end >= len(name) or bool(re.match(r"\s+(?:have|has|had|be|born|released|\w+ed|grow|live)\b", name[end:]))
     if " of " in lead or re.search(r"\b(?:of|at|in)\s$", lead):
-        return tidy(text[: len(lead) + end]) if whole else ""
-    return tidy(name[:end]) if whole else ""
+        return tidy(text[: len(lead) + end]) if complete else ""
+    return tidy(name[:end]) if complete else ""
 
 
 def _object(text: str) -> str:
-    """The thing a relation ends with, without "was" or "did" after it; nothing for a plain quantity or year."""
+    """Return the name that a relation ends with, without "was" or "did" after it; "" for a quantity or year."""
     text = re.sub(r"\s+(?:is|are|was|were|did|does|do|has|had)(?:\s+\w+)?$", "", text.strip())
     if re.fullmatch(r"(?:the\s+(?:year|age)\s+)?[\d.,]+(?:\s+\w+)?(?:\s+BCE?)?", text) or re.match(
         r"^(?:the other|any|most|average)\b", text

@@ -1,10 +1,12 @@
-"""The words English compares with: earlier, taller, the most, fewer … and what each of them asks for."""
+"""English comparatives and superlatives, and the kind of fact that each asks for."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from typing import Literal
+
+from hoptree.text.word_classes import word_set
 
 Wanted = Literal["earliest", "latest", "most", "least", "same", "different", "both", "holds"]
 Of = Literal["date", "number", "span", "name", ""]
@@ -15,7 +17,7 @@ Several = Literal["yes", "no", "open"]
 
 @dataclass(frozen=True, slots=True)
 class Comparative:
-    """A comparing word in its place; it sets two things side by side, more of them, or does not tell how many."""
+    """A comparing word in a text; `several` says whether it compares more than two things."""
 
     start: int
     end: int
@@ -25,20 +27,16 @@ class Comparative:
     several: Several = "no"
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
 _DATES: dict[str, Wanted] = {
     **dict.fromkeys(("first", "earlier", "earliest", "older", "oldest", "sooner", "elder", "eldest"), "earliest"),
     **dict.fromkeys(("last", "later", "latest", "younger", "youngest", "newer", "newest"), "latest"),
 }
-_MORE = _words(
+_MORE = word_set(
     "larger largest bigger biggest greater greatest higher highest taller tallest longer longest heavier heaviest "
     "wider widest broader broadest deeper deepest faster fastest hotter hottest warmer warmest thicker thickest "
     "richer richest wealthier wealthiest busier busiest farther farthest further furthest better best"
 )
-_LESS = _words(
+_LESS = word_set(
     "smaller smallest lower lowest shorter shortest lighter lightest narrower narrowest shallower shallowest slower "
     "slowest colder coldest cooler coolest thinner thinnest poorer poorest nearer nearest closer closest cheaper "
     "cheapest worse worst"
@@ -67,9 +65,9 @@ _STOP = frozenset(("of", "in", "to", "than", "on", "for", "from", "at", "with"))
 
 
 def event_in(text: str) -> Event:
-    """Whether the text speaks of birth or of death; of both or neither, nothing is known.
+    """Return whether a text speaks of birth or of death; "" for both or neither.
 
-    Lower-case words only: "The Death Kiss" is a name.
+    Only lower-case words count: "The Death Kiss" is a name.
     """
     born, died = _BIRTH.search(text), _DEATH.search(text)
     if bool(born) == bool(died):
@@ -78,14 +76,14 @@ def event_in(text: str) -> Event:
 
 
 def find_comparative(text: str, *, than: bool = False) -> Comparative | None:
-    """The first word of the text that compares; `than` says that the other side follows in "than …"."""
+    """Find the first comparing word; `than` says that the other side follows in "than …"."""
     for match in COMPARING.finditer(text):
         before, after = text[: match.start()], text[match.end() :]
         if not than and re.match(r"\s+than\b(?!\s+the\s+other)", after):
             continue
-        found = _reading(match.group().lower(), before, after)
-        if found:
-            wanted, of, length = found
+        reading = _reading(match.group().lower(), before, after)
+        if reading:
+            wanted, of, length = reading
             event: Event = event_in(text)
             if of == "date" and match.group().lower() in (*_AGES, "elder", "eldest"):
                 event = "birth"
@@ -101,7 +99,7 @@ def _several(word: str) -> Several:
 
 
 def _reading(word: str, before: str, after: str) -> tuple[Wanted, Of, int] | None:
-    """What the word asks for, of which kind of fact, and how many characters after it belong to it."""
+    """Return the order, the kind of fact, and how many characters after the word belong to it."""
     if word in _AMOUNTS:
         return _amount(word, after)
     if _ORDINAL.search(before):
@@ -146,24 +144,24 @@ def _amount(word: str, after: str) -> tuple[Wanted, Of, int] | None:
     return _AMOUNTS[word], "", 0
 
 
-_COUNTRY = _words("country countries nation nations nationality nationalities citizenship citizenships homeland")
-_PLACE = _words(
+_COUNTRY = word_set("country countries nation nations nationality nationalities citizenship citizenships homeland")
+_PLACE = word_set(
     "state states city cities town village province county district region continent place birthplace hometown"
 )
-_OTHER = _words(
-    "profession professions occupation occupations job genre genres language languages religion team director producer "
-    "author label party name names composer writer company network"
+_OTHER = word_set(
+    "profession professions occupation occupations job genre genres language languages religion team director "
+    "producer author label party name names composer writer company network"
 )
 _NOUNS: dict[str, tuple[Of, About]] = {
     **dict.fromkeys(_COUNTRY, ("name", "country")),
     **dict.fromkeys(_PLACE, ("name", "place")),
     **dict.fromkeys(_OTHER, ("name", "")),
     "year": ("date", ""),
-    **dict.fromkeys(_words("number amount size height length weight population area"), ("number", "")),
+    **dict.fromkeys(word_set("number amount size height length weight population area"), ("number", "")),
 }
 
 
 def kind_of_noun(text: str) -> tuple[Of, About]:
-    """The kind of fact that a phrase such as "country of origin" names, by its first noun that tells."""
-    found = (_NOUNS[word] for word in re.findall(r"[a-z]+", text.lower())[:6] if word in _NOUNS)
-    return next(found, ("", ""))
+    """Return the kind of fact that a phrase such as "country of origin" names, by its first known noun."""
+    kinds = (_NOUNS[word] for word in re.findall(r"[a-z]+", text.lower())[:6] if word in _NOUNS)
+    return next(kinds, ("", ""))

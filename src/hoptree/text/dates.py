@@ -1,4 +1,4 @@
-"""Dates, as far as they are known: a day, a month, a year, about a year, a decade or a century."""
+"""Read dates from text: to the day, month, year, decade or century, or about a year."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import calendar
 import re
 from dataclasses import dataclass
 
-ABOUT = 5
+_ABOUT_YEARS = 5
 """Years that "about 1920" may be off to either side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A date known to the day, the month or the year; years before Christ are negative.
+    """A date known to the day, month or year; years BC are negative.
 
-    `through` is the last year where it is one of several (a decade, a century, about a year). Two dates compare only as
-    far as both go: 1920 and March 1920 are neither before nor after each other.
+    `through` is the last year of a range (a decade, a century, about a year). Two dates compare only as far as both go:
+    1920 and March 1920 are neither before nor after each other.
     """
 
     year: int
@@ -35,7 +35,7 @@ class Date:
         return self.last < other.first
 
     def within(self, other: Date) -> bool:
-        """Whether the other is the same date or a rougher one that holds this."""
+        """Whether the other is the same date, or a coarser one that contains this."""
         return other.first <= self.first and self.last <= other.last
 
     def __str__(self) -> str:
@@ -77,35 +77,35 @@ _OPEN = re.compile(r"\b(?:before|after|until|since|by|pre-?|post-?|prior to|not(
 
 
 def read_dates(text: str) -> tuple[Date, ...]:
-    """All dates in the text, in its order; what is open to one side ("before 1920") is left out."""
+    """Return all dates in order; open ones ("before 1920") are left out."""
     return tuple(
         _rough(date) if _ABOUT.search(text[:start]) else date
-        for (start, _), date in _found(text)
+        for (start, _), date in _find_dates(text)
         if not _OPEN.search(text[:start])
     )
 
 
 def date_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Where the dates in the text begin and end."""
-    return tuple(span for span, _ in _found(text))
+    """Return the character spans of all dates."""
+    return tuple(span for span, _ in _find_dates(text))
 
 
-def _found(text: str) -> list[tuple[tuple[int, int], Date]]:
-    found: list[tuple[tuple[int, int], Date]] = []
+def _find_dates(text: str) -> list[tuple[tuple[int, int], Date]]:
+    dates: list[tuple[tuple[int, int], Date]] = []
     for form in _FORMS:
         for match in form.finditer(text):
-            if any(match.start() < end and start < match.end() for (start, end), _ in found):
+            if any(match.start() < end and start < match.end() for (start, end), _ in dates):
                 continue
             date = _date({name: value for name, value in match.groupdict().items() if value})
             if date is not None:
-                found.append((match.span(), date))
-    return sorted(found, key=lambda pair: pair[0])
+                dates.append((match.span(), date))
+    return sorted(dates, key=lambda pair: pair[0])
 
 
 def read_date(text: str) -> Date | None:
-    """The one date in the text; None where there is none, or several that differ.
+    """Return the only date in the text; None if there is none, or several that differ.
 
-    A date told twice, once to the year and once to the day, is one date.
+    The same date to the year and to the day counts once.
     """
     dates = read_dates(text)
     return next((date for date in dates if all(date.within(other) for other in dates)), None)
@@ -143,4 +143,4 @@ def _century(number: int, before_christ: bool) -> Date | None:
 def _rough(date: Date) -> Date:
     if date.month is not None:
         return date
-    return Date(date.year - ABOUT, through=(date.year if date.through is None else date.through) + ABOUT)
+    return Date(date.year - _ABOUT_YEARS, through=(date.year if date.through is None else date.through) + _ABOUT_YEARS)

@@ -1,4 +1,4 @@
-"""Finding the object or array in a reply, and mending what models write wrong in it."""
+"""Find the JSON in a reply and repair what models write wrong."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _OPENERS = {"}": "{", "]": "["}
 
 
 def regroup_brackets(text: str) -> tuple[str, int]:
-    """A text that begins with a bracket, up to where that closes, with brackets that fit; and where it ends there.
+    """Rewrite a text that begins with a bracket so that brackets match; return it and where it ends.
 
-    An object where a name should be goes on with the list that was closed last: `"children": [{…}], {…}`. A name inside
-    a list ends it. What closes something further out closes all inside that, and what closes nothing is dropped.
+    An object where a key should be continues the list that was closed last: `"children": [{…}], {…}`. A key inside a
+    list ends it. A bracket that closes something further out closes all inside it; one that closes nothing is dropped.
     """
-    written = _Written()
+    written = _Writer()
     for token in _TOKEN.finditer(text):
         piece = token[0]
         if piece == "{" and written.wants_name:
@@ -42,8 +42,8 @@ def regroup_brackets(text: str) -> tuple[str, int]:
 
 
 @dataclass(slots=True)
-class _Written:
-    """What is written so far, the brackets that are open in it, and how many there are of each kind."""
+class _Writer:
+    """The text written so far, its open brackets, and how many there are of each kind."""
 
     pieces: list[str] = field(default_factory=list)
     opened: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Written:
 
     @property
     def wants_name(self) -> bool:
-        """Whether an object has a comma last, behind which its next name should come."""
+        """Whether a comma in an object asks for the next key."""
         return self.opened[-1:] == ["{"] and self._last() == ","
 
     @property
@@ -63,14 +63,14 @@ class _Written:
         self._push(opener)
 
     def close(self, closer: str) -> None:
-        """Close the innermost bracket of a kind, and all that is open inside it; nothing where none is open."""
+        """Close the innermost bracket of a kind and all inside it, if one is open."""
         if not self._count[_OPENERS[closer]]:
             return
         while self._pop() != closer:
             pass
 
     def reopen(self) -> None:
-        """Go on with the list that was closed last, if nothing but closing brackets came behind it."""
+        """Reopen the list that was closed last, if only closing brackets came after it."""
         self._drop_comma()
         at = len(self.pieces)
         while at and (self.pieces[at - 1] == "}" or not self.pieces[at - 1].strip()):
@@ -84,7 +84,7 @@ class _Written:
             self.pieces.append(",")
 
     def end_list(self) -> None:
-        """Close lists up to the object that they are in, if there is one."""
+        """Close lists up to the object around them, if there is one."""
         if not self._count["{"]:
             return
         self._drop_comma()
@@ -111,14 +111,14 @@ class _Written:
 
 
 MAX_REPLY_CHARS = 100_000
-"""Characters of a reply that are looked at; an endless one is not worth more."""
+"""Characters of a reply that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonReading:
-    """The value found in a reply, and the repairs it took; `error` says why there is none.
+    """The value in a reply and the repairs it took; `error` says why there is none.
 
-    `beside` is what else the reply says, before and after its value.
+    `beside` is the text before and after the value.
     """
 
     value: Any = None
@@ -131,8 +131,8 @@ class JsonReading:
         return not self.error
 
 
-MAX_STARTS = 4
-"""Brackets at which an object is tried to be read."""
+_MAX_STARTS = 4
+"""Brackets at which reading is tried."""
 
 _OPENING = re.compile(r"[{\[]")
 _CLOSING = re.compile(r"[}\]]")
@@ -154,8 +154,8 @@ _SMART_QUOTES = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"'})
 def read_json(text: str) -> JsonReading:
     """Find the object or array in a reply: as it is, without fences, balanced, mended, completed, in this order.
 
-    Then brackets are put right, and last quotation marks. Where one was begun that nothing can mend, no part of it is
-    taken for it: what comes after it may be read.
+    Then brackets are matched, and last quotation marks. Of an object that cannot be repaired no part is returned, but
+    what comes after it may be read.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
@@ -164,17 +164,17 @@ def read_json(text: str) -> JsonReading:
     if reading.ok and not isinstance(reading.value, str | int | float | None):
         return reading
     if (fenced := _FENCE.search(text)) and not _inside(text, fenced.start()):
-        reading = _found(fenced[1].strip())
+        reading = _find_json(fenced[1].strip())
         if reading.ok:
             beside = " ".join((text[: fenced.start()], reading.beside, text[fenced.end() :]))
             return replace(reading, repairs=("fence", *reading.repairs), beside=beside)
-    return _found(text)
+    return _find_json(text)
 
 
-def _found(text: str) -> JsonReading:
-    """The first object or array in a text that can be read. Prose may hold brackets too: they are passed over."""
+def _find_json(text: str) -> JsonReading:
+    """Return the first readable object or array; brackets of prose are skipped."""
     error, tried, position = "there is no object in it", 0, 0
-    while tried < MAX_STARTS and (opening := _OPENING.search(text, position)):
+    while tried < _MAX_STARTS and (opening := _OPENING.search(text, position)):
         start, position, tried = opening.start(), opening.end(), tried + 1
         body = text[start:]
         for repair in (_balanced, _mended, _completed, _regrouped, _requoted):
@@ -189,7 +189,7 @@ def _found(text: str) -> JsonReading:
 
 
 def _inside(text: str, place: int) -> bool:
-    """Whether a place is inside the first object or array that is begun in a text; what begins a line begins anew."""
+    """Whether a position is inside the first object or array; the start of a line never is."""
     if text[:place].endswith("\n"):
         return False
     begun = _BEGUN.search(text, 0, place)
@@ -197,7 +197,7 @@ def _inside(text: str, place: int) -> bool:
 
 
 def parse_json(text: str) -> JsonReading:
-    """A text that is JSON and nothing else; line breaks in its strings need not be escaped."""
+    """Parse a text that is JSON and nothing else; strings may hold raw line breaks."""
     try:
         return JsonReading(json.loads(text, object_pairs_hook=Pairs, strict=False))
     except (ValueError, RecursionError) as error:
@@ -205,7 +205,7 @@ def parse_json(text: str) -> JsonReading:
 
 
 def _scan(text: str) -> tuple[str, list[str], bool]:
-    """The text up to where its first value closes, the brackets still open then, and whether a string is open."""
+    """Return the text up to where its first value closes, open brackets, and whether a string is open."""
     closers: list[str] = []
     in_string = escaped = False
     for index, char in enumerate(text):
@@ -242,17 +242,17 @@ def _mended(text: str) -> str:
 
 
 def _completed(text: str) -> str:
-    """Close what is still open; the paper's own examples open four braces and close three."""
+    """Close what is open; the paper's own examples open four braces and close three."""
     return _complete(text.translate(_SMART_QUOTES))
 
 
 def _requoted(text: str) -> str:
-    """Escape quotation marks inside strings, and put double ones in the place of single ones."""
+    """Escape quotation marks inside strings, and replace single by double ones."""
     return _complete(_requote(text.translate(_SMART_QUOTES)))
 
 
 def _regrouped(text: str) -> str:
-    """Open again what was closed too early, and leave out what closes nothing; "" where there is no such bracket."""
+    """Match brackets; "" if they match already."""
     text = text.translate(_SMART_QUOTES)
     if not _CLOSING.search(text):
         return ""
@@ -264,7 +264,7 @@ _ENDS: dict[Callable[[str], str], Callable[[str], int]] = {
     _balanced: lambda body: len(_balanced(body)),
     _regrouped: lambda body: regroup_brackets(body.translate(_SMART_QUOTES))[1],
 }
-"""Where what a repair reads ends in a text, if not where its first bracket closes."""
+"""Where a repaired value ends in a text, if not where its first bracket closes."""
 
 
 def _complete(text: str) -> str:
@@ -283,11 +283,11 @@ def _mend(text: str) -> str:
     return _TRAILING_COMMA.sub(lambda m: m[1] or "", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    """A backslash as JSON has it; before an apostrophe and, from Markdown, an underscore it says nothing."""
-    if found[1] in ("'", "_"):
-        return found[1]
-    return found[0] if found[1] else r"\\"
+def _escaped(match: re.Match[str]) -> str:
+    """Make a backslash valid JSON; before an apostrophe or (Markdown) underscore it is dropped."""
+    if match[1] in ("'", "_"):
+        return match[1]
+    return match[0] if match[1] else r"\\"
 
 
 # What follows the quotation mark that ends a string: the end of what it is in, the next name of an object, the next
@@ -297,7 +297,7 @@ _CLOSES_IN_ARRAY = re.compile(r"""\s*(?:\]|\Z|,\s*["'{\[\d\]-])""")
 
 
 def _requote(text: str) -> str:
-    """The text with every string between double quotation marks, and those inside it escaped."""
+    """Put every string between double quotation marks, and escape those inside it."""
     written: list[str] = []
     opened: list[str] = []
     quote = before = ""

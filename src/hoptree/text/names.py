@@ -1,4 +1,4 @@
-"""Finding names in a text by their capitals, in any script that has them."""
+"""Names: spans by capitals in any script, folding for look-ups, choice by language."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSIDE = frozenset(("of", "the", "de", "la", "van", "von", "der", "da", "del", 
 
 
 def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
-    """Where the names from `start` on begin and end: capitalised words in a row, small words inside them included."""
+    """Return the spans of names: capitalised words in a row, with small words inside."""
     spans: list[tuple[int, int]] = []
     last = ""
     for match in _WORD.finditer(text, start):
@@ -31,7 +31,7 @@ def name_spans(text: str, start: int = 0) -> list[tuple[int, int]]:
 
 
 def _belongs(between: str, last: str) -> bool:
-    """Whether what stands between two capitalised words leaves them one name; an initial has its full stop."""
+    """Whether the text between two capitalised words leaves them one name; initials have a full stop."""
     if len(last) == 1:
         between = between.removeprefix(".")
     return all(word in _INSIDE for word in between.replace(":", " ").split())
@@ -52,21 +52,21 @@ _ORDINARY = word_set(
 _PARTICIPLE = re.compile(r"(?!.*(?:[^aeiour]red|ha?mm?ed)$)[a-z]{3,}ed")
 """Alfred, Mildred, Ahmed and Mohammed are none."""
 _BESIDE = re.compile(r"\s+(?:in|on|at|by|for|from|to|as|into|with|after|before|during|around)\b")
-_LONGEST = 60
+_LOOKAHEAD_CHARS = 60
 
 
 def is_ordinary_start(text: str, span: Span) -> bool:
-    """Whether the word at this place begins a sentence, and is not likely to begin a name.
+    """Whether a word begins a sentence and is unlikely to begin a name.
 
-    It is listed, or a participle before a preposition, or stands in small letters elsewhere. Before another capital it
-    is a part of a name ("Film Socialisme"), and behind a colon or a quotation mark it may be a whole one.
+    It is listed, a participle before a preposition, or occurs in lower case elsewhere. Before another capital it is
+    part of a name ("Film Socialisme"); after a colon or quotation mark it may be a name.
     """
     start, end = span
     word, plain = text[start:end], text[start:end].lower()
     before = text[max(0, start - 8) : start].rstrip(" ")
     if not word[:1].isupper() or word[1:] != plain[1:] or before.endswith((":", '"', "“", "”")):
         return False
-    behind = text[end : end + _LONGEST]
+    behind = text[end : end + _LOOKAHEAD_CHARS]
     if not begins_sentence(text, start) or (behind[:1].isspace() and behind.lstrip()[:1].isupper()):
         return False
     if plain in _ORDINARY or (_PARTICIPLE.fullmatch(plain) and _BESIDE.match(behind)):
@@ -76,7 +76,7 @@ def is_ordinary_start(text: str, span: Span) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NameTagger:
-    """Takes for content what another tagger does, but for ordinary words that begin a sentence."""
+    """A tagger that does not count ordinary words at the start of a sentence as content."""
 
     tagger: Tagger
 
@@ -94,7 +94,7 @@ MAX_NAME_CHARS = 300
 
 
 def fold(name: str) -> str:
-    """A name as it is looked up: without capitals, accents and needless spaces, with plain quotes and dashes."""
+    """Fold a name for look-ups: no capitals, accents and extra spaces; plain quotes and dashes."""
     if name.isascii():  # most are, and this takes a tenth of the time
         return " ".join(name[:MAX_NAME_CHARS].casefold().split())
     split = name[:MAX_NAME_CHARS]
@@ -112,7 +112,7 @@ _PLAIN |= {ord("þ"): "th", ord("æ"): "ae", ord("œ"): "oe"}
 
 
 def language_rank(tag: str, order: Sequence[str]) -> int:
-    """The place of a language among those wanted: en-gb is taken for en, after it; what is not wanted comes last."""
+    """Rank a language among the wanted ones: en-gb comes after en, unwanted ones last."""
     tag = tag.lower()
     if tag in order:
         return 2 * order.index(tag)
@@ -125,5 +125,5 @@ def is_wanted_language(tag: str, order: Sequence[str]) -> bool:
 
 
 def best_name(names: Iterable[tuple[str, str]], order: Sequence[str]) -> str:
-    """The name to show of (name, language) pairs: by language, then the shortest, then by the alphabet; "" of none."""
+    """Choose the name to show of (name, language) pairs: by language, length, alphabet; "" of none."""
     return min(names, key=lambda pair: (language_rank(pair[1], order), len(pair[0]), pair[0]), default=("", ""))[0]

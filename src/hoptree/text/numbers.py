@@ -1,4 +1,4 @@
-"""Numbers as people write them, with their units: 1,234.5; 3.2 million; two hundred; 432 m (1,417 ft)."""
+"""Read numbers with their units: 1,234.5; 3.2 million; two hundred; 432 m (1,417 ft)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number in the base unit of its dimension (metre, square metre, kilogram, second …); "" where it has none."""
+    """A number in the base unit of its dimension (metre, square metre, kilogram, second …, or "")."""
 
     value: float
     dimension: str = ""
@@ -62,12 +62,10 @@ _FIGURES = re.compile(
     r"(?:[\s-]?(?P<scale>hundred|thousand|million|billion|trillion|dozen|k|mn|bn)\b)?"
     r"(?:[\s-]*(?P<square>square|sq\.?|cubic)?[\s-]*(?P<unit>km/h|[a-zA-Z]+[²2]?)(?![\w²]))?"
 )
+_NUMBER_WORD = "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
 _SPELT = re.compile(
-    r"\b(?:(?:an?\s+)(?=hundred|thousand|million|billion|dozen))?(?:"
-    + "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
-    + r")\b(?:[\s-]+(?:and\s+)?(?:"
-    + "|".join([*sorted(_SMALL, key=len, reverse=True), "hundred", "thousand", "million", "billion", "dozen"])
-    + r")\b)*",
+    r"\b(?:(?:an?\s+)(?=hundred|thousand|million|billion|dozen))?"
+    rf"(?:{_NUMBER_WORD})\b(?:[\s-]+(?:and\s+)?(?:{_NUMBER_WORD})\b)*",
     re.IGNORECASE,
 )
 _AFTER_SPELT = re.compile(r"[\s-]*(?P<square>square|cubic)?[\s-]*(?P<unit>[a-zA-Z]+)")
@@ -79,45 +77,43 @@ _WHEN = re.compile(
 
 
 def read_quantity(text: str) -> Quantity | None:
-    """The one number in the text; None where there is none or several that differ.
+    """Return the only number in the text; None if there is none, or several that differ.
 
-    What stands in brackets (the same length in feet) and the year of a count ("as of 2010") are not looked at where a
-    number stands beside them.
+    Brackets (the same length in feet) and the year of a count ("as of 2010") are ignored beside another number.
     """
     for reading in (_ASIDE.sub(" ", _WHEN.sub(" ", text)), _WHEN.sub(" ", text), text):
-        found = set(_quantities(reading))
-        if found:
-            return found.pop() if len(found) == 1 else None
+        quantities = set(_quantities(reading))
+        if quantities:
+            return quantities.pop() if len(quantities) == 1 else None
     return None
 
 
 def read_number(text: str) -> float | None:
-    """The one number in the text, in metres, kilograms, seconds … where a unit is written; None where it is unclear."""
+    """Return the only number in the text, in base units; None if it is unclear."""
     quantity = read_quantity(text)
     return None if quantity is None else quantity.value
 
 
 def _quantities(text: str) -> list[Quantity]:
-    found = []
+    quantities = []
     spans = []
     for match in _FIGURES.finditer(text):
         figures = match["figures"].replace(",", "")
         grouped = figures.count(".") > 1  # 1.200.000, as it is written outside English
-        value = float(figures.replace(".", "") if grouped else figures) * _SCALES.get(
-            (match["scale"] or "").lower(), 1.0
-        )
+        scale = _SCALES.get((match["scale"] or "").lower(), 1.0)
+        value = float(figures.replace(".", "") if grouped else figures) * scale
         spans.append(match.span())
         if math.isfinite(value):
-            found.append(_sized(-value if match["sign"] else value, match["square"], match["unit"]))
+            quantities.append(_to_base_unit(-value if match["sign"] else value, match["square"], match["unit"]))
     for match in _SPELT.finditer(text):
         if any(match.start() < end and start < match.end() for start, end in spans):
             continue
         unit = _AFTER_SPELT.match(text, match.end())
-        found.append(_sized(_spelt(match.group()), unit and unit["square"], unit and unit["unit"]))
-    return found
+        quantities.append(_to_base_unit(_spelt_value(match.group()), unit and unit["square"], unit and unit["unit"]))
+    return quantities
 
 
-def _sized(value: float, square: str | None, unit: str | None) -> Quantity:
+def _to_base_unit(value: float, square: str | None, unit: str | None) -> Quantity:
     name = (unit or "").lower() if unit not in ("M", "T", "G", "S", "H") else ""
     dimension, size = _UNITS.get(name, ("", 1.0))
     if square and dimension == "length":
@@ -126,8 +122,8 @@ def _sized(value: float, square: str | None, unit: str | None) -> Quantity:
     return Quantity(value * size, dimension)
 
 
-def _spelt(words: str) -> float:
-    """The value of spelt-out number words: each scale multiplies what was said since the last larger one."""
+def _spelt_value(words: str) -> float:
+    """Return the value of number words: each scale multiplies what came since the last larger one."""
     total = part = 0.0
     for word in re.split(r"[\s-]+", words.lower()):
         if word in _SMALL:

@@ -1,4 +1,4 @@
-"""The things that a question sets side by side, cut out of it as they are written."""
+"""Cut the operands of a comparison out of a question."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from hoptree.text.comparison_words import Several
-from hoptree.text.countries import COUNTRY_OF
+from hoptree.text.countries import countries
+from hoptree.text.word_classes import word_set
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_JOINING = _words(
+_JOINING = word_set(
     "of the and de la le les du des del della di da do dos das von van der den for in on at to a an with by y e et al "
     "el und en & - – — vs. into from"
 )
-_VERBS = _words(
+_VERBS = word_set(
     "is are was were be been being has have had do does did will share shares shared come comes came contain contains "
     "originate originated originates hail hailed belong belonged located situated based born died die made published "
     "released directed founded established formed built fought played play plays work worked works live lived star "
@@ -26,19 +22,19 @@ _VERBS = _words(
     "part both each also all specialized both filmed produced recorded held win won serve served"
 )
 _ADDED = re.compile(r"^(?:Dit|Jr|Sr|Inc|Ltd|LLC|[IVX]+|\d+(?i:st|nd|rd|th))\b")
-"""What is said of the name before the comma: "Sir William Brereton, 1St Baronet"."""
+"""What belongs to the name before the comma: "Sir William Brereton, 1St Baronet"."""
 _TOKEN = re.compile(r"\S+")
 _OPENERS = "\"“‘'([{«¿¡*"
 _ALIKE = re.compile(r"\s*\w+,?\s+(?:the\s+|a\s+|that\s+)?(?:same|different)\b")
 """What begins with a preposition: "from the same country"."""
 _PLACING = re.compile(r"\b(?:in|at|on|from|by|to|with|for|than)\s+(?:the\s+)?$")
 _OF_ONE = re.compile(r"\b[a-z]+[^s\s]\s+of\s+(?:(?:the\s+)?[a-z]+\s+)?$")
-"""The director of, but not the directors of, which are those of both."""
+"""Matches "the director of" but not "the directors of", which are those of both."""
 _CLASS_WORD = re.compile(r"^(?:the\s+)?(?:[a-z][\w'’-]*\s+)*$")
 
 
 def tidy(text: str) -> str:
-    """The operand without what only joins it to the sentence: spaces, a final comma, quotes around all of it."""
+    """Strip spaces, a final comma and quotes around an operand."""
     text = text.strip().strip(",;:").strip()
     text = re.sub(r"^(?:[-–—]+)\s*|\s+[-–—]+$", "", text)
     for opening, closing in ('""', "“”", "''", "‘’", "«»"):
@@ -58,13 +54,13 @@ def _starts_name(token: str) -> bool:
 
 
 def is_name(text: str) -> bool:
-    """Whether the text reads as a name from end to end, class words such as "the film" before it allowed."""
+    """Whether a text is a name from end to end; class words such as "the film" may come first."""
     lead, name = strip_lead(text)
     return bool(name) and not _PLACING.search(lead) and name_end(name) >= len(name.rstrip(" ,"))
 
 
 def is_named(operands: Sequence[str]) -> bool:
-    """Whether all operands begin with a name after few class words, and at least one is a name from end to end."""
+    """Whether all operands begin with a name after few class words, and one is a name from end to end."""
     for operand in operands:
         lead, name = strip_lead(operand)
         end = name_end(name)
@@ -75,7 +71,7 @@ def is_named(operands: Sequence[str]) -> bool:
 
 
 def strip_lead(text: str) -> tuple[str, str]:
-    """Lower-case words before a name, and the name: ("the film ", "Splash"); no name: ("…", "")."""
+    """Split lower-case words from the name after them: ("the film ", "Splash"); no name: ("…", "")."""
     for token in _TOKEN.finditer(text):
         if _starts_name(token.group()):
             return text[: token.start()], text[token.start() :]
@@ -83,7 +79,7 @@ def strip_lead(text: str) -> tuple[str, str]:
 
 
 def name_end(text: str, start: int = 0) -> int:
-    """Where the name that begins at `start` ends: capitals, figures, quotes, brackets, and small words between them."""
+    """Return where the name at `start` ends: capitals, figures, quotes, brackets, small words between them."""
     end = start
     closing = ""
     for token in _TOKEN.finditer(text, start):
@@ -119,7 +115,7 @@ def _name_follows(text: str, start: int) -> bool:
 
 
 def cut_at(text: str) -> int:
-    """Where the subject of "A and B …" ends, for a text that begins with A: at its verb, a closing comma or "both"."""
+    """Return where the subject of "A and B …" ends: at its verb, a closing comma or "both"."""
     joint = next(_joints(text, "and"), None)
     if joint is None:
         return len(text)
@@ -142,23 +138,23 @@ def cut_at(text: str) -> int:
 
 
 def _at_class_noun(text: str, name: int, verb: int) -> int:
-    """The end of the name where a class word stands between it and the verb ("… Tosca operas have"), else the verb."""
+    """Return the end of the name if a class word follows ("… Tosca operas have"), else the verb."""
     between = text[name:verb].split()
     return name if len(between) > 4 or any(word.endswith("s") for word in between) else verb
 
 
 def _without_adjective(text: str, start: int, end: int) -> int:
-    """A demonym after a name belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
+    """Cut off a demonym that belongs to what follows: "… Wayne Black | British", "… Assayas | American directors".
 
-    It stays where nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
-    country itself where no noun comes after it: "… Michael Jordan", "… Michael Jordan | American players".
+    It stays if nothing follows that it could qualify: "… Dawn French from the same country". So does the name of a
+    country without a noun after it: "… Michael Jordan", but "… Michael Jordan | American players".
     """
     follows = text[end:].split()
     if text[end - 1 : end] == "," or (follows and follows[0] in _VERBS) or _ALIKE.match(text[end:]):
         return end
     words = list(_TOKEN.finditer(text, start, end))
     for place, (before, word) in enumerate(pairwise(words), 1):
-        country = COUNTRY_OF.get(word.group().lower())
+        country = countries().by_name.get(word.group().lower())
         last = word is words[-1]
         if country is None or before.group().lower() in _JOINING or not (follows or last):
             continue
@@ -169,7 +165,7 @@ def _without_adjective(text: str, start: int, end: int) -> int:
 
 
 def _joints(text: str, word: str) -> Iterator[tuple[int, int]]:
-    """The places of a lower-case joining word outside brackets and quotes."""
+    """Yield the spans of a lower-case joining word outside brackets and quotes."""
     for match in re.finditer(rf"(?<=[\s,]){word}(?=\s)", text):
         before = text[: match.start()]
         quoted = before.count('"') % 2 or before.count("“") != before.count("”")
@@ -178,7 +174,7 @@ def _joints(text: str, word: str) -> Iterator[tuple[int, int]]:
 
 
 def split_pair(text: str, word: str) -> tuple[str, str] | None:
-    """A and B of "A and B" (or "A or B"), class words stripped; None where it cannot be told which "and" joins them."""
+    """Split "A and B" (or "A or B") without class words; None if it is unclear which "and" joins them."""
     candidates = []
     for start, end in _joints(text, word):
         left, right = text[:start].strip(), text[end:].strip()
@@ -188,7 +184,7 @@ def split_pair(text: str, word: str) -> tuple[str, str] | None:
         alike = [pair for pair in candidates if pair[0].split()[0].lower() == pair[1].split()[0].lower()]
         apart = [pair for pair in candidates if pair[0].endswith(",") and "," not in pair[0][:-1]]
         named = [pair for pair in candidates if _starts_name(strip_lead(pair[1])[1] or "-") and _last_is_name(pair[0])]
-        candidates = next((found for found in (alike, apart, named) if len(found) == 1), candidates)
+        candidates = next((pairs for pairs in (alike, apart, named) if len(pairs) == 1), candidates)
     return _without_leads(*candidates[0]) if len(candidates) == 1 else None
 
 
@@ -197,7 +193,7 @@ def _last_is_name(text: str) -> bool:
 
 
 def _without_leads(left: str, right: str) -> tuple[str, str] | None:
-    """Both sides without class words. "director of film X" keeps them where it stands on both sides: it is not X."""
+    """Strip class words on both sides; "director of film X" on both sides keeps them: it is not X."""
     (lead, name), (other_lead, other_name) = strip_lead(left), strip_lead(right)
     if name and other_name:
         if not _CLASS_WORD.match(lead.replace(",", "").replace(":", "")):
@@ -211,11 +207,10 @@ def _without_leads(left: str, right: str) -> tuple[str, str] | None:
 
 
 def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | None:
-    """The operands of a list joined by `word`.
+    """Split a list joined by `word`; None if it is unclear.
 
-    Commas part it only where three or more are meant (`several`) or where one stands before the joining word after
-    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name. Where it is open how many are
-    meant, and what follows a comma could be a name of its own, nobody can tell.
+    Commas separate only if three or more operands are meant (`several`), or if one stands before the joining word after
+    another comma: in "Love, Honor And Oh-Baby! or Alibi" the comma belongs to the name.
     """
     if several == "open" and is_unclear(text, word):
         return None
@@ -232,9 +227,9 @@ def split_all(text: str, word: str, *, several: Several) -> tuple[str, ...] | No
 
 
 def is_unclear(text: str, word: str) -> bool:
-    """Whether a comma may part two things of the list or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
+    """Whether a comma may separate operands or belong to one: "Jaws, Alien or Duel", "Now, Voyager or Duel".
 
-    It parts them where another comma stands before the joining word, and does not where the last has a comma, too.
+    It separates if another comma stands before the joining word, and does not if the last operand has a comma too.
     """
     joints = list(_joints(text, word))
     if len(joints) != 1 or "," in text[joints[0][1] :] or text[: joints[0][0]].rstrip().endswith(","):
@@ -244,7 +239,7 @@ def is_unclear(text: str, word: str) -> bool:
 
 
 def _listed(text: str, start: int, end: int) -> tuple[str, ...]:
-    """The names of a list that is parted at its commas and at a joining word; none where they are fewer than three."""
+    """Split a list at its commas and a joining word; () for fewer than three names."""
     parts = (*text[:start].strip().strip(",").split(","), text[end:])
     listed = tuple(re.sub(r"^the\s+", "", tidy(part)) for part in parts)
     return listed if len(listed) > 2 and all(part and _starts_name(part) for part in listed) else ()

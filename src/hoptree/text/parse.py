@@ -1,4 +1,4 @@
-"""Reading what a model said: pure functions that accept anything and never raise."""
+"""Parse replies of models; the functions accept any text and never raise."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BULLET = re.compile(r"^(?:[-*•]\s+|1[.)]\s+(?!jan|feb|mar|apr|may|jun|jul|aug
 _QUOTES = "\"'“”‘’«»`*"
 _BOLD = re.compile(r"(?<!\S)\*\*(?=\S)|(?<=\S)\*\*(?!\w)")
 _LOOSE = " \t\r\n.,:;!?)]–—-*"
-"""What stands between a yes and what follows it."""
-MAX_LISTED = 8
+"""Characters between a yes and what follows it."""
+_MAX_LIST_ITEMS = 8
 MAX_ANSWER_CHARS = 1_000
 """Characters of an answer that are kept."""
 
 
 def extract_conclusion(text: str) -> str:
-    """What follows the last "answer is" or "answer:" of a reply; all of it where there is none."""
+    """Return what follows the last "answer is" or "answer:"; the whole reply without one."""
     text = text[:MAX_REPLY_CHARS].strip()
     end = 0
     for lead in _LEAD.finditer(text):
@@ -31,7 +31,7 @@ def extract_conclusion(text: str) -> str:
 
 
 def clean_answer(text: str) -> str:
-    """The bare answer in a reply: what follows the last "answer is", first line, without quotes and final full stop."""
+    """Return the bare answer: first line after the last "answer is", without quotes and full stop."""
     text = text[:MAX_REPLY_CHARS].strip()
     if listed := _listed(text):
         return listed
@@ -51,13 +51,13 @@ def clean_answer(text: str) -> str:
 
 
 def _listed(text: str) -> str:
-    """A JSON list of names as "a, b and c"."""
+    """Return a JSON list of names as "a, b and c", or ""."""
     if not text.startswith("["):
         return ""
     value = parse_json(text).value
     if not isinstance(value, list) or not value or not all(isinstance(item, str | int | float) for item in value):
         return ""
-    items = [str(item) for item in value[:MAX_LISTED]]
+    items = [str(item) for item in value[:_MAX_LIST_ITEMS]]
     return items[0] if len(items) == 1 else ", ".join(items[:-1]) + " and " + items[-1]
 
 
@@ -76,7 +76,7 @@ _BARE_REFUSAL = re.compile(
 
 
 def retrieval_trigger(reply: str) -> str:
-    """Why a Confident QA reply asks for retrieval: "hard" (the identifier, or nothing), "soft" (a refusal), or ""."""
+    """Return why a Confident QA reply asks for retrieval: "hard" (identifier or empty), "soft" (refusal) or ""."""
     if not reply.strip() or _IDENTIFIER.search(reply):
         return "hard"
     bare = reply.strip(" .!\"'“”`*\n").casefold()
@@ -94,24 +94,9 @@ _STATED = re.compile(r"\bstat(?:e|ed|es)\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 # "the answer is not there", "there is no answer: …"; but "The answer is Not Fade Away".
 _NO_CONCLUSION = re.compile(r"\b(?:[Nn]o|[Nn]ot an|[Ww]ithout an)\s+answer\b|\banswer\s+is\s+not\b")
-_UNKNOWN = frozenset(
-    (
-        "unknown",
-        "n/a",
-        "na",
-        "not found",
-        "none given",
-        "not available",
-        "not mentioned",
-        "not specified",
-        "not provided",
-        "not stated",
-        "not given",
-        "not known",
-        "not told",
-        "unanswerable",
-    )
-)
+_UNKNOWN = frozenset(("unknown", "n/a", "na", "none given", "unanswerable"))
+_UNKNOWN |= {f"not {verb}" for verb in ("found", "available", "mentioned", "specified", "provided")}
+_UNKNOWN |= {f"not {verb}" for verb in ("stated", "given", "known", "told")}
 
 
 # What assistants are trained to say; but "I'm Sorry" is a song.
@@ -141,19 +126,19 @@ _OWN_WORDS = re.compile(
 
 
 def find_refusal(text: str) -> str:
-    """The words by which a reply says that the answer is not there, or "".
+    """Return the words by which a reply says that there is no answer, or "".
 
-    A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word of finding must stand in one
-    sentence of a reply of three words or more, or what was read be said not to tell. Who says "the answer is …" is
-    judged by what follows.
+    A bare "No" or "None" is an answer, and so is "Not Fade Away": a negation and a word such as "found" must stand in
+    one sentence of three words or more, or the sources be said not to tell. After "the answer is …" only the rest
+    counts.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     if not text:
         return "empty"
-    if found := _IDENTIFIER.search(text):
-        return found[0]
-    if found := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
-        return found[0]
+    if refusal := _IDENTIFIER.search(text):
+        return refusal[0]
+    if refusal := _NO_CONCLUSION.search(text) or _DECLINED.search(text):
+        return refusal[0]
     text = extract_conclusion(text)
     bare = text.strip(" .!\"'“”`*").casefold()
     if bare in _UNKNOWN:
@@ -167,7 +152,7 @@ def find_refusal(text: str) -> str:
 
 
 def looks_unanswered(text: str) -> bool:
-    """Whether a reply says that it holds no answer; one rule for all methods."""
+    """Whether a reply says that it holds no answer; the rule of all methods."""
     return bool(find_refusal(text))
 
 
@@ -188,9 +173,9 @@ _OF_WHAT_WAS_GIVEN = re.compile(
 
 
 def says_unknown(text: str) -> bool:
-    """Whether what should be an answer says that none is known; longer ones must say so of what they were given.
+    """Whether an answer says that none is known; longer ones must say so of what they were given.
 
-    That something is not there may well be the answer: "The documents were never found".
+    That something is missing may be the answer: "The documents were never found".
     """
     text = " ".join(text[:MAX_ANSWER_CHARS].split())
     bare = extract_conclusion(text).strip(" .!\"'“”`*")
@@ -229,9 +214,9 @@ _ASKS_YES_NO = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SelfKnowledge:
-    """Whether a model says that it knows an answer, and the answer if it gave it in the same breath.
+    """Whether a model says that it knows an answer, and the answer if it gave one.
 
-    `confidence` is the least probability among the tokens it was said with, where that was asked for.
+    `confidence` is the least probability among its tokens, if that was asked for.
     """
 
     known: bool
@@ -240,20 +225,20 @@ class SelfKnowledge:
 
 
 def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
-    """The reply of a self-knowledge model: "yes" or "know" in the first place means known, everything else not.
+    """Read the reply of a self-knowledge model: a first word "yes" or "know" means known.
 
-    Where the question asks for yes or no, the yes is a part of the answer; no answer is taken, so that it is asked for
-    again, where what follows makes it doubtful whether more was meant than "yes, I know".
+    For a yes-no question the yes is part of the answer. If what follows makes it doubtful that more was meant than
+    "yes, I know", no answer is taken, so that it is asked for again.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].casefold() not in _KNOW or _EITHER.match(text):
         return SelfKnowledge(False)
-    answer = _said_after(text[first.end() :])
-    said = question_key(answer)
+    answer = _answer_after_yes(text[first.end() :])
+    key = question_key(answer)
     if not _ASKS_YES_NO.match(question):
-        return SelfKnowledge(True, "" if said in ("yes", "no") else answer)
-    if not said or said.split()[0] in ("yes", "no"):
+        return SelfKnowledge(True, "" if key in ("yes", "no") else answer)
+    if not key or key.split()[0] in ("yes", "no"):
         return SelfKnowledge(True, answer)
     if first[1].casefold() != "yes" or _DOUBTFUL.search(answer):
         return SelfKnowledge(True)
@@ -261,23 +246,23 @@ def read_self_knowledge(text: str, question: str = "") -> SelfKnowledge:
 
 
 def cut_at_next_question(text: str) -> str:
-    """The text without the next question, which small models go on to ask, and to answer."""
+    """Cut off the next question, which small models go on to ask and answer."""
     following = _NEXT_QUESTION.search(text)
     return text[: following.start()] if following else text
 
 
-def _said_after(text: str) -> str:
-    """The answer that follows a yes, if one does."""
-    said = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
-    while ability := _ABILITY.match(said):
-        said = said[ability.end() :].lstrip(_LOOSE)
-    if not any(char.isalnum() for char in said) or _TAKEN_BACK.match(said):
+def _answer_after_yes(text: str) -> str:
+    """Return the answer that follows a yes, or ""."""
+    rest = extract_conclusion(cut_at_next_question(text)).lstrip(_LOOSE)
+    while ability := _ABILITY.match(rest):
+        rest = rest[ability.end() :].lstrip(_LOOSE)
+    if not any(char.isalnum() for char in rest) or _TAKEN_BACK.match(rest):
         return ""
-    answer = clean_answer(" ".join(said.split()))
+    answer = clean_answer(" ".join(rest.split()))
     return "" if looks_unanswered(answer) or retrieval_trigger(answer) else answer
 
 
-MAX_LINES = 100
+_MAX_LINES = 100
 _ASKING = (
     r"(?:(?:in|on|at|of|for|to|by|from|with|under|during)\s+)?(?:who|whom|whose|what|which|when|where|why|how)\b"
     r"|(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should)\b"
@@ -295,13 +280,13 @@ _MARKS = "\"'“”‘’`*_ \t"
 
 
 def read_questions(text: str) -> tuple[str, ...]:
-    """The questions in a reply, each once: of a list, numbered or in bullets, of JSON, or of its lines."""
+    """Return the questions in a reply, each once: from a list, JSON, or its lines."""
     text = text[:MAX_REPLY_CHARS]
     value = read_json(text).value
     lines = _strings(value) if isinstance(value, dict | list) else []
     if not lines:
         # Models whose vocabulary has no line breaks, such as T5, write their list on one line.
-        written = [part for line in text.splitlines() for part in _NEXT_ITEM.split(line)][:MAX_LINES]
+        written = [part for line in text.splitlines() for part in _NEXT_ITEM.split(line)][:_MAX_LINES]
         lines = [line for line in written if _ITEM.match(line)]
         lines = lines or [part for line in written for part in re.split(r"(?<=\?)\s+", line)]
     questions: dict[str, str] = {}
@@ -313,18 +298,18 @@ def read_questions(text: str) -> tuple[str, ...]:
 
 
 def _strings(value: Any) -> list[str]:
-    """The texts in lists and objects, in order."""
-    found: list[str] = []
+    """Return the texts in nested lists and objects, in order."""
+    texts: list[str] = []
     waiting = [value]
-    while waiting and len(found) < MAX_LINES:
-        one = waiting.pop()
-        if isinstance(one, str):
-            found.append(one)
-        elif isinstance(one, dict | list):
-            waiting.extend(reversed(list(one.values()) if isinstance(one, dict) else one))
-    return found
+    while waiting and len(texts) < _MAX_LINES:
+        item = waiting.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, dict | list):
+            waiting.extend(reversed(list(item.values()) if isinstance(item, dict) else item))
+    return texts
 
 
 def question_key(question: str) -> str:
-    """What two spellings of one question share: its words, without case and punctuation."""
+    """Return the words of a question without case and punctuation, to compare spellings."""
     return " ".join(re.findall(r"\w+", question.casefold()))

@@ -1,4 +1,4 @@
-"""Reading which passages a model calls relevant; accepts anything and never raises."""
+"""Parse which passages a reply calls relevant; the functions accept any text and never raise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOW = (
     r"(?:(?:very|quite|rather|too|only)\s+)?(?:low|limited|minimal|little|slight|weak|poor|negligible|none|nil|zero"
     r"|doubtful|not\s+(?:very\s+)?(?:high|clear|given))\b"
 )
-"""A sentence about how much there is of it: "The relevance of this passage is rather low"."""
+"""A sentence about the degree: "The relevance of this passage is rather low"."""
 _IRRELEVANT = re.compile(
     r"irrelevan|unrelated|\b(?:not|no|never|hardly|neither|lacks?)\b[^.\n]{0,40}\brelevan|n['’]t\b[^.\n]{0,40}\brelevan"
     r"|\b(?:little|low|limited|minimal|barely|scarcely|less|least)\s+(?:(?:direct|real|or\s+no)\s+)?relevan"
@@ -25,15 +25,15 @@ _RELEVANT = re.compile(r"\brelevan(?:t|ce)\b|\A\W*(?:yes|true)\b", re.IGNORECASE
 
 
 def read_relevance(text: str) -> bool:
-    """Whether a reply calls a passage relevant; the negative is looked for first, and what says neither is negative."""
+    """Whether a reply calls a passage relevant; the negative is tried first, and is the default."""
     text = text[:MAX_REPLY_CHARS]
     return not _IRRELEVANT.search(text) and bool(_RELEVANT.search(text))
 
 
 def judges_relevance(text: str) -> bool:
-    """Whether a reply says of anything that it is relevant, or that it is not, or that nothing is."""
+    """Whether a reply calls anything relevant or irrelevant at all."""
     text = text[:MAX_REPLY_CHARS]
-    return any(said.search(text) for said in (_IRRELEVANT, _RELEVANT)) or _NONE.match(text) is not None
+    return any(pattern.search(text) for pattern in (_IRRELEVANT, _RELEVANT)) or _NONE.match(text) is not None
 
 
 _NUMBER = r"\d{1,4}"
@@ -69,27 +69,27 @@ _JUDGES = re.compile(r"relevant\b|\bunrelated\b", re.IGNORECASE)
 
 
 def read_numbers(text: str, count: int) -> tuple[int, ...]:
-    """The passages, numbered from 1, that a reply calls relevant: "No" names none, and so does a list of others.
+    """Return the passages, numbered from 1, that a reply calls relevant; "No" names none.
 
-    That one goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names all that lie in it,
-    as far as they were shown.
+    A list of irrelevant ones goes on until a line begins with "Relevant:" again. A range ("[1] to [3]", "1-3") names
+    all numbers in it up to `count`.
     """
     text = text[:MAX_REPLY_CHARS].strip()
     if _NONE.match(text):
         return ()
-    found: dict[int, None] = {}
+    numbers: dict[int, None] = {}
     lines = [text] if _BARE.fullmatch(text) else _LINE_END.split(text)
     of_others = False
     for line in lines:
         if of_others and not _HEADS_RELEVANT.match(line):
             continue
         named, of_others = _named(_with_brackets(line, alone=len(lines) == 1), count)
-        found |= dict.fromkeys(named)
-    return tuple(number for number in found if 0 < number <= count)
+        numbers |= dict.fromkeys(named)
+    return tuple(number for number in numbers if 0 < number <= count)
 
 
 def _with_brackets(line: str, *, alone: bool) -> str:
-    """The line with brackets around numbers that were meant to have some; a number in a sentence was not."""
+    """Put brackets around listed numbers; numbers in a sentence stay as they are."""
     if "[" in line:
         return line
     bare = _BARE.fullmatch(line)
@@ -99,9 +99,9 @@ def _with_brackets(line: str, *, alone: bool) -> str:
 
 
 def _named(line: str, count: int) -> tuple[list[int], bool]:
-    """The numbers a line calls relevant, and whether a list of the others begins in it, which goes on after it.
+    """Return the numbers a line calls relevant, and whether a list of irrelevant ones goes on after it.
 
-    A verdict is of the numbers before it ("[1] is relevant"), or else of those after it ("Relevant: [1]").
+    A verdict is about the numbers before it ("[1] is relevant"), else about those after it ("Relevant: [1]").
     """
     named: list[int] = []
     waiting: list[int] = []
@@ -125,7 +125,7 @@ def _named(line: str, count: int) -> tuple[list[int], bool]:
 
 
 def _numbers(written: str, count: int) -> Iterator[int]:
-    """The numbers of a list, with all those in its ranges up to `count`; three in a row with dashes are no range."""
+    """Yield the numbers of a list and its ranges up to `count`; three joined by dashes are no range."""
     for chain in _CHAIN.finditer(written.replace("[", "").replace("]", "")):
         numbers = [int(number) for number in re.findall(r"\d+", chain[0])]
         if len(numbers) == 2:

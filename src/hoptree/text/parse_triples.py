@@ -1,4 +1,4 @@
-"""Reading the facts a model wrote down, in whatever form it did: never an exception, and what is no fact is counted."""
+"""Parse the triples of a reply in any form; never raises, and counts what is malformed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from hoptree.text.loose_json import read_json
 
 MAX_TRIPLES = 200
-"""Triples of a reply that are looked at: a model that repeats itself never ends."""
+"""Triples of a reply that are read: a model that repeats itself never ends."""
 MAX_NAME_CHARS = 200
 """Characters of a name, as a graph takes them."""
-_LONGEST_RELATION = 100
-_MAX_REPLY = 100_000
+_MAX_RELATION_CHARS = 100
+_MAX_REPLY_CHARS = 100_000
 _MAX_LINES = 1_000
 
 Triple = tuple[str, str, str]
@@ -36,9 +36,9 @@ _NOTHING = frozenset(("none", "no facts", "no fact", "n/a", "nothing", "empty", 
 
 @dataclass(frozen=True, slots=True)
 class TriplesRead:
-    """The triples of a reply in its order; `malformed` counts what should have been one and is none.
+    """The triples of a reply in order; `malformed` counts broken ones.
 
-    `understood` is False where there is neither a triple nor a word that there is none.
+    `understood` is False if the reply has neither a triple nor a word that there is none.
     """
 
     triples: tuple[Triple, ...] = ()
@@ -47,43 +47,43 @@ class TriplesRead:
 
 
 def read_triples(reply: str, *, cut: bool = False) -> TriplesRead:
-    """The (subject, relation, object) triples of a reply: lines, tables, tuples, JSON in any arrangement.
+    """Read (subject, relation, object) triples from lines, tables, tuples, or JSON in any arrangement.
 
-    With `cut` the reply ended because it was too long: a last triple that may be half a one is left out.
+    With `cut` the reply ended because it was too long: a last triple that may be incomplete is left out.
     """
-    text = reply[:_MAX_REPLY].strip("\ufeff")
-    cut = cut or len(reply) > _MAX_REPLY
-    by_line, whole = _Found(), _Found()
+    text = reply[:_MAX_REPLY_CHARS].strip("\ufeff")
+    cut = cut or len(reply) > _MAX_REPLY_CHARS
+    by_line, as_json = _Collector(), _Collector()
     lines = text[: text.rfind("\n") + 1] if cut else text
     for line in lines.splitlines()[:_MAX_LINES]:
         _read_line(line, by_line)
     value = read_json(text).value if text.count('"') >= 4 or not by_line.triples else None
-    whole.walk(value)
+    as_json.walk(value)
     # JSON written a triple a line is read either way; over several lines, or cut off, only one way finds all.
-    found = whole if len(whole.triples) >= max(len(by_line.triples), 1) else by_line
-    if cut and found is whole and found.ends_well and not text.rstrip(", \n").endswith(("]", "}")):
-        found.triples.pop()
-        found.malformed += 1
-    understood = bool(found.triples) or text.strip(" .\n`*").casefold() in _NOTHING or _is_empty(value)
-    return TriplesRead(tuple(found.triples), found.malformed, understood)
+    best = as_json if len(as_json.triples) >= max(len(by_line.triples), 1) else by_line
+    if cut and best is as_json and best.ends_well and not text.rstrip(", \n").endswith(("]", "}")):
+        best.triples.pop()
+        best.malformed += 1
+    understood = bool(best.triples) or text.strip(" .\n`*").casefold() in _NOTHING or _is_empty(value)
+    return TriplesRead(tuple(best.triples), best.malformed, understood)
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether JSON is a list without anything in it, perhaps under a name."""
+    """Whether JSON is an empty list or object, perhaps under a name."""
     return value in ([], {}) or (isinstance(value, dict) and all(inner in ([], {}) for inner in value.values()))
 
 
-class _Found:
-    """Collects triples, up to as many as are looked at."""
+class _Collector:
+    """Collects up to MAX_TRIPLES triples."""
 
     def __init__(self) -> None:
         self.triples: list[Triple] = []
         self.malformed = 0
         self.ends_well = False
-        """Whether the last one was a triple."""
+        """Whether the last item was a triple."""
 
     def add(self, parts: Sequence[Any]) -> None:
-        """One triple of three parts, if they are one."""
+        """Add a triple if the parts are one."""
         triple = _clean(parts)
         self.ends_well = triple is not None and len(self.triples) < MAX_TRIPLES
         if triple is None:
@@ -92,29 +92,29 @@ class _Found:
             self.triples.append(triple)
 
     def walk(self, value: Any) -> None:
-        """The triples in JSON: lists of three, objects with the three names, or subjects with their relations."""
+        """Read JSON: lists of three, objects with three known keys, or subjects with their relations."""
         waiting = [value]
         while waiting and len(self.triples) + self.malformed < MAX_TRIPLES:
-            one = waiting.pop()
-            if isinstance(one, str):
-                _read_line(one, self)
-            elif isinstance(one, dict):
-                waiting.extend(reversed(list(self._of_object(one))))
-            elif isinstance(one, list):
-                if one and isinstance(one[0], str) and not any(_separated(item) for item in one):
-                    self.add(one)
+            item = waiting.pop()
+            if isinstance(item, str):
+                _read_line(item, self)
+            elif isinstance(item, dict):
+                waiting.extend(reversed(list(self._read_object(item))))
+            elif isinstance(item, list):
+                if item and isinstance(item[0], str) and not any(_separated(part) for part in item):
+                    self.add(item)
                 else:
-                    waiting.extend(reversed(one))
+                    waiting.extend(reversed(item))
 
-    def _of_object(self, one: Mapping[str, Any]) -> Iterator[Any]:
-        """Takes the triple of an object; gives back what is to be looked into."""
-        named = {str(name).strip().casefold(): value for name, value in one.items()}
-        subject, relation, said = (_first(named, names) for names in (_SUBJECT, _RELATION, _OBJECT))
-        if subject is not None and (relation is not None or said is not None):
-            for single in said if isinstance(said, list) else [said]:
+    def _read_object(self, item: Mapping[str, Any]) -> Iterator[Any]:
+        """Add the triples of an object; yield the values that may hold more."""
+        named = {str(name).strip().casefold(): value for name, value in item.items()}
+        subject, relation, target = (_first(named, names) for names in (_SUBJECT, _RELATION, _OBJECT))
+        if subject is not None and (relation is not None or target is not None):
+            for single in target if isinstance(target, list) else [target]:
                 self.add((subject, relation, single))
             return
-        for name, value in one.items():
+        for name, value in item.items():
             if isinstance(value, dict) and value and all(_values(inner) for inner in value.values()):
                 if _first({str(key).casefold(): 1 for key in value}, _SUBJECT) is not None:
                     yield value
@@ -126,27 +126,27 @@ class _Found:
                 yield value
 
 
-def _read_line(line: str, found: _Found) -> None:
-    """The triple, or the JSON with triples, on one line; prose is passed over."""
+def _read_line(line: str, collector: _Collector) -> None:
+    """Read a triple, or JSON with triples, on one line; skip prose."""
     line = line.strip()
     if not line or _FENCE.match(line) or _RULER.fullmatch(line):
         return
     line = _ITEM.sub("", line, count=1) if _ITEM.match(line) else line
     if line[:1] in "[{" and (value := _json(line.rstrip(","))) is not None:
-        found.walk(value)
+        collector.walk(value)
         return
     body = line.rstrip(",;. ") if line[:1] in _WRAPPED else line
     wrapped = len(body) > 1 and _WRAPPED.get(body[0]) == body[-1]
     body = body[1:-1] if wrapped else body
     parts = _parts(body, wrapped)
     if parts is None:
-        found.malformed += wrapped or "|" in body
+        collector.malformed += wrapped or "|" in body
     elif not _is_heading(parts):
-        found.add(parts)
+        collector.add(parts)
 
 
 def _parts(body: str, wrapped: bool) -> list[str] | None:
-    """The three parts of a line, by the first mark that parts it so."""
+    """Split a line into three parts by the first separator that does so."""
     if "|" in body:
         parts = [part.strip() for part in body.split("|")]
         while parts and not parts[-1]:
@@ -166,7 +166,7 @@ def _parts(body: str, wrapped: bool) -> list[str] | None:
 
 
 def _is_heading(parts: Sequence[str]) -> bool:
-    """Whether a row of a table names its columns."""
+    """Whether a row is the heading of a table."""
     bare = [part.strip(_EDGES).casefold() for part in parts]
     return all(part in names for part, names in zip(bare, (_SUBJECT, _RELATION, _OBJECT), strict=True))
 
@@ -174,16 +174,16 @@ def _is_heading(parts: Sequence[str]) -> bool:
 def _clean(parts: Sequence[Any]) -> Triple | None:
     if len(parts) != 3 or not all(_scalar(part) for part in parts):
         return None
-    subject, relation, said = (_plain(str(part)) for part in parts)
-    if not all(any(letter.isalnum() for letter in part) for part in (subject, relation, said)):
+    subject, relation, value = (_plain(str(part)) for part in parts)
+    if not all(any(letter.isalnum() for letter in part) for part in (subject, relation, value)):
         return None
-    if max(len(subject), len(said)) > MAX_NAME_CHARS or len(relation) > _LONGEST_RELATION:
+    if max(len(subject), len(value)) > MAX_NAME_CHARS or len(relation) > _MAX_RELATION_CHARS:
         return None
-    return subject, relation, said
+    return subject, relation, value
 
 
 def _plain(part: str) -> str:
-    """A part on one line, without quotes, emphasis and a label before it."""
+    """Return a part on one line, without quotes, emphasis and label."""
     part = " ".join(part.encode("utf-8", "replace").decode().replace("\0", " ").split())
     part = part.strip(_EDGES)
     return _LABEL.sub("", part, count=1).strip(_EDGES) if _LABEL.match(part) else part
@@ -206,7 +206,7 @@ def _scalar(value: Any) -> bool:
 
 
 def _values(value: Any) -> bool:
-    return _scalar(value) or (isinstance(value, list) and all(_scalar(one) for one in value))
+    return _scalar(value) or (isinstance(value, list) and all(_scalar(item) for item in value))
 
 
 def _separated(value: Any) -> bool:

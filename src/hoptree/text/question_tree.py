@@ -1,7 +1,7 @@
-"""The question tree: nodes, `#queryX` references, and the checks and repairs of a plan a model wrote.
+"""The question tree: nodes, `#queryX` references, and repairs of a plan that a model wrote.
 
-Dependencies come from references, never from nesting: models nest independent questions too. A reference is
-always read as a whole token (`#query1` is not the beginning of `#query10`).
+Dependencies come from references, never from nesting: models nest independent questions too. A reference is always a
+whole token (`#query1` is not the beginning of `#query10`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hoptree.text.names import name_spans
 MAX_NODES = 12
 MAX_DEPTH = 5
 _MAX_NESTING = 50
-"""Brackets inside brackets that are followed when nodes are looked for."""
+"""Depth of nested JSON that is searched for nodes."""
 
 _LONG = r"#\s*query\s*_?\s*(\d+)"
 _REFERENCE = re.compile(_LONG, re.IGNORECASE)
@@ -29,7 +29,7 @@ _CHILDREN_KEYS = ("children", "sub_queries", "subqueries", "sub_questions")
 
 
 class Pairs(dict[str, Any]):
-    """A JSON object that remembers all its pairs, so that a duplicate key is not lost in silence."""
+    """A JSON object that keeps all pairs, so that duplicate keys are not lost."""
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
         self.pairs = tuple(pairs)
@@ -38,7 +38,7 @@ class Pairs(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Something wrong with a plan, and what was done about it."""
+    """A problem of a plan, and how it was repaired."""
 
     kind: str
     node: int
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A forest of sub-questions in pre-order, under the question itself, which is no node."""
+    """A forest of sub-questions in pre-order; the main question is no node."""
 
     nodes: tuple[Node, ...]
     issues: tuple[Issue, ...] = ()
@@ -67,19 +67,19 @@ class Plan:
         return next(node for node in self.nodes if node.id == node_id)
 
     def paths(self) -> tuple[tuple[Node, ...], ...]:
-        """Every path from a top node down to a leaf; a top node hangs under none, or under a node of another plan."""
+        """Return every path from a top node (without a parent in this plan) down to a leaf."""
         parents = {node.parent for node in self.nodes}
         by_id: dict[int | None, Node] = {node.id: node for node in self.nodes}
-        found = []
+        paths = []
         for leaf in (node for node in self.nodes if node.id not in parents):
             path = [leaf]
             while (above := by_id.get(path[-1].parent)) is not None:
                 path.append(above)
-            found.append(tuple(reversed(path)))
-        return tuple(found)
+            paths.append(tuple(reversed(path)))
+        return tuple(paths)
 
     def order(self) -> tuple[Node, ...]:
-        """The nodes so that each comes after those it refers to; otherwise as written."""
+        """Return the nodes in topological order of references, otherwise as written."""
         position = {node.id: index for index, node in enumerate(self.nodes)}
         waiting = {node.id: len(node.refs) for node in self.nodes}
         ready = [position[node.id] for node in self.nodes if not node.refs]
@@ -97,22 +97,22 @@ class Plan:
 
 
 def _number(digits: str) -> int:
-    """The id that digits name; one too long to be meant names no node."""
+    """Return the id that digits name; -1 for absurdly long ones."""
     return int(digits) if len(digits) < 10 else -1
 
 
 def references(question: str) -> tuple[int, ...]:
-    """The ids a canonical question refers to, each once."""
+    """Return the ids that a canonical question refers to, each once."""
     return tuple(dict.fromkeys(_number(match[1]) for match in _REFERENCE.finditer(question)))
 
 
 def resolve(question: str, answers: Mapping[int, str]) -> str:
-    """Put the answers in place of the references, in one pass, so that an answer is never read as a reference."""
+    """Replace references by answers in one pass, so that an answer is never read as a reference."""
     return _REFERENCE.sub(lambda match: answers.get(_number(match[1]), match[0]), question)
 
 
 def nest_plan(plan: Plan, under: Node) -> Plan:
-    """The same plan beneath a node of another: the first beneath node 4 is 401, so that numbers stay apart."""
+    """Put a plan beneath a node of another; ids stay distinct: the first beneath node 4 is 401."""
     ids = {node.id: 100 * under.id + place for place, node in enumerate(plan.nodes, 1)}
     names = {old: f"#query{new}" for old, new in ids.items()}
     nodes = (
@@ -129,13 +129,13 @@ def nest_plan(plan: Plan, under: Node) -> Plan:
 
 
 def single_node(question: str, issue: Issue | None = None) -> Plan:
-    """The plan of a question that is not split."""
+    """Return the plan of a question that is not split."""
     return Plan((Node(1, question),), (issue,) if issue else ())
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A node as the model wrote it: `name` is the number it gave, `above` the draft it hangs under."""
+    """A node as the model wrote it: `name` is its number, `above` the index of its parent."""
 
     name: int | None
     question: str
@@ -144,10 +144,10 @@ class _Draft:
 
 
 def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
-    """Turn what a model wrote into a plan that can be carried out; everything repaired is listed in `issues`.
+    """Turn what a model wrote into a valid plan; `issues` lists all repairs.
 
-    An empty `nodes` means that there was nothing to repair. With `mend_leaks`, an entity that the model
-    gave away in a sub-question is replaced by the reference it stands for.
+    `nodes` is empty if there was nothing to read. With `mend_leaks`, an entity that the model gave away in a
+    sub-question is replaced by the reference it stands for.
     """
     issues: list[Issue] = []
     drafts: list[_Draft] = []
@@ -164,7 +164,7 @@ def make_plan(raw: object, root: str, *, mend_leaks: bool = False) -> Plan:
         ids = list(range(1, len(drafts) + 1))
     else:
         ids = [name or 0 for name in names]
-    nodes = _refer(drafts, ids, root, issues)
+    nodes = _link_references(drafts, ids, root, issues)
     for index, node in enumerate(nodes):
         nodes[index] = _mend_leak(node, root, nodes if mend_leaks else None, issues)
     return Plan(tuple(nodes), tuple(issues))
@@ -179,7 +179,7 @@ def _collect(
     issues: list[Issue],
     nesting: int = 0,
 ) -> None:
-    """Append the drafts found in `raw`, which may be a node, a group of nodes, or a bare question."""
+    """Append the drafts in `raw`: a node, a group of nodes, or a bare question."""
     if nesting > _MAX_NESTING:
         return
     if depth > MAX_DEPTH and raw and isinstance(raw, str | Mapping):
@@ -205,8 +205,8 @@ def _collect(
     elif name is not None:
         issues.append(Issue("question_empty", name, "a node without a question was dropped; its children moved up"))
     for key, value in pairs:
-        if found := _KEY_ID.fullmatch(key.strip()):
-            _collect(value, _number(found[1]), above, depth, drafts, issues, nesting + 1)
+        if key_id := _KEY_ID.fullmatch(key.strip()):
+            _collect(value, _number(key_id[1]), above, depth, drafts, issues, nesting + 1)
         elif key in _CHILDREN_KEYS or isinstance(value, Mapping):
             _collect(value, None, above, depth, drafts, issues, nesting + 1)
 
@@ -218,19 +218,21 @@ def _drop_first(drafts: list[_Draft]) -> None:
         draft.depth = 1 if draft.above is None else drafts[draft.above].depth + 1
 
 
-def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
-    """Give every draft its references, repaired where they point nowhere, and its canonical wording."""
+def _link_references(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue]) -> list[Node]:
+    """Turn drafts into nodes with valid references and canonical wording."""
     written = [_written(draft.question, root) for draft in drafts]
-    meant = [{name: _meant(name, index, drafts) for name in names.values()} for index, names in enumerate(written)]
+    targets_by_name = [
+        {name: _target_of(name, index, drafts) for name in names.values()} for index, names in enumerate(written)
+    ]
     edges: dict[int, set[int]] = {
         ids[index]: {ids[target] for target in targets.values() if target is not None and target < index}
-        for index, targets in enumerate(meant)
+        for index, targets in enumerate(targets_by_name)
     }
     nodes = []
     for index, draft in enumerate(drafts):
         by_name = {
-            name: _stand_in(name, target, index, drafts, ids, edges, root, issues)
-            for name, target in meant[index].items()
+            name: _resolve_reference(name, target, index, drafts, ids, edges, root, issues)
+            for name, target in targets_by_name[index].items()
         }
         stands_for = {text: by_name[name] for text, name in written[index].items()}
         question = _ANY_REFERENCE.sub(
@@ -243,23 +245,23 @@ def _refer(drafts: list[_Draft], ids: list[int], root: str, issues: list[Issue])
 
 
 def _written(question: str, root: str) -> dict[str, int]:
-    """The references of a question as they are written, and the numbers they name.
+    """Return the references of a question as written, with the numbers they name.
 
-    "#1 hit" is text where the main question has it, or where the sub-question writes "#query1" for what it means.
+    "#1 hit" is text if the main question has it too, or if the sub-question also writes "#query1".
     """
     pattern = _REFERENCE if _REFERENCE.search(question) or _SHORT.search(root) else _ANY_REFERENCE
     return {match[0]: _number(match[match.lastindex or 1]) for match in pattern.finditer(question)}
 
 
-def _meant(name: int, index: int, drafts: list[_Draft]) -> int | None:
-    """The draft a reference names: the nearest one before it, else the first after it, never itself."""
+def _target_of(name: int, index: int, drafts: list[_Draft]) -> int | None:
+    """Return the draft a reference names: the nearest before it, else the first after it."""
     named = [other for other, draft in enumerate(drafts) if draft.name == name and other != index]
     if not named and 0 < name <= len(drafts) and name - 1 != index and drafts[name - 1].name is None:
         return name - 1  # nodes without a number are counted
     return max((other for other in named if other < index), default=min(named, default=None))
 
 
-def _stand_in(
+def _resolve_reference(
     name: int,
     target: int | None,
     index: int,
@@ -269,7 +271,7 @@ def _stand_in(
     root: str,
     issues: list[Issue],
 ) -> str:
-    """What stands in place of one reference: `#queryX`, or a description where no node can be meant."""
+    """Return `#queryX` for one reference, or a description if it can name no node."""
     here = ids[index]
     kind = "ref_dangling"
     if target is not None:
@@ -305,7 +307,7 @@ def _reaches(edges: Mapping[int, set[int]], start: int, goal: int) -> bool:
 
 
 def _mend_leak(node: Node, root: str, mend_in: Sequence[Node] | None, issues: list[Issue]) -> Node:
-    """Notice a child that names an entity the question never named: the model gave away its parent's answer."""
+    """Report or mend a child that gives away its parent's answer by naming a new entity."""
     if node.parent is None or node.refs:
         return node
     known = root.casefold()

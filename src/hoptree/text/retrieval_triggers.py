@@ -1,4 +1,4 @@
-"""When a model needs help: MIND's and DRAGIN's sentence that is too unsure, and FLARE's improbable token."""
+"""When to retrieve, and with which query: the triggers of FLARE, DRAGIN, MIND and SeaKR."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hoptree.text.tokens import Span, find_words, token_spans, word_spans
 from hoptree.text.uncertainty import ScoredWord, answer_lead_spans, mean, score_words, token_probability, valid_value
 from hoptree.text.word_classes import Tagger, content_words
 
-WORDS = 25
-"""Words that DRAGIN keeps of those that were attended to."""
+_MAX_QUERY_WORDS = 25
+"""Attended words that DRAGIN keeps."""
 
 
 def masked_query(
     text: str, tokens: Sequence[Token], question: str, *, beta: float = 0.4, span: Span | None = None
 ) -> str:
-    """FLARE's query: the text, or this span of it, without tokens less probable than beta; of nothing, the question.
+    """FLARE's query: the text, or a span of it, without tokens less probable than beta.
 
-    Of a span that says no more than "So the answer is", or stands behind it, the question goes before the answer.
+    The question is returned if nothing is left, and goes first if the span is no more than "So the answer is …".
     """
     start, end = span or (0, len(text))
     masked: set[int] = set()
@@ -37,20 +37,20 @@ def masked_query(
     def left(until: int) -> str:
         return "".join(text[at] for at in range(start, until) if at not in masked)
 
-    said = " ".join(left(end).split())
-    if not word_spans(said):
+    query = " ".join(left(end).split())
+    if not word_spans(query):
         return question
-    return f"{question} {said}" if leads and not word_spans(left(leads[0][0])) else said
+    return f"{question} {query}" if leads and not word_spans(left(leads[0][0])) else query
 
 
 def attended_query(
-    attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = WORDS
+    attended: Attended, regions: Sequence[Span], hits: Sequence[Span], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS
 ) -> str:
-    """DRAGIN's query: the content words of these regions that the hit words looked back at most, in their order.
+    """DRAGIN's query: the content words of the regions that the hits attend to most, in text order.
 
-    `attended` has a row of attention for each hit; the regions are where the question and the text so far stand in its
-    text, and the hits, which are left out, where the unsure words do. What a word's tokens get is summed, and the mean
-    is taken over the hits. "" if no content word is left, which is no reason to search.
+    `attended` has a row for each hit; `regions` are the spans of the question and the text so far, `hits` those of the
+    unsure words, which are left out. Attention is summed over a word's tokens and averaged over the hits. The result is
+    "" if no content word is left.
     """
     rows = attended.weights
     weights = [
@@ -64,26 +64,26 @@ def attended_query(
         spans, leads = word_spans(text), answer_lead_spans(text)
         for (first, last), carries in zip(spans, tagger.content(text, spans), strict=True):
             word = (start + first, start + last)
-            if carries and not _meets(word, hits) and not _meets((first, last), leads):
-                candidates.append((_paid(attended.spans, ends, weights, word), word[0], text[first:last]))
+            if carries and not _overlaps(word, hits) and not _overlaps((first, last), leads):
+                candidates.append((_attention_paid(attended.spans, ends, weights, word), word[0], text[first:last]))
     chosen = sorted(candidates, key=lambda word: -word[0])[:limit]
     return " ".join(word for _, _, word in sorted(chosen, key=lambda word: word[1]))
 
 
-def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = WORDS) -> str:
-    """DRAGIN's query where no attention is known: the content words of question and sentence, but for the hits."""
+def content_query(texts: Sequence[str], hits: Sequence[str], tagger: Tagger, *, limit: int = _MAX_QUERY_WORDS) -> str:
+    """DRAGIN's query without attention: the content words of question and sentence except the hits."""
     left_out = {hit.casefold() for hit in hits}
-    found: list[str] = []
+    words: list[str] = []
     for text in texts:
         spans, leads = word_spans(text), answer_lead_spans(text)
         for (start, end), carries in zip(spans, tagger.content(text, spans), strict=True):
-            if carries and text[start:end].casefold() not in left_out and not _meets((start, end), leads):
-                found.append(text[start:end])
-    return " ".join(found[:limit])
+            if carries and text[start:end].casefold() not in left_out and not _overlaps((start, end), leads):
+                words.append(text[start:end])
+    return " ".join(words[:limit])
 
 
 def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger, *, doubt: float = 0.1) -> str:
-    """SeaKR's query: the content words of a failed step that the context holds too, or that are this sure.
+    """SeaKR's query: the content words of a failed step that are sure, or that the context holds too.
 
     A word is as sure as its least probable token: 1 - p must not exceed `doubt`.
     """
@@ -96,19 +96,19 @@ def sure_query(text: str, tokens: Sequence[Token], context: str, tagger: Tagger,
         least = min((token_probability(tokens[at]) for at in word.tokens), default=0.0)
         if (
             content
-            and not _meets((word.start, word.end), leads)
+            and not _overlaps((word.start, word.end), leads)
             and (word.text.casefold() in given or 1 - least <= doubt)
         ):
             kept.append(word.text)
     return " ".join(kept)
 
 
-def _meets(word: Span, places: Sequence[Span]) -> bool:
+def _overlaps(word: Span, places: Sequence[Span]) -> bool:
     return any(first < word[1] and word[0] < last for first, last in places)
 
 
-def _paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], word: Span) -> float:
-    """What the tokens get that have a part in a word."""
+def _attention_paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], word: Span) -> float:
+    """Return the attention that the tokens of a word get."""
     total, at = 0.0, bisect_right(ends, word[0])
     while at < len(spans) and spans[at][0] < word[1]:
         total += weights[at]
@@ -117,18 +117,18 @@ def _paid(spans: Sequence[Span], ends: Sequence[int], weights: Sequence[float], 
 
 
 MAX_THRESHOLD = 1.5
-"""The highest threshold in DRAGIN's published settings, which are 0.6 to 1.5 by model and data set."""
+"""The highest of DRAGIN's published thresholds (0.6 to 1.5 by model and data set)."""
 
 
 class Threshold(Protocol):
-    """What the score of a word must exceed, given its sentence and all words judged before that."""
+    """What the score of a word must exceed, given its sentence and the words before."""
 
     def of(self, sentence: Sequence[ScoredWord], before: Sequence[ScoredWord]) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)
 class FixedThreshold:
-    """DRAGIN's: the same for every sentence."""
+    """DRAGIN's threshold: the same for every sentence."""
 
     theta: float = 1.0
 
@@ -140,9 +140,9 @@ class FixedThreshold:
 class DynamicThreshold:
     """MIND's Equation 3: alpha mean(H over content words) + beta mean(a), over the sentence or all words so far.
 
-    Since a has a mean of 1 over every sentence, beta is what is added everywhere. The paper names no values. What is
-    unsure everywhere stays below it, whatever its entropy; a `ceiling`, which the paper has not, lets it trigger. The
-    words of "So the answer is" are always sure, and do not count.
+    Since a has a mean of 1 over every sentence, beta is added everywhere. The paper names no values. A sentence that is
+    unsure everywhere stays below the threshold; a `ceiling`, which the paper lacks, lets it trigger. The words of "So
+    the answer is" do not count.
     """
 
     alpha: float = 1.5
@@ -159,7 +159,7 @@ class DynamicThreshold:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSentence:
-    """A sentence of a draft as it was judged: `hits` are the numbers of the words whose score exceeds theta."""
+    """A sentence of a draft; `hits` are the indices of the words whose score exceeds theta."""
 
     start: int
     end: int
@@ -188,10 +188,10 @@ def judge_sentences(
     *,
     before: Sequence[ScoredWord] = (),
 ) -> tuple[JudgedSentence, ...]:
-    """The sentences of a draft up to the first that triggers, which is then the last; all of them if none does.
+    """Judge the sentences of a draft up to and including the first that triggers.
 
-    Only content words hit: where all that is unsure are words such as "the", nothing triggers. Neither do those of "So
-    the answer is". `before` are the words of earlier drafts that were kept, for a threshold over the history.
+    Only content words can hit, and not those of "So the answer is". `before` are the words of earlier drafts, for a
+    threshold over the history.
     """
     words = find_words(text, [token.text for token in tokens])
     content = content_words(text, words, tagger)
@@ -204,7 +204,7 @@ def judge_sentences(
         while at < len(words) and words[at].start < end:
             at += 1
         scored = tuple(
-            replace(word, announces=_inside(word, leads))
+            replace(word, announces=_is_inside(word, leads))
             for word in score_words(words[first:at], tokens, content[first:at])
         )
         theta = threshold.of(scored, history)
@@ -217,10 +217,7 @@ def judge_sentences(
 
 
 def improbable_sentence(text: str, tokens: Sequence[Token], *, theta: float = 0.8) -> Span | None:
-    """FLARE's trigger: the first sentence with a token less probable than theta, if there is one.
-
-    Tokens that wrote nothing visible (the end of the reply, say) do not count.
-    """
+    """FLARE's trigger: the first sentence with a visible token less probable than theta."""
     places = token_spans(text, [token.text for token in tokens])
     for start, end in sentence_spans(text):
         for token, place in zip(tokens, places, strict=True):
@@ -233,16 +230,16 @@ def _hits(word: ScoredWord, theta: float) -> bool:
     return word.content and not word.announces and word.entropy is not None and word.score > theta
 
 
-def _inside(word: ScoredWord, leads: Sequence[Span]) -> bool:
+def _is_inside(word: ScoredWord, leads: Sequence[Span]) -> bool:
     return any(first <= word.word.start and word.word.end <= last for first, last in leads)
 
 
 NEUTRAL_CONFIDENCE = 0.5
-"""The confidence of a name that the model did not write itself."""
+"""Default confidence for a name that the model did not write itself."""
 
 
 def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
-    """Where the words of a name stand in a row, whatever their capitals and accents; a possessive is left out."""
+    """Return where the words of a name occur in a row, ignoring case, accents and possessives."""
     wanted = [fold(entity[start:end]) for start, end in _bare_words(entity)]
     spans = _bare_words(text)
     words = [fold(text[start:end]) for start, end in spans]
@@ -253,36 +250,40 @@ def find_mentions(entity: str, text: str) -> tuple[Span, ...]:
     )
 
 
-def confidence(
+def max_confidence(
     signals: Iterable[tuple[float | None, float | None]], *, gamma: float = 1.0, delta: float = 0.2
 ) -> float | None:
-    """The maximum of gamma / (1 + H) + delta a, for pairs of H and a; a counts 1 where unknown."""
-    found = []
+    """Return the maximum of gamma / (1 + H) + delta a over pairs of H and a; an unknown a is 1."""
+    confidences = []
     for entropy, attention in signals:
         if (doubt := valid_value(entropy)) is not None:
             paid = valid_value(attention)
-            found.append(gamma / (1 + doubt) + delta * (1.0 if paid is None else paid))
-    return max(found, default=None)
+            confidences.append(gamma / (1 + doubt) + delta * (1.0 if paid is None else paid))
+    return max(confidences, default=None)
 
 
 def entity_confidence(
     entity: str, text: str, tokens: Sequence[Token], *, gamma: float = 1.0, delta: float = 0.2
 ) -> float | None:
-    """The confidence of a name where the text first has it; None if it does not, or if nothing is known there.
+    """Return the confidence of a name at its first mention; None if it is not mentioned or nothing is known.
 
-    Later mentions copy the first and are sure of themselves. H and a are those of words, as in the scores of a sentence
-    (the paper speaks of tokens, of which the last of nearly every name is sure).
+    Later mentions copy the first. H and a are those of words, as in the scores of a sentence; the paper speaks of
+    tokens, of which the last of nearly every name is sure.
     """
-    found = find_mentions(entity, text)
-    if not found:
+    mention_spans = find_mentions(entity, text)
+    if not mention_spans:
         return None
-    first, last = found[0]
-    start, end = next((span for span in sentence_spans(text) if span[0] <= first < span[1]), found[0])
+    first, last = mention_spans[0]
+    start, end = next((span for span in sentence_spans(text) if span[0] <= first < span[1]), mention_spans[0])
     pieces = [token.text for token in tokens]
     inside = [word for word in find_words(text, pieces) if start <= word.start < end]
     scored = score_words(inside, tokens, [True] * len(inside))
-    return confidence(
-        ((one.entropy, one.attention) for one in scored if one.word.start < last and first < one.word.end),
+    return max_confidence(
+        (
+            (scored_word.entropy, scored_word.attention)
+            for scored_word in scored
+            if scored_word.word.start < last and first < scored_word.word.end
+        ),
         gamma=gamma,
         delta=delta,
     )

@@ -1,4 +1,4 @@
-"""Where the sentences of a text begin and end, whatever abbreviations, initials and quotes stand in it."""
+"""Split text into sentences, with abbreviations, initials and quotes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ _END = re.compile(
     r"|(?<![。！？])[。！？]+[」』”’）]*\s*(?=[「『“‘（]*([^\W_]))"  # scripts without spaces need none here
     r"|(?<!\s)\s*\n\s*(?=(\S))"
 )
-_LINE = 3
-"""The group of a match that is a line break."""
+_LINE_BREAK_GROUP = 3
 _TITLE = re.compile(
     r"(?:^|[\s(\[\"“‘'/-])(?:mr|mrs|ms|messrs|mme|mlle|dr|drs|prof|rev|fr|msgr|mons|bp|abp|gen|brig|maj|col|adm|cmdr|comdr|cdr"
     r"|capt|lt|lieut|ens|sgt|cpl|pvt|pfc|supt|insp|det|atty|gov|sen|rep|hon|pres|amb|wm|thos|chas|geo|jas|jos"
@@ -26,13 +25,12 @@ _SHORTENED = re.compile(
     r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thurs?|Fri|Sat|Sun))\Z",
     re.IGNORECASE,
 )
-"""Abbreviations that may end a sentence: they do where the next word is one that a name does not begin with."""
+"""Abbreviations that may end a sentence: they do if no name begins with the next word."""
 _TITLED = re.compile(r"\S\s+[^\W\d_a-z][\w'’-]*\s+[^\W\d_a-z][\w'’-]*\Z")
-"""A name of several words, which may go on behind its mark: prose that exclaims nothing has them in names."""
+"""A name of several words, which may go on after an exclamation mark."""
 _BEFORE_A_NUMBER = re.compile(r"(?:^|[\s(])(?:nos?|vols?|pp?|ch|fig|figs|art|sec|chap|c|b|d|r|m)\Z", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*[(\[]?(?:\d{1,2}|[ivx]{1,4}|[a-h])\Z", re.IGNORECASE)
-_REACH = 24
-"""More characters than any abbreviation has."""
+_MAX_ABBREVIATION_CHARS = 24
 _BEGINS = re.compile(
     r"[\"'“‘«(\[*]*(?:the|an?|this|that|these|those|he|she|it|they|we|you|i|his|her|its|their|our|my|there|here|in|on|at|by"
     r"|from|for|to|with|of|as|after|before|during|since|until|when|while|where|who|what|which|why|how|if|although"
@@ -43,34 +41,33 @@ _BEGINS = re.compile(
 
 
 def sentence_spans(text: str) -> tuple[tuple[int, int], ...]:
-    """Where each sentence begins and ends; what lies between them is white space only.
+    """Return the span of each sentence; only white space lies between them.
 
-    A line break ends a sentence too: generated text has its steps, lists and labels on lines of their own. What is
-    cut off in the middle is the last sentence.
+    A line break ends a sentence too: generated text has steps, lists and labels on lines of their own.
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     begin, stop = len(text) - len(text.lstrip()), len(text.rstrip())
     for end in _END.finditer(text, begin, stop):
-        if end[_LINE] or _is_end(text, begin, end):
-            found.append((begin, end.start() + len(end[0].rstrip())))
+        if end[_LINE_BREAK_GROUP] or _is_end(text, begin, end):
+            spans.append((begin, end.start() + len(end[0].rstrip())))
             begin = end.end()
-    return (*found, (begin, stop)) if stop > begin else tuple(found)
+    return (*spans, (begin, stop)) if stop > begin else tuple(spans)
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a passage, whose line breaks mean nothing, on one line each."""
+    """Return the sentences of a passage, whose line breaks mean nothing."""
     text = " ".join(text.split())
     return tuple(text[start:end] for start, end in sentence_spans(text))
 
 
 def _is_end(text: str, begin: int, end: re.Match[str]) -> bool:
-    """Whether a mark with space behind it ends the sentence that begins at `begin`."""
+    """Whether a mark before a space ends the sentence that begins at `begin`."""
     following = end[1]
     if "\n" in end[0] or not following:
         return True
     if following.islower():
         return False
-    before = text[max(begin, end.start() - _REACH) : end.start()]
+    before = text[max(begin, end.start() - _MAX_ABBREVIATION_CHARS) : end.start()]
     if end[0].rstrip() == "!" and _TITLED.search(before):
         return _BEGINS.match(text, end.end()) is not None
     if end[0].rstrip() != ".":  # a question mark, an ellipsis, a closing quote

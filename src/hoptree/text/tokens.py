@@ -1,4 +1,4 @@
-"""Where the tokens of a reply stand in its text, in whatever way their tokenizer writes them."""
+"""Align tokens with the text they wrote, whatever their tokenizer; split text into words."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 Span = tuple[int, int]
-"""The first character of something and the one behind its last."""
+"""First character, and the one after the last."""
 
-_UNFINISHED = "\ufffd"
-"""What a tokenizer writes for bytes that are no whole character."""
-_PROBE, _REACH, _AHEAD = 12, 400, 48
-"""Characters that tell a place, how far away it is looked for, and over how many tokens."""
+_REPLACEMENT = "\ufffd"
+"""What a tokenizer writes for an incomplete character."""
+_PROBE_CHARS, _WINDOW_CHARS, _MAX_TOKENS_AHEAD = 12, 400, 48
+"""Characters that identify a position, and how far ahead it is searched for."""
 
 
 def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
-    """The characters of the text that each token wrote; None for those that wrote nothing that is to be seen there.
+    """Return the characters of the text that each token wrote; None for tokens that wrote nothing visible.
 
-    White space is not looked at, so the text may have been stripped or cleaned. Pieces may be decoded texts, or as
-    byte-level ("Ġ", "Ċ") and SentencePiece tokenizers ("▁", "<0xC3>") and endpoints ("bytes:\\xc3") write them.
-    Tokens that share a character both get it, and one without text belongs to the character that the next one ends.
-    What stands only on one side (special tokens, what a stop text cut off) is walked past.
+    White space is ignored, so the text may have been stripped. Pieces may be decoded texts, or the forms of byte-level
+    ("Ġ", "Ċ") and SentencePiece tokenizers ("▁", "<0xC3>") and endpoints ("bytes:\\xc3"). Tokens that share a character
+    both get it; one without text belongs to the character that the next one ends. What occurs on one side only
+    (special tokens, text cut off by a stop) is skipped.
     """
     shown = [(at, character) for at, character in enumerate(text) if not character.isspace()]
     visible = "".join(character for _, character in shown)
@@ -33,24 +33,24 @@ def token_spans(text: str, pieces: Sequence[str]) -> tuple[Span | None, ...]:
         for number in range(written.first[mark], written.last[mark] + 1):
             old = spans[number]
             spans[number] = (old[0], at + 1) if old else (at, at + 1)
-    _lend(spans, pieces)
+    _fill_empty_tokens(spans, pieces)
     return tuple(spans)
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """The visible characters of all tokens, and the first and last token that had a part in each."""
+class _Decoded:
+    """The visible characters of all tokens, with the first and last token of each."""
 
     text: str
     first: tuple[int, ...]
     last: tuple[int, ...]
 
 
-def _best_reading(pieces: Sequence[str], visible: str) -> _Written:
-    """The way of reading the pieces that gives the text; where none does, the one that gives most of it."""
-    read: list[_Written] = []
+def _best_reading(pieces: Sequence[str], visible: str) -> _Decoded:
+    """Decode the pieces in the form that gives the text, or most of it."""
+    read: list[_Decoded] = []
     for form in (_plain, _sentence_piece, _byte_level):
-        read.append(_joined([form(piece) for piece in pieces]))
+        read.append(_decode([form(piece) for piece in pieces]))
         if _holds(read[-1].text, visible):
             return read[-1]
     return max(read, key=lambda written: sum(1 for _ in _aligned(written, visible)))
@@ -83,7 +83,7 @@ def _with_bytes(piece: str) -> Iterator[bytes]:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The characters that stand for the 256 bytes in byte-level BPE: those that can be seen for themselves."""
+    """Return the characters that stand for the 256 bytes in byte-level BPE."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = [byte for byte in range(256) if byte not in set(seen)]
     return {**{chr(byte): byte for byte in seen}, **{chr(256 + place): byte for place, byte in enumerate(hidden)}}
@@ -98,7 +98,7 @@ def _byte_level(piece: str) -> bytes:
     return piece.encode("utf-8", "replace")  # a special token
 
 
-def _joined(parts: Sequence[bytes]) -> _Written:
+def _decode(parts: Sequence[bytes]) -> _Decoded:
     data = b"".join(parts)
     owner = [number for number, part in enumerate(parts) for _ in part]
     characters: list[str] = []
@@ -112,11 +112,11 @@ def _joined(parts: Sequence[bytes]) -> _Written:
             first.append(owner[at])
             last.append(owner[at + size - 1])
         at += size
-    return _Written("".join(characters), tuple(first), tuple(last))
+    return _Decoded("".join(characters), tuple(first), tuple(last))
 
 
 def _character(data: bytes, at: int) -> tuple[str, int]:
-    """The character whose UTF-8 begins here and its bytes; a byte that begins none is an unfinished character."""
+    """Return the character whose UTF-8 begins here and its length; a stray byte is an incomplete character."""
     lead = data[at]
     if lead < 0x80:
         return chr(lead), 1
@@ -124,76 +124,76 @@ def _character(data: bytes, at: int) -> tuple[str, int]:
     try:
         return data[at : at + size].decode("utf-8"), size
     except UnicodeDecodeError:
-        return _UNFINISHED, 1
+        return _REPLACEMENT, 1
 
 
-def _aligned(written: _Written, visible: str) -> Iterator[tuple[int, int]]:
-    """Pairs of a written and a visible character that are the same, in order."""
-    said = written.text
-    if said != visible and _holds(said, visible):  # the whole text, but for what was cut off around it
-        shift = said.find(visible)
+def _aligned(written: _Decoded, visible: str) -> Iterator[tuple[int, int]]:
+    """Yield pairs of equal written and visible characters, in order."""
+    decoded = written.text
+    if decoded != visible and _holds(decoded, visible):  # the whole text, but for what was cut off around it
+        shift = decoded.find(visible)
         yield from ((shift + place, place) for place in range(len(visible)))
         return
     mark = place = 0
-    while mark < len(said) and place < len(visible):
-        if said[mark] == visible[place]:
+    while mark < len(decoded) and place < len(visible):
+        if decoded[mark] == visible[place]:
             yield mark, place
             mark, place = mark + 1, place + 1
-        elif said[mark] == _UNFINISHED:
-            ahead, beyond = _behind_unfinished(said, mark, visible, place)
+        elif decoded[mark] == _REPLACEMENT:
+            ahead, beyond = _skip_replacements(decoded, mark, visible, place)
             yield from _shared(range(mark, ahead), range(place, beyond))
             mark, place = ahead, beyond
         else:
             mark, place = _next_meeting(written, mark, visible, place)
 
 
-def _behind_unfinished(said: str, mark: int, visible: str, place: int) -> tuple[int, int]:
-    """Where both go on behind a run of halves of characters; each character has at least one half."""
+def _skip_replacements(decoded: str, mark: int, visible: str, place: int) -> tuple[int, int]:
+    """Return where both go on after a run of incomplete characters."""
     ahead = mark
-    while ahead < len(said) and said[ahead] == _UNFINISHED:
+    while ahead < len(decoded) and decoded[ahead] == _REPLACEMENT:
         ahead += 1
-    probe = said[ahead : ahead + _PROBE].partition(_UNFINISHED)[0]
+    probe = decoded[ahead : ahead + _PROBE_CHARS].partition(_REPLACEMENT)[0]
     most = min(len(visible), place + ahead - mark)
     if not probe:
         return ahead, most
-    found = visible.find(probe, place, most + len(probe))
-    return ahead, found if found >= 0 else min(most, place + 1)
+    position = visible.find(probe, place, most + len(probe))
+    return ahead, position if position >= 0 else min(most, place + 1)
 
 
 def _shared(marks: range, places: range) -> Iterator[tuple[int, int]]:
-    """Halves and the characters they are halves of: as even as they can be divided."""
+    """Distribute incomplete characters evenly over the characters they are part of."""
     for number, mark in enumerate(marks):
         begin = number * len(places) // len(marks)
         end = max(begin + 1, (number + 1) * len(places) // len(marks))
         yield from ((mark, place) for place in places[begin:end])
 
 
-def _next_meeting(written: _Written, mark: int, visible: str, place: int) -> tuple[int, int]:
-    """The nearest place where a token stands in the text again, or behind this token if there is none near.
+def _next_meeting(written: _Decoded, mark: int, visible: str, place: int) -> tuple[int, int]:
+    """Return the nearest position where a token occurs in the text again, else skip this token.
 
-    What follows a token helps to tell its place; near an end, where that may be missing, it must do by itself.
+    What follows a token helps to identify it; near an end, where that may be missing, the token alone must do.
     """
     starts = _token_starts(written.first, mark)
-    window = visible[place : place + _REACH]
+    window = visible[place : place + _WINDOW_CHARS]
     for alone in (False, True):
         best: tuple[int, int, int] | None = None
         for at, end in starts:
             if best and at - mark >= best[0]:
                 break
-            probe = written.text[at : end if alone else at + _PROBE].partition(_UNFINISHED)[0]
-            found = window.find(probe) if probe else -1
-            if found >= 0 and (best is None or at - mark + found < best[0]):
-                best = (at - mark + found, at, place + found)
+            probe = written.text[at : end if alone else at + _PROBE_CHARS].partition(_REPLACEMENT)[0]
+            offset = window.find(probe) if probe else -1
+            if offset >= 0 and (best is None or at - mark + offset < best[0]):
+                best = (at - mark + offset, at, place + offset)
         if best:
             return best[1], best[2]
     return starts[0][1], place
 
 
 def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
-    """Where this token and the next ones begin and end, `mark` being a character of the first."""
+    """Return the spans of this token and the next ones; `mark` is a character of the first."""
     starts: list[Span] = []
     at = mark
-    while at < min(len(owners), mark + _REACH) and len(starts) < _AHEAD:
+    while at < min(len(owners), mark + _WINDOW_CHARS) and len(starts) < _MAX_TOKENS_AHEAD:
         end = at + 1
         while end < len(owners) and owners[end] == owners[at]:
             end += 1
@@ -202,8 +202,8 @@ def _token_starts(owners: Sequence[int], mark: int) -> list[Span]:
     return starts
 
 
-def _lend(spans: list[Span | None], pieces: Sequence[str]) -> None:
-    """Give a token without text the character that the token behind it completes."""
+def _fill_empty_tokens(spans: list[Span | None], pieces: Sequence[str]) -> None:
+    """Give a token without text the character that the next token completes."""
     for number in range(len(spans) - 2, -1, -1):
         following = spans[number + 1]
         if spans[number] is None and following and not pieces[number]:
@@ -216,9 +216,9 @@ _UNSPACED = ((0x3040, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xF900, 0xFA
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: its characters from `start` to `end`, its tokens from `first` to `last`, both exclusive.
+    """A word: characters from `start` to `end`, tokens from `first` to `last`, both exclusive.
 
-    A word that no token wrote (one of the prompt, say) has none: `first` is `last`.
+    A word that no token wrote (one of the prompt) has `first == last`.
     """
 
     text: str
@@ -233,34 +233,34 @@ class Word:
 
 
 def word_spans(text: str) -> tuple[Span, ...]:
-    """Where the words of a text stand: letters, digits and the accents on them.
+    """Return the spans of words: letters, digits and their accents.
 
-    "don't", "well-known", "AT&T", "1,000.5" and "U.S" are one word each; full stops behind a word, brackets and dashes
-    belong to none. In scripts that are written without spaces every character is a word.
+    "don't", "well-known", "AT&T", "1,000.5" and "U.S" are one word each; final full stops, brackets and dashes belong
+    to none. In scripts without spaces every character is a word.
     """
-    found: list[Span] = []
+    spans: list[Span] = []
     begin = -1
     for at, character in enumerate(text):
         alone = is_unspaced(character)
-        inside = not alone and (_lettered(character) or (begin >= 0 and _joins(text, begin, at)))
+        inside = not alone and (_lettered(character) or (begin >= 0 and _joins_word(text, begin, at)))
         if begin >= 0 and not inside:
-            found.append((begin, at))
+            spans.append((begin, at))
             begin = -1
         if alone:
-            found.append((at, at + 1))
+            spans.append((at, at + 1))
         elif inside and begin < 0:
             begin = at
-    return (*found, (begin, len(text))) if begin >= 0 else tuple(found)
+    return (*spans, (begin, len(text))) if begin >= 0 else tuple(spans)
 
 
 def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
-    """The words of a text with the tokens that wrote them, in order; a token belongs to one word at most.
+    """Return the words of a text with the tokens that wrote them; a token belongs to at most one word.
 
-    Words that only one token wrote together ("New York" as one token) are one word. The tokens of punctuation belong
-    to none, unlike in DRAGIN, where the doubt about whether a sentence ends counts for the word before the full stop.
+    Words of a single token ("New York") are one word. Punctuation tokens belong to none, unlike in DRAGIN, where the
+    doubt whether a sentence ends counts for the word before the full stop.
     """
     spans = word_spans(text)
-    found: list[Word] = []
+    words: list[Word] = []
     number = 0
     places = token_spans(text, pieces)
     for start, end in spans:
@@ -272,11 +272,11 @@ def find_words(text: str, pieces: Sequence[str]) -> tuple[Word, ...]:
         last = number
         while last > first and places[last - 1] is None:
             last -= 1
-        if first == last and found and _reaches(places, found[-1], start):
-            found[-1] = replace(found[-1], text=text[found[-1].start : end], end=end)
+        if first == last and words and _reaches(places, words[-1], start):
+            words[-1] = replace(words[-1], text=text[words[-1].start : end], end=end)
         else:
-            found.append(Word(text[start:end], start, end, first, last))
-    return tuple(found)
+            words.append(Word(text[start:end], start, end, first, last))
+    return tuple(words)
 
 
 def _ends_before(place: Span | None, start: int) -> bool:
@@ -288,7 +288,7 @@ def _begins_before(place: Span | None, end: int) -> bool:
 
 
 def _reaches(places: Sequence[Span | None], word: Word, start: int) -> bool:
-    """Whether the last token of a word reaches into what begins at `start`."""
+    """Whether the last token of a word reaches beyond `start`."""
     place = places[word.last - 1] if word.tokens else None
     return place is not None and place[1] > start
 
@@ -302,8 +302,8 @@ def is_unspaced(character: str) -> bool:
     return character > "\u303f" and any(low <= ord(character) <= high for low, high in _UNSPACED)
 
 
-def _joins(text: str, begin: int, at: int) -> bool:
-    """Whether a mark inside a text holds two parts of one word together."""
+def _joins_word(text: str, begin: int, at: int) -> bool:
+    """Whether a mark joins two parts of one word."""
     mark, before, after = text[at], text[at - 1], text[at + 1 : at + 2]
     if not after or not _lettered(after) or is_unspaced(after):
         return False

@@ -1,4 +1,4 @@
-"""How unsure a model was of each word of a sentence, and how much the rest hangs on it (DRAGIN's signal)."""
+"""Uncertainty of words (DRAGIN's entropy times attention) and disagreement of samples."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LEAD = re.compile(
     r"answer\s{1,9}is\b[\s:]*+",
     re.IGNORECASE,
 )
-_LARGEST = 1e6
-"""More than any entropy or attention."""
+_MAX_VALUE = 1e6
+"""Larger than any entropy or attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredWord:
-    """A word with H (None where unknown), a (1 where unknown) and whether it carries content.
+    """A word with its entropy H (None if unknown), attention a (1 if unknown) and whether it carries content.
 
-    One that only `announces` the answer is no reason to search: its doubt is whether to end now.
+    A word that only `announces` the answer is no reason to search: its doubt is whether to end now.
     """
 
     word: Word
@@ -38,18 +38,17 @@ class ScoredWord:
 
     @property
     def score(self) -> float:
-        """S = H a s, 0 where there is nothing to tell it from."""
+        """S = H a s; 0 if unknown."""
         if not self.content or self.announces or self.entropy is None:
             return 0.0
         return self.entropy * self.attention
 
 
 def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequence[bool]) -> tuple[ScoredWord, ...]:
-    """The words of one sentence with H, the mean entropy of their tokens, and a, the attention paid to them.
+    """Score the words of one sentence: H is the mean entropy of their tokens, a the attention paid to them.
 
-    Attention is summed over the tokens of a word and then scaled to a mean of 1 over the words that have any; so a long
-    sentence has no smaller values than a short one. A number that is written digit by digit gets what many tokens do,
-    and so do rare names: that is DRAGIN's measure.
+    Attention is summed over the tokens of a word and scaled to a mean of 1 over the words that have any, so that the
+    length of a sentence does not matter. Words of many tokens (numbers, rare names) get more: that is DRAGIN's measure.
     """
     paid = [_total(tokens[number].attention for number in word.tokens) for word in words]
     return tuple(
@@ -59,25 +58,25 @@ def score_words(words: Sequence[Word], tokens: Sequence[Token], content: Sequenc
 
 
 def scale_to_mean_one(values: Sequence[float | None]) -> tuple[float, ...]:
-    """The values divided by their mean; 1 for each that is unknown, and for all where they are nothing."""
+    """Divide values by their mean; unknown values, or all if the mean is 0, become 1."""
     values = [valid_value(value) for value in values]
     average = mean(values)
     return tuple(1.0 if value is None or not average else value / average for value in values)
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of the values that are known; None of none."""
+    """Return the mean of the known values; None without any."""
     counted = [value for value in map(valid_value, values) if value is not None]
     return math.fsum(counted) / len(counted) if counted else None
 
 
 def valid_value(value: float | None) -> float | None:
-    """The value if it can be one: NaN and what is too large tell nothing, and what rounding left below 0 is 0."""
-    return max(0.0, value) if value is not None and abs(value) < _LARGEST else None
+    """Return a value of at least 0; None for NaN, infinity and absurdly large ones."""
+    return max(0.0, value) if value is not None and abs(value) < _MAX_VALUE else None
 
 
 def token_probability(token: Token) -> float:
-    """The probability of a token; one that is no number counts as 0."""
+    """Return the probability of a token; 0 for NaN."""
     return 0.0 if math.isnan(token.logprob) else math.exp(min(0.0, token.logprob))
 
 
@@ -88,13 +87,13 @@ def _total(values: Iterable[float | None]) -> float | None:
 
 _WORD = re.compile(r"\w+")
 _TURNS = frozenset(("yes", "no", "not", "never", "neither", "nor", "none"))
-"""Words that carry no content and turn what is said into its opposite."""
+"""Words without content that turn a statement into its opposite."""
 
 
 def token_entropy(token: Token) -> float | None:
-    """The entropy of the distribution a token came from, in nats: the model's own, else from its likeliest tokens.
+    """Return the entropy of a token's distribution in nats: the model's own, else from its likeliest tokens.
 
-    None where the model told neither.
+    None if the model gave neither.
     """
     if token.entropy is not None:
         return token.entropy
@@ -102,10 +101,7 @@ def token_entropy(token: Token) -> float | None:
 
 
 def entropy_of_top(token: Token) -> float:
-    """The entropy of the likeliest tokens and one more outcome, which has all the probability they leave.
-
-    Putting outcomes together loses what they would add among themselves, so it is never above the true entropy.
-    """
+    """Return the entropy of the likeliest tokens and one outcome for the rest: a lower bound of the true entropy."""
     known = [logprob for _, logprob in token.top]
     # A token that was sampled from further down is known too; its rivals may hold it under another spelling.
     if all(text != token.text for text, _ in token.top) and token.logprob < min(known, default=0.0):
@@ -115,27 +111,26 @@ def entropy_of_top(token: Token) -> float:
     return math.fsum(-share * math.log(share) for share in (*probabilities, missing) if share > 0)
 
 
-def agreement(one: str, other: str) -> float:
-    """The F1 of the words that two texts share, whatever their case, accents and punctuation; 1 if neither has any."""
-    words, others = _words(one), _words(other)
-    if not words or not others:
-        return float(words == others)
-    return 2 * (words & others).total() / (words.total() + others.total())
+def agreement(left: str, right: str) -> float:
+    """Return the word F1 of two texts without case, accents and punctuation; 1 if both are empty."""
+    left_words, right_words = _words(left), _words(right)
+    if not left_words or not right_words:
+        return float(left_words == right_words)
+    return 2 * (left_words & right_words).total() / (left_words.total() + right_words.total())
 
 
 def disagreement(samples: Sequence[str], tagger: Tagger) -> float:
-    """How much samples of one reply differ in what they say; 0 for fewer than two.
+    """Return 1 minus the mean pairwise agreement of samples; 0 for fewer than two.
 
-    It is 1 less the mean agreement of every two. Words without content agree whatever is said, so they do not count,
-    and neither do those of "So the answer is"; yes, no and not do.
+    Only content words, yes, no and not count, and not those of "So the answer is".
     """
-    telling = [_telling(sample, tagger) for sample in samples]
-    agreed = [agreement(one, other) for one, other in combinations(telling, 2)]
+    contents = [_content_words(sample, tagger) for sample in samples]
+    agreed = [agreement(left, right) for left, right in combinations(contents, 2)]
     return 1.0 - math.fsum(agreed) / len(agreed) if agreed else 0.0
 
 
-def _telling(text: str, tagger: Tagger) -> str:
-    """The words of a text that say something; all of them where none does."""
+def _content_words(text: str, tagger: Tagger) -> str:
+    """Return the content words of a text; all words if there are none."""
     spans, leads = word_spans(text), answer_lead_spans(text)
     words = [
         text[start:end]
@@ -152,5 +147,5 @@ def _words(text: str) -> Counter[str]:
 
 
 def answer_lead_spans(text: str) -> tuple[Span, ...]:
-    """Where "So the answer is:" stands, which tells nothing of what to search for."""
-    return tuple(found.span() for found in _LEAD.finditer(text))
+    """Return the spans of "So the answer is:", which says nothing about what to search for."""
+    return tuple(match.span() for match in _LEAD.finditer(text))

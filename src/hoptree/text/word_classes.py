@@ -1,4 +1,4 @@
-"""The words of English that hold a sentence together: classes that hardly ever get a new member."""
+"""Function words of English, and taggers that tell content words from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hoptree.text.tokens import Span, Word, is_unspaced, word_spans
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list that is written as one text."""
+    """Return the words of a text as a set."""
     return frozenset(text.split())
 
 
@@ -36,16 +36,16 @@ _CONJUNCTIONS = word_set(
     "and or but nor so yet if because although though while whereas unless whether when where why how whenever "
     "wherever once lest that"
 )
-OWNED = word_set("a an the no his her its their my our your this that these those some any many several")
-"""Words that begin what somebody has: before them "have" is a verb of its own."""
-HAVE = word_set("have has had having")
-"""Auxiliaries that are often verbs of their own: "he has two brothers"."""
+_POSSESSION_STARTS = word_set("a an the no his her its their my our your this that these those some any many several")
+"""Words before which "have" is a full verb."""
+_HAVE = word_set("have has had having")
+"""Auxiliaries that are often full verbs: "he has two brothers"."""
 _DO = word_set("do does did doing")
 _BE = word_set("be am is are was were been being")
 _MODALS = word_set("will would shall should can could may might must ought cannot")
-AUXILIARIES = HAVE | _DO | _BE | _MODALS
+_AUXILIARIES = _HAVE | _DO | _BE | _MODALS
 _PARTICLES = word_set("not n't to 's")
-ADVERBS = word_set(
+_ADVERBS = word_set(
     "also then now here again already always almost ago away back else even ever far forth further furthermore hence "
     "however indeed instead just later maybe meanwhile moreover much never nevertheless nonetheless nowadays often "
     "otherwise perhaps quite rather seldom so sometimes somewhat soon still such therefore thereby thereafter thus "
@@ -55,14 +55,14 @@ ADVERBS = word_set(
 )
 _ANSWERS = word_set("yes no oh ah well please okay ok")
 
-STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | HAVE | _DO | _ANSWERS
-"""Words that are no content with a capital either: "in The Hague"."""
-ACRONYMS = word_set("it us who")
-"""Words that are something else in capitals: "the WHO"."""
-NAME_LIKE = word_set("may will mark can")
-"""Words that are a name or month where a capital stands inside a sentence, or a name or number follows."""
-CLOSED = STRICT | AUXILIARIES | ADVERBS
-LY_CONTENT = word_set(
+_STRICT = _DETERMINERS | _PRONOUNS | _PREPOSITIONS | _CONJUNCTIONS | _PARTICLES | _BE | _HAVE | _DO | _ANSWERS
+"""Words that are never content, even with a capital: "in The Hague"."""
+_ACRONYMS = word_set("it us who")
+"""Words that are content in capitals: "the WHO"."""
+_NAME_LIKE = word_set("may will mark can")
+"""Words that are a name or month with a capital inside a sentence, or before a name or number."""
+CLOSED = _STRICT | _AUXILIARIES | _ADVERBS
+_LY_CONTENT = word_set(
     "family early daily weekly monthly yearly friendly lovely lonely likely unlikely elderly holy ugly silly deadly "
     "costly orderly scholarly worldly cowardly reply supply apply imply comply multiply rely fly ally rally "
     "bully belly jelly lily folly assembly anomaly monopoly butterfly homily melancholy panoply july italy"
@@ -72,50 +72,49 @@ LY_CONTENT = word_set(
 
 _ENDS = frozenset('.!?:\n"“”')
 _CONTENT_TAGS = frozenset(("NOUN", "PROPN", "ADJ", "VERB", "NUM"))
-_LONG = 3
-_USUAL = "en_core_web_sm"
+_MAX_SHORT_CHARS = 3
+_DEFAULT_SPACY_MODEL = "en_core_web_sm"
 
 
 class Tagger(Protocol):
-    """Tells, for each of the words that stand at these places of a text, whether it carries content."""
+    """Tells for each word span of a text whether the word carries content."""
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]: ...
 
 
-def open_tagger(said: str = "rules") -> Tagger:
-    """The tagger of this name: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an English model that is there.
+def open_tagger(spec: str = "rules") -> Tagger:
+    """Open a tagger: `rules`, `rules:LANGUAGE`, `spacy:MODEL`, or `spacy` for an installed English model.
 
-    Nothing is ever downloaded. spaCy is not taken by itself: what is asked of a method would depend on the machine.
+    Nothing is ever downloaded. spaCy is never the default: results would depend on the machine.
     """
-    kind, _, name = said.strip().partition(":")
+    kind, _, name = spec.strip().partition(":")
     if kind == "rules":
         return LexiconTagger(name or "en")
     if kind == "spacy":
         return _spacy_tagger(name)
     raise ConfigError(
-        f"There is no tagger '{said}'.",
+        f"There is no tagger '{spec}'.",
         "Choose rules, rules:LANGUAGE (as in rules:de), spacy, or spacy:MODEL (as in spacy:en_core_web_sm).",
     )
 
 
 @cache
 def _spacy_tagger(model: str) -> SpacyTagger:
-    """A model of spaCy, loaded once: it takes seconds, and each question asks for it."""
+    """Load a spaCy model once: it takes seconds, and each question asks for it."""
     return SpacyTagger(model)
 
 
 def content_words(text: str, words: Sequence[Word], tagger: Tagger) -> tuple[bool, ...]:
-    """Which of these words of a text carry content; of those that one token wrote together, one is enough."""
+    """Tell which words carry content; in words that one token wrote together, one is enough."""
     spans = word_spans(text)
     carrying = [start for (start, _), carries in zip(spans, tagger.content(text, spans), strict=True) if carries]
     return tuple(bisect_left(carrying, word.start) < bisect_left(carrying, word.end) for word in words)
 
 
 class LexiconTagger:
-    """Takes English words for content unless a list or an ending says otherwise.
+    """English words are content unless a list or an ending says otherwise.
 
-    In other languages, for which there is no list, words of more than three letters are content, and names, numbers and
-    the characters of scripts that are written without spaces.
+    In other languages, words of more than three letters, names, numbers and characters of unspaced scripts are.
     """
 
     def __init__(self, language: str = "en") -> None:
@@ -126,7 +125,10 @@ class LexiconTagger:
         begins = [begins_sentence(text, start) for start, _ in spans]
         if not self._english:
             return tuple(
-                len(word) > _LONG or is_unspaced(word[:1]) or _is_number(word) or (word[:1].isupper() and not begin)
+                len(word) > _MAX_SHORT_CHARS
+                or is_unspaced(word[:1])
+                or _is_number(word)
+                or (word[:1].isupper() and not begin)
                 for word, begin in zip(words, begins, strict=True)
             )
         return tuple(
@@ -136,7 +138,7 @@ class LexiconTagger:
 
 
 class SpacyTagger:
-    """The parts of speech of a spaCy model that is installed; without a name the first English one."""
+    """Parts of speech of an installed spaCy model; the first English one by default."""
 
     def __init__(self, model: str = "") -> None:
         try:
@@ -147,7 +149,10 @@ class SpacyTagger:
                 "Install it (pip install spacy), or set tagger=rules.",
             ) from error
         if not model:
-            model = next((one for one in sorted(spacy.util.get_installed_models()) if one.startswith("en_")), _USUAL)
+            model = next(
+                (name for name in sorted(spacy.util.get_installed_models()) if name.startswith("en_")),
+                _DEFAULT_SPACY_MODEL,
+            )
         try:
             self._read: Any = spacy.load(model)
         except (OSError, ValueError) as error:
@@ -158,33 +163,33 @@ class SpacyTagger:
 
     def content(self, text: str, spans: Sequence[Span]) -> tuple[bool, ...]:
         tagged = [(token.idx, token.idx + len(token.text)) for token in self._read(text) if token.pos_ in _CONTENT_TAGS]
-        found = []
+        flags = []
         at = 0
         for start, end in spans:
             while at < len(tagged) and tagged[at][1] <= start:
                 at += 1
-            found.append(at < len(tagged) and tagged[at][0] < end)
-        return tuple(found)
+            flags.append(at < len(tagged) and tagged[at][0] < end)
+        return tuple(flags)
 
 
 def _is_content(word: str, following: str, begins: bool) -> bool:
     plain = _bare(word.casefold().replace("’", "'"))
-    if _is_number(word) or (len(word) > 1 and word.isupper() and (plain not in CLOSED or plain in ACRONYMS)):
+    if _is_number(word) or (len(word) > 1 and word.isupper() and (plain not in CLOSED or plain in _ACRONYMS)):
         return True
-    if word[:1].isupper() and plain not in STRICT:
-        if plain in NAME_LIKE:
+    if word[:1].isupper() and plain not in _STRICT:
+        if plain in _NAME_LIKE:
             return not begins or following[:1].isupper() or following[:1].isdigit()
         if not begins:
             return True
-    if plain in HAVE:
-        return not begins and (following.casefold() in OWNED or _is_number(following))
+    if plain in _HAVE:
+        return not begins and (following.casefold() in _POSSESSION_STARTS or _is_number(following))
     if plain in CLOSED:
         return False
-    return not plain.endswith("ly") or plain in LY_CONTENT or len(plain) < 5
+    return not plain.endswith("ly") or plain in _LY_CONTENT or len(plain) < 5
 
 
 def _bare(word: str) -> str:
-    """The word without what hangs on it behind an apostrophe: "doesn't" is "does", "it's" is "it"."""
+    """Strip what follows an apostrophe: "doesn't" is "does", "it's" is "it"."""
     head, mark, tail = word.partition("'")
     if tail == "t" and head.endswith("n"):
         return head[:-1] if head[:-1] in CLOSED else head
@@ -196,7 +201,7 @@ def _is_number(word: str) -> bool:
 
 
 def begins_sentence(text: str, start: int) -> bool:
-    """Whether nothing but marks that may open one stands between the end of a sentence and this place."""
+    """Whether a position begins a sentence; opening marks may come before it."""
     before = text[max(0, start - 8) : start].rstrip(" \t'‘(*[")
     return not before or before[-1] in _ENDS
 
@@ -209,18 +214,20 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _BEHIND = re.compile(rf",?\s+(?:the\s+|(?:{_MONTH})\s+)?\d")
-_REACH = 24
-"""More characters than stand beside a month in a date."""
+_CONTEXT_CHARS = 24
+"""Characters beside a month that are searched for a date."""
 
 
 def is_time_expression(text: str, span: Span) -> bool:
-    """Whether words with capitals are a part of a date, or a month or a day alone where a time is told.
+    """Whether capitalised words are part of a date, or a month or day that gives a time.
 
-    "The director of Friday" and "June Carter" tell none.
+    "The director of Friday" and "June Carter" give none.
     """
     start, end = span
-    begin = max(0, start - _REACH)
-    if any(begin + first <= start and end <= begin + last for first, last in date_spans(text[begin : end + _REACH])):
+    begin = max(0, start - _CONTEXT_CHARS)
+    if any(
+        begin + first <= start and end <= begin + last for first, last in date_spans(text[begin : end + _CONTEXT_CHARS])
+    ):
         return True
     if not _ONLY.fullmatch(text, start, end):
         return False

@@ -22,7 +22,7 @@ from hoptree.methods.steps.reply_notes import note_reply
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.answer_types import explain_type_mismatch
 from hoptree.text.comparison import read_yes_no
-from hoptree.text.countries import COUNTRY_OF
+from hoptree.text.countries import countries
 from hoptree.text.grounding import grounded
 from hoptree.text.parse import question_key
 from hoptree.text.question_tree import Node, Plan, resolve
@@ -280,8 +280,8 @@ def count_listed(ctx: Context, plan: Plan, answers: Mapping[int, Answer]) -> Ans
 
 def _are_names(names: Sequence[str]) -> bool:
     """Return whether each is a name of its own: none says where another one is, and none is a piece of a sentence."""
-    countries = [name.casefold() in COUNTRY_OF for name in names]
-    if any(countries) and not all(countries):
+    are_countries = [name.casefold() in countries().by_name for name in names]
+    if any(are_countries) and not all(are_countries):
         return False
     proper = [not name[0].islower() for name in names]
     return all(proper) or (not any(proper) and all(len(name.split()) <= _MAX_COMMON_NOUN_WORDS for name in names))
