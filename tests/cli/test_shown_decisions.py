@@ -12,7 +12,8 @@ from tests.traced import event
 from typer.testing import CliRunner
 
 from hoptree.cli.main import app
-from hoptree.cli.outcome import Outcome, told_of
+from hoptree.engine.events import Decision
+from hoptree.engine.explain import describe_decision
 from hoptree.engine.result import read_result
 
 QUESTION = "Who directed The Hourglass Sanatorium?"
@@ -37,6 +38,12 @@ def ask(folder: Path, replies: dict[str, str | list[str]], *arguments: str) -> t
     data = json.loads(hoptree("show", trace, "--json"))
     assert json.loads(hoptree(*usual, "--json"))["decisions"] == data["decisions"]
     return drawn, data
+
+
+def summary(decision: dict[str, Any]) -> str:
+    decided = event("decision", **decision)
+    assert isinstance(decided, Decision)
+    return decided.summary()
 
 
 def told_again(drawn: str) -> list[str]:
@@ -93,7 +100,7 @@ def test_a_method_tells_what_it_decided(
     drawn, data = ask(tmp_path, replies, "--method", method, *settings)
     kinds = {line.partition(":")[0] for line in lines}
     assert [line for line in drawn.splitlines() if line.partition(":")[0] in kinds] == lines
-    assert [told_of(one) for one in data["decisions"]] == lines
+    assert list(map(summary, data["decisions"])) == lines
 
 
 def test_a_method_that_decides_nothing_says_nothing(tmp_path: Path) -> None:
@@ -125,13 +132,13 @@ def test_a_checkpoint_that_is_none_is_not_called_exact(tmp_path: Path) -> None:
 
 def test_what_was_decided_of_a_node_is_told_with_the_node() -> None:
     events = [event("decision", kind="route", value="A", node=1, depth=1), event("decision", kind="hm", value=1)]
-    assert Outcome.of(read_result([event("start")]), events).decisions == ()
+    assert read_result([event("start"), *events]).decisions == ()
 
 
 def test_what_a_run_noticed_takes_from_its_stamp_and_adds_nothing() -> None:
     def stamp(said: str, noticed: str) -> str:
         events = [event("start", fidelity=said), event("decision", kind="fidelity", value=noticed)]
-        return Outcome.of(read_result(events), events).result.fidelity
+        return read_result(events).fidelity
 
     assert [stamp(*one) for one in (("exact", "approx"), ("exact", "exact"))] == ["approx", "exact"]
     assert [stamp(*one) for one in (("prompted", "approx"), ("approx", "exact"))] == ["prompted", "approx"]
@@ -151,4 +158,4 @@ def test_what_a_run_noticed_takes_from_its_stamp_and_adds_nothing() -> None:
     ],
 )
 def test_a_decision_is_told_in_one_line_whatever_is_in_it(told: dict[str, Any], line: str) -> None:
-    assert told_of({"kind": "route", **told}).replace("way:", "route:") == line
+    assert describe_decision({"kind": "route", **told}).replace("way:", "route:") == line

@@ -25,7 +25,9 @@ def llm(issued: float, t: float, seconds: float | None = None, **fields: Any) ->
 
 
 def retrieve(issued: float, t: float, *passages: tuple[str, float]) -> Event:
-    found = [{"id": name, "title": name.upper(), "text": f"text of {name}", "score": score} for name, score in passages]
+    found = [
+        {"id": name, "title": name.upper(), "text": f"{name}: A and B", "score": score} for name, score in passages
+    ]
     return event("retrieve", t=t, passages=found, issued=issued, seconds=t - issued)
 
 
@@ -73,7 +75,10 @@ def test_the_tree_hangs_together_and_knows_what_became_of_each_node() -> None:
 
 
 def test_the_evidence_is_what_is_cited_once_with_its_best_score() -> None:
-    assert read_result(RUN).evidence == (Passage("p2", "P2", "text of p2", 0.9), Passage("p3", "P3", "text of p3", 0.4))
+    assert read_result(RUN).evidence == (
+        Passage("p2", "P2", "p2: A and B", 0.9),
+        Passage("p3", "P3", "p3: A and B", 0.4),
+    )
 
 
 def test_without_a_tree_the_evidence_is_all_that_was_found() -> None:

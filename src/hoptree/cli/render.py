@@ -18,9 +18,8 @@ from rich.tree import Tree
 from hoptree.cli.console import clean
 from hoptree.cli.outcome import Outcome
 from hoptree.cli.uncertainty import doubt_line, draw_writing, show_writing
-from hoptree.engine.events import Event
-from hoptree.engine.explain import GUESS, Decisions, told_why
-from hoptree.engine.golden_tree import unverified
+from hoptree.engine.events import GUESS, Decision, Event, NodeSettled, Started
+from hoptree.engine.registry import Decisions, Explanation, explanation_of
 from hoptree.engine.result import STOPPED, Result, TreeNode, read_result
 
 _SOURCE_STYLE = {
@@ -60,7 +59,8 @@ class GrowingTree:
         self._console = console
         self._events: list[Event] = []
         self._planned: set[int] = set()
-        self._decided: dict[int, list[Event]] = {}
+        self._decided: dict[int, list[Decision]] = {}
+        self._explain = Explanation()
         self._said: set[str] = set()
         self._began = time.monotonic()
         self._spinner = Spinner("dots")
@@ -81,9 +81,12 @@ class GrowingTree:
         self._events.append(event)
         if event["event"] == "plan":
             self._planned.update(node["id"] for node in event["nodes"])
-        if event["event"] == "decision" and "node" in event:
-            self._decided.setdefault(event["node"], []).append(event)
-        if not self._console.is_terminal and (line := _line(event, self._decided)) and self._is_news(event, line):
+        if isinstance(event, Started):
+            self._explain = explanation_of(event.method)
+        if isinstance(event, Decision) and event.node is not None:
+            self._decided.setdefault(event.node, []).append(event)
+        line = "" if self._console.is_terminal else _line(event, self._decided, self._explain)
+        if line and self._is_news(event, line):
             self._console.print(Text(line), soft_wrap=True)
 
     def _is_news(self, event: Event, line: str) -> bool:
@@ -119,7 +122,7 @@ def show_result(console: Console, result: Result, heading: str = "", decided: Se
     for chain in result.chains:
         console.print(Text.assemble(("chain  ", "dim"), clean(chain)), soft_wrap=whole_lines)
     answers = {name: node.answer for node in _nodes(result.tree) for name in node.evidence}
-    told = [node for node in _nodes(result.tree) if unverified(node) != "unknown"]
+    told = [node for node in _nodes(result.tree) if node.unverified != "unknown"]
     facts = tuple(dict.fromkeys(fact for node in told for fact in node.facts))
     drawn = {name for node in told for name in node.evidence[:_CITED]}
     evidence = (*result.evidence, *(passage for passage in result.cited if passage.id in drawn))
@@ -276,7 +279,7 @@ def _guessed(node: TreeNode) -> Text:
 
 def _validated(node: TreeNode) -> Text:
     """What became of a hypothesis: those that were struck out, the one that stands, the verdict, and its grounds."""
-    guessed = unverified(node) == "unknown"
+    guessed = node.unverified == "unknown"
     style = _VERDICT_STYLE.get("unknown" if guessed else node.verdict, "")
     words = _VERDICT_WORDS.get("replaced" if guessed and node.verdict == "refuted" else node.verdict, node.verdict)
     if node.verdict == "refuted" and not node.struck:
@@ -298,7 +301,7 @@ def _knowing(node: TreeNode) -> str:
     return "; says that it knows" if node.know else "; says that it does not know"
 
 
-def _line(event: Event, decided: Decisions) -> str:
+def _line(event: Event, decided: Decisions, explain: Explanation) -> str:
     """An event in one line, for logs and pipes."""
     if event["event"] == "plan":
         count = sum(node["id"] > 0 for node in event["nodes"])
@@ -306,10 +309,10 @@ def _line(event: Event, decided: Decisions) -> str:
         return f"{where}: {_count(count, 'sub-question')}" if count else ""
     if event["event"] == "node" and event["state"] == "asking":
         return clean(f"  {event['id']}. {event['resolved']}")
-    if event["event"] == "node":
-        why = f"; {told}" if (told := told_why(event, decided)) else ""
-        source = GUESS if event["source"] == "fallback" else event["source"]
-        return clean(f"  {event['id']}. → {event['answer'] or '?'} [{event.get('verdict') or source}{why}]")
+    if isinstance(event, NodeSettled):
+        why = f"; {told}" if (told := explain.explain_node(event, decided)) else ""
+        source = GUESS if event.source == "fallback" else event.source
+        return clean(f"  {event.id}. → {event.answer or '?'} [{event.verdict or source}{why}]")
     if event["event"] == "retry":
         return clean(f"  waiting {event['wait']:g} s: {event['error']}")
     return clean(doubt_line(event)) if event["event"] == "decision" else ""

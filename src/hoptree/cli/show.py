@@ -125,7 +125,7 @@ def show(
         if html:
             _write(html, _PAGE.format(drawn), "--html")
     if golden or as_json:
-        from hoptree.engine.golden_tree import golden_tree
+        from hoptree.methods.treeqa.golden_tree import golden_tree
 
         told = [golden_tree(one.result) if golden else {**one.more, **one.outcome.as_dict()} for one in found]
         print_json(told if len(told) > 1 else told[0])

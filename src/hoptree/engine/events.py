@@ -27,10 +27,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from hoptree.engine.explain import SHOWN_KINDS, describe_decision
+
 FORMAT = 2
 """The version of the form on disk. Format 1 had no number; its objects are read as well."""
 
 
+GUESS = "guess"
+"""What an answer is called that stands in nothing that was read, whoever made it."""
 OMIT: Mapping[str, bool] = {"omit": True}
 """Metadata of a field that is left out of the JSON object while it has its default."""
 
@@ -107,7 +111,7 @@ class Started(Event):
     """A question was asked. `fidelity` is how close to its paper the method is with these options and this model."""
 
     event: ClassVar[str] = "start"
-    format: int = FORMAT
+    format: int = field(default=1, metadata=OMIT)
     question: str = ""
     question_id: str = ""
     type: str = ""
@@ -175,6 +179,11 @@ class ModelCalled(WorldCall):
     reasoning_tokens: int = 0
     price: float | None = field(default=None, metadata=OMIT)
     cost: float = 0.0
+
+    @property
+    def full_price(self) -> float:
+        """What the tokens would cost without any cache; old traces know only what they did cost."""
+        return self.cost if self.price is None else self.price
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +304,11 @@ class NodeSettled(Event):
     passages: list[list[Any]] | None = field(default=None, metadata=OMIT)
     details: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def module(self) -> str:
+        """The part of the method that answered; a guess is called one, under whichever part old traces file it."""
+        return GUESS if self.branch and self.source == "fallback" else self.branch or ""
+
     def as_dict(self) -> dict[str, Any]:
         # Named, since dataclass(slots=True) makes a new class that a bare super() does not know.
         return Event.as_dict(self) | self.details
@@ -347,11 +361,22 @@ class PassageTruncated(Event):
     kept: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a node had come to when a budget ended its question."""
+
+    answer: str
+    source: str = ""
+    evidence: tuple[str, ...] = ()
+    module: str = ""
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(OfNode):
     """A branch that a method took. Subclasses name their `kind` and the grounds as fields.
 
-    `summary` is the line that is shown with the answer; "" for decisions that a tree or a text shows already.
+    The methods below say how the decision is shown; a subclass overrides those that apply to it.
     """
 
     event: ClassVar[str] = "decision"
@@ -360,11 +385,32 @@ class Decision(OfNode):
 
     def as_dict(self) -> dict[str, Any]:
         data = Event.as_dict(self)
-        head = {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")}
-        return head | data
+        return {"event": "decision", "run": self.run, "t": self.t, "kind": self.kind, "value": data.pop("value")} | data
 
     def summary(self) -> str:
+        """Return the line that is shown with the answer; "" for decisions that a tree or a text shows already."""
+        data = self.as_dict()
+        return describe_decision(data) if data["kind"] in SHOWN_KINDS else ""
+
+    def reason(self) -> str:
+        """Return why the answer to the question itself is what it is, as far as this decided it."""
         return ""
+
+    def settles(self) -> bool:
+        """Whether this decision alone gave the answer, so that the reasons of others do not count."""
+        return False
+
+    def lowers_fidelity(self) -> bool:
+        """Whether it was noticed here that the run is not exactly as in the method's paper."""
+        return False
+
+    def draft(self) -> Draft | None:
+        """Return what a node had come to with this decision, for questions that a budget ends."""
+        return None
+
+    def node_record(self) -> dict[str, Any]:
+        """Return what the record of the node (`NodeSettled.details`) keeps of the decision."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

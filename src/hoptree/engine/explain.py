@@ -1,164 +1,56 @@
-"""Why a node's answer was taken, and what an unfinished node had come to, read off the decisions in a trace."""
+"""Decisions put into words, for the lines shown with an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from hoptree.engine.events import Event
-
-GUESS = "guess"
-"""What an answer is called that stands in nothing that was read, whoever made it."""
-_LETTERS = 60
-_SO_FAR_LETTERS = 200
-_UNSETTLED = "read, but not settled"
-
-Decisions = Mapping[int, Sequence[Event]]
-"""The decisions of each node, in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class SoFar:
-    """What a node had come to when a budget ended."""
-
-    answer: str
-    source: str = ""
-    evidence: tuple[str, ...] = ()
-    module: str = ""
-    why: str = ""
+_ROUTING = ("route", "need", "retrieve", "verify", "agreement", "share")
+SHOWN_KINDS = frozenset((*_ROUTING, "action", "repeated_search", "critique", "heaviest", "ended"))
+"""Decisions that tell how a question was answered; trees and texts are drawn with all others."""
+_LABELS = {"route": "way", "repeated_search": "searched before"}
+_NOT_DESCRIBED = frozenset(
+    ("event", "run", "t", "node", "depth", "kind", "value", "raw", "step", "labels", "encoder", "answer")
+)
+_MAX_VALUE_CHARS = 80
+_MAX_ITEMS = 10
 
 
-def module_of(record: Mapping[str, Any]) -> str:
-    """The module that answered a node, "" where its method has none; runs of old file guesses under passages."""
-    branch = record.get("branch")
-    if not isinstance(branch, str):
-        return ""
-    return GUESS if branch and record.get("source") == "fallback" else branch
+def describe_decision(decision: Mapping[str, Any]) -> str:
+    """Put a decision into one line: "way: Retrieval (of Direct, Plan, Reason, Retrieval)"."""
+    grounds = (_describe_ground(name, value) for name, value in decision.items() if name not in _NOT_DESCRIBED)
+    behind = ", ".join(filter(None, grounds))
+    label = _LABELS.get(decision["kind"], decision["kind"])
+    return f"{label}: {_describe_value(decision.get('value'))}" + (f" ({behind})" if behind else "")
 
 
-def told_why(record: Event, decided: Decisions) -> str:
-    """What the record of a node gives as its reason, and what decided between the answers that there were."""
-    why = str(record.get("why") or "")
-    return "; ".join((why, *_taken(record, decided))) if why else ""
+def _describe_ground(name: str, value: Any) -> str:
+    """Describe what a decision rests on; "" for what takes more than a few words, or goes without saying."""
+    if isinstance(value, bool):
+        return "" if value else f"not {name}"
+    if isinstance(value, Mapping):
+        value = [f"{_describe_value(key)} {_describe_value(item)}" for key, item in value.items() if _is_short(item)]
+    text = _describe_value(value) if _is_short(value) or isinstance(value, list) else ""
+    return f"{name} {text}" if text else ""
 
 
-def so_far(node: int, decided: Decisions) -> SoFar | None:
-    """What a node that was not finished had come to; None where nothing had been read."""
-    mine = decided.get(node, ())
-    if told := _last(mine, "so_far"):
-        evidence = tuple(map(str, told.get("support", ())))
-        return SoFar(_short(told["value"]), str(told["source"]), evidence, module_of(told), str(told.get("why", "")))
-    if chosen := _last(mine, "surest"):
-        source = ("fallback", "internal")[chosen["value"]] if chosen["when"] == "remembered" else ""
-        return SoFar(_short(_chosen(chosen)), source, why="" if source else _UNSETTLED)
-    read = [event for event in mine if event["kind"] == "answered" and event["value"] is True and event.get("raw")]
-    return SoFar(_short(read[-1]["raw"]), why=_UNSETTLED) if read else None
+def _describe_value(value: Any) -> str:
+    if isinstance(value, list):
+        items = [_describe_value(item) for item in value if _is_short(item)]
+        more = f" and {len(items) - _MAX_ITEMS} more" if len(items) > _MAX_ITEMS else ""
+        return ", ".join(items[:_MAX_ITEMS]) + more
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None else shorten(value, _MAX_VALUE_CHARS)
 
 
-def why_at_last(decisions: Sequence[Event]) -> str:
-    """What decided between the answers to the question itself, by the decisions that belong to no node of its tree."""
-    best = _last(decisions, "chosen") or _last(decisions, "standings")
-    if best and "why" in best:
-        return _likeliest(best, _last(decisions, "compared"))
-    compared, chosen = _last(decisions, "compared"), _last(decisions, "surest", when="final")
-    if compared and compared["value"]:
-        return f"compared in code: {compared['why']}"
-    undecided = "what was found could not be compared in code" if compared else ""
-    return "; ".join(filter(None, (undecided, _of_readings(chosen) if chosen else "")))
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str | int | float)
 
 
-def _likeliest(best: Event, compared: Event | None) -> str:
-    """Why the likeliest answer is so, and what the others came to."""
-    others = ", ".join(f"{_short(answer)} ({likely:.0%})" for answer, likely in best["over"])
-    over = f" over {others}" if others else ""
-    left = "" if best["given"] else f"; not given: {best.get('why_not', 'it is too unlikely')}"
-    by = f"; compared in code: {compared['why']}" if compared and compared["value"] else ""
-    return f"likely right by {best['probability']:.0%}{over}: {best['why']}{by}{left}"
-
-
-def _of_readings(choice: Event) -> str:
-    said = [answer for answer in choice["answers"] if answer]
-    if _agree(choice):
-        return f"all {len(said)} readings agree"
-    of = f", that of {choice['named'][choice['value']]}" if choice.get("named") else ""
-    return f"{'surest' if _told(choice) else 'taken'} of {len(said)} readings{of}: {_weighed(choice, _chosen(choice))}"
-
-
-def _taken(record: Event, decided: Decisions) -> Iterable[str]:
-    """In the order in which it was decided; what a later decision made void is left out."""
-    # A question that comes again is looked up and concluded for the node that was first to ask it, and for it alone.
-    looked, concluded = (
-        decided.get(record[by] if by in record else record["id"], ()) for by in ("looked_by", "concluded_by")
-    )
-    answer, by_parts = record.get("answer", ""), record.get("source") == "synthesis"
-    compared, combined = _last(concluded, "compared"), _last(concluded, "surest", when="combined")
-    if compared and compared["value"] and by_parts:
-        yield f"compared in code: {compared['why']}"
-        return
-    if not by_parts:
-        yield from _before(_last(looked, "surest", when="read"), _last(looked, "surest", when="remembered"), answer)
-    if compared:
-        yield "what was found could not be compared in code"
-    if combined:
-        yield _combined(combined, answer)
-    elif record.get("sub_questions") and answer and not by_parts:
-        reason = ", as the sub-questions gave no answer" if "concluded_by" in record or concluded is looked else ""
-        yield f"kept from before the split{reason}"
-
-
-def _before(read: Event | None, remembered: Event | None, answer: str) -> Iterable[str]:
-    """What decided between readings, and between the surest of them and memory."""
-    if read and (not remembered or _chosen(remembered) == _chosen(read)):
-        words = f"{'surer' if _told(read) else 'taken'} of two readings: {_weighed(read, answer)}"
-        yield "two readings agree" if _agree(read) else words
-    if remembered:
-        won, lost = ("memory", "the guess") if remembered["value"] else ("the guess", "memory")
-        words = f"{won} is {'surer than' if _told(remembered) else 'taken before'} {lost}: "
-        yield f"{won} and {lost} agree" if _agree(remembered) else words + _weighed(remembered, answer)
-
-
-def _combined(choice: Event, answer: str) -> str:
-    told, weighed = _told(choice), _weighed(choice, answer)
-    if choice["value"]:
-        words = f"{'surer than' if told else 'taken instead of what was read'} before the split: {weighed}"
-        return "as before the split" if _agree(choice) else words
-    if _agree(choice):
-        return "kept from before the split, and the sub-questions agree"
-    return f"kept from before the split{', being surer' if told else ''}: {weighed} from the sub-questions"
-
-
-def _last(decisions: Sequence[Event], kind: str, **given: str) -> Event | None:
-    found = (one for one in reversed(decisions) if one["kind"] == kind)
-    return next((one for one in found if all(one.get(name) == value for name, value in given.items())), None)
-
-
-def _chosen(choice: Event) -> str:
-    return str(choice["answers"][choice["value"]])
-
-
-def _agree(choice: Event) -> bool:
-    return len({" ".join(str(answer).casefold().split()) for answer in choice["answers"] if answer}) == 1
-
-
-def _told(choice: Event) -> bool:
-    """Whether the model told how sure it was; where it did not, the most frequent or the last was taken."""
-    return any(sure is not None for sure in choice["confidence"])
-
-
-def _weighed(choice: Event, answer: str) -> str:
-    """The candidates with how sure the model was of each: first the one taken, not quoted if it is the answer."""
-    pairs = list(zip(choice["answers"], choice["confidence"], strict=True))
-    text, sure = pairs.pop(choice["value"])
-    taken = "" if text == answer and sure is not None else f"“{_short(text, _LETTERS)}”"
-    others = [f"“{_short(other, _LETTERS)}”{_number(least)}" for other, least in pairs if other]
-    return f"{taken}{_number(sure)}".strip() + f" against {', '.join(others)}"
-
-
-def _number(sure: float | None) -> str:
-    return "" if sure is None else f" {sure:.2f}"
-
-
-def _short(said: object, letters: int = _SO_FAR_LETTERS) -> str:
-    text = " ".join(str(said).split())
-    return text if len(text) <= letters else f"{text[:letters]}…"
+def shorten(text: object, max_chars: int = 200) -> str:
+    """Return a text on one line, cut where it is long."""
+    line = " ".join(str(text).split())
+    return line if len(line) <= max_chars else f"{line[:max_chars]}…"

@@ -7,7 +7,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -16,6 +16,7 @@ from typing import Any, Literal, Union
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.values import Answer
+from hoptree.engine.events import Decision, Draft, NodeSettled
 from hoptree.models.model import SignalNotGiven
 
 DEFAULT_METHOD = "hop"
@@ -42,6 +43,42 @@ _BOUNDS = {
     **dict.fromkeys(("admit", "agreement", "disagree", "doubt", "threshold"), _SHARE),
 }
 """The least and the most that options of these names take in whatever method: counts of what there must be, shares."""
+
+
+Decisions = Mapping[int, Sequence[Decision]]
+"""The decisions of each node, in order."""
+
+
+class Explanation:
+    """How a result explains itself, read off the decisions of its trace.
+
+    By default decisions speak for themselves; a method whose decisions bear on each other registers a subclass.
+    """
+
+    def explain_node(self, node: NodeSettled, decisions: Decisions) -> str:
+        """Say why a node has its answer."""
+        from hoptree.engine.explain_by_kind import told_why
+
+        return told_why(node, decisions)
+
+    def explain_answer(self, decisions: Sequence[Decision]) -> str:
+        """Say what decided between the answers to the question itself; `decisions` belong to no node."""
+        from hoptree.engine.explain_by_kind import why_at_last
+
+        if why := why_at_last(decisions):
+            return why
+        reasons = {type(decision): decision for decision in decisions if decision.reason()}
+        settled = [decision for decision in reasons.values() if decision.settles()]
+        return "; ".join(decision.reason() for decision in settled[-1:] or reasons.values())
+
+    def draft_of(self, decisions: Sequence[Decision]) -> Draft | None:
+        """Return what an unfinished node had come to; None where nothing had been read."""
+        from hoptree.engine.explain_by_kind import so_far
+
+        if draft := so_far(0, {0: decisions}):
+            return draft
+        drafts = (decision.draft() for decision in reversed(decisions))
+        return next(filter(None, drafts), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +113,7 @@ class Method:
     which makes every run `approx`. `bounds` are the least and the most that an option takes; others that are numbers
     take 0 or more, and any number where the default is below that. `check` is given all options by name, and refuses
     those that do not go together. `uses` tells what a run with certain options rests on beside model, corpus and graph,
-    by its name, as something that changes with it.
+    by its name, as something that changes with it. `explain` puts into words what the method decided.
     """
 
     name: str
@@ -99,6 +136,7 @@ class Method:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     check: Callable[..., None] = lambda **options: None
     uses: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda options: {}
+    explain: Explanation = field(default_factory=Explanation)
 
     def fidelity(self, options: Mapping[str, Any], given: Collection[str]) -> str:
         """How close to its paper a run is, where model and corpus give these signals.
@@ -219,6 +257,14 @@ def find_method(name: str) -> Method:
         hint = f"Did you mean '{close[0]}'?" if close else f"There are: {', '.join(names)}."
         raise ConfigError(f"There is no method '{name}'.", hint)
     return _registered[name]
+
+
+def explanation_of(name: str) -> Explanation:
+    """Return how a method explains its results; the default for traces of methods that are not installed here."""
+    try:
+        return find_method(name).explain
+    except ConfigError:
+        return Explanation()
 
 
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,63 +1,49 @@
-"""A question's result, read off its trace: the same whether the trace is fresh or comes from a file."""
+"""A question's result, folded from the events of its trace: the same for a fresh run and for one from a file."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from hoptree.core.errors import HoptreeError, TraceError
 from hoptree.core.values import Passage, Usage
-from hoptree.engine.events import Event
-from hoptree.engine.explain import Decisions, SoFar, module_of, so_far, told_why, why_at_last
+from hoptree.engine.events import (
+    ChainWritten,
+    Decision,
+    Draft,
+    Event,
+    FactsFound,
+    Finished,
+    ModelCalled,
+    NodeSettled,
+    NodeStarted,
+    Planned,
+    Retrieved,
+    Started,
+    Warned,
+    WorldCall,
+)
 from hoptree.engine.generation_view import Writing, read_writing
+from hoptree.engine.registry import Explanation, explanation_of
 from hoptree.text.grounding import supports_answer
 
+STOPPED = "stopped"
+"""The state of a node that a budget ended."""
+UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
+"""The warning of an answer that stands in none of the passages that were read for it."""
 _CUT = ("cap_nodes", "cap_depth")
-_WITHOUT_CHILDREN = {
+_DROPPED_BELOW = {
     "rebuild_unreadable": "could not be read",
     "rebuild_noop": "repeated what was refuted",
 }
-_SMALLER = {
+_SHRUNK = {
     "rebuild_deeper": "was too deep: what lay deepest was dropped.",
     "rebuild_siblings": "had several first nodes: all but one were dropped.",
     "cap_nodes": "was too large: what came last was dropped.",
     "cap_depth": "was too deep: what lay deepest was dropped.",
 }
-
-
-def losses(events: Iterable[Event]) -> Iterator[str]:
-    """A sentence for each thing that the last plan, or a tree rebuilt in it, lost; the same one may come twice.
-
-    Rebuilt trees are told of by the nodes that were settled with them: others were made in vain.
-    """
-    said: list[str] = []
-    for event in events:
-        if event["event"] == "plan":
-            if event.get("under") is None:
-                said = []
-            told = (issue for issue in event.get("issues", ()) if issue["kind"] in _CUT)
-            # In the words in which other methods warn of it, so that nobody reads it twice.
-            said += [f"The model's plan was repaired: {issue['detail']}." for issue in told]
-        elif event["event"] == "node":
-            said += _rebuilt(event)
-    yield from said
-
-
-def _rebuilt(event: Event) -> Iterator[str]:
-    subject = f"What the model wrote anew for sub-question {event['id']}"
-    for kind in event.get("rebuild_issues", ()):
-        if kind in _WITHOUT_CHILDREN and event.get("size_before", 0) > 1:
-            yield f"{subject} {_WITHOUT_CHILDREN[kind]}: all that stood below it was dropped."
-        elif kind in _SMALLER:
-            yield f"{subject} {_SMALLER[kind]}"
-
-
-UNSUPPORTED = "what was read does not hold the answer: it is a guess that documents do not support"
-"""The warning of an answer that stands in none of the passages that were read for it."""
-STOPPED = "stopped"
-"""The state of a node that a budget ended."""
+E = TypeVar("E", bound=Event)
 
 
 @dataclass(slots=True)
@@ -86,7 +72,38 @@ class TreeNode:
     facts: tuple[tuple[str, ...], ...] = ()
     children: list[TreeNode] = field(default_factory=list)
 
+    @property
+    def unverified(self) -> str:
+        """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing.
+
+        All that draw a tree go by it, so that none of them calls verified what another does not.
+        """
+        if not self.verdict:
+            return "unknown" if self.hypothesis and not self.answer else ""
+        replaced = bool(self.struck) or self.answer != self.hypothesis
+        if self.verdict == "refuted" and replaced:
+            return "unknown" if self.source == "internal" else ""  # what took its place may be a guess too
+        return "" if self.verdict == "supported" else self.verdict
+
+    def walk(self) -> Iterator[TreeNode]:
+        """Yield the node and all below it, each before its children."""
+        open_nodes = [self]
+        while open_nodes:
+            node = open_nodes.pop()
+            yield node
+            open_nodes.extend(reversed(node.children))
+
     def as_dict(self) -> dict[str, Any]:
+        optional = {
+            "state": self.state if self.state == STOPPED else "",
+            "module": self.module,
+            "why": self.why,
+            "know": self.know,
+            "hypothesis": self.hypothesis,
+            "verdict": self.verdict,
+            "struck": list(self.struck),
+            "facts": [list(fact) for fact in self.facts],
+        }
         return {
             "id": self.id,
             "question": self.question,
@@ -94,14 +111,7 @@ class TreeNode:
             "answer": self.answer,
             "source": self.source,
             "evidence": list(self.evidence),
-            **({"state": self.state} if self.state == STOPPED else {}),
-            **({"module": self.module} if self.module else {}),
-            **({"why": self.why} if self.why else {}),
-            **({"know": self.know} if self.know is not None else {}),
-            **({"hypothesis": self.hypothesis} if self.hypothesis else {}),
-            **({"verdict": self.verdict} if self.verdict else {}),
-            **({"struck": list(self.struck)} if self.struck else {}),
-            **({"facts": [list(fact) for fact in self.facts]} if self.facts else {}),
+            **{name: value for name, value in optional.items() if value or value is False},
             "children": [child.as_dict() for child in self.children],
         }
 
@@ -113,8 +123,9 @@ class Result:
     `stopped_by` names the budget limit that ended the run early, `error` the class of the failure that did; a
     failed question has an empty answer and counts as wrong. `failure` is the error itself, where it is at hand.
     `writing` tells how the text came about, of methods that look up what they doubt while they write. `evidence` is
-    what the answer rests on, `cited` what only nodes of the tree name beside it. `why` says what decided between the
-    answers that there were to the question itself.
+    what the answer rests on, `cited` what only nodes of the tree name beside it, and `consulted` what the method gave
+    as its support, whether or not that holds the answer. `why` says what decided between the answers that there were
+    to the question itself; `decisions` are those about the question that tell how it was answered.
     """
 
     question: str
@@ -136,9 +147,11 @@ class Result:
     writing: Writing | None = None
     cited: tuple[Passage, ...] = ()
     why: str = ""
+    decisions: tuple[Decision, ...] = ()
+    consulted: tuple[Passage, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
+        """Return the object that `--json` prints."""
         data: dict[str, Any] = {
             "question": self.question,
             "answer": self.answer,
@@ -150,11 +163,15 @@ class Result:
             "model": self.model,
             "tree": [node.as_dict() for node in self.tree],
             "chains": list(self.chains),
-            "evidence": [_told(passage) for passage in self.evidence],
-            **({"cited": [_told(passage) for passage in self.cited]} if self.cited else {}),
+            "evidence": [_passage_view(passage) for passage in self.evidence],
+            **({"cited": [_passage_view(passage) for passage in self.cited]} if self.cited else {}),
             "usage": self.usage.as_dict(),
             "stopped_by": self.stopped_by or None,
             "warnings": list(self.warnings),
+            "decisions": [
+                {name: value for name, value in decision.as_dict().items() if name not in ("event", "run", "t")}
+                for decision in self.decisions
+            ],
         }
         if self.writing:
             data["writing"] = asdict(self.writing)
@@ -163,14 +180,14 @@ class Result:
         return data
 
 
-def _told(passage: Passage) -> dict[str, Any]:
+def _passage_view(passage: Passage) -> dict[str, Any]:
     return {"id": passage.id, "title": passage.title, "text": passage.text, "score": passage.score}
 
 
 def read_result(events: Sequence[Event], failure: HoptreeError | None = None) -> Result:
-    """Put the events of one question together."""
+    """Fold the events of one question into its result."""
     try:
-        return _put_together(events, failure)
+        return _fold(events, failure)
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise TraceError(
             f"The trace holds an event that cannot be understood ({type(error).__name__}: {error}).",
@@ -178,187 +195,206 @@ def read_result(events: Sequence[Event], failure: HoptreeError | None = None) ->
         ) from error
 
 
-def _put_together(events: Sequence[Event], failure: HoptreeError | None) -> Result:
-    by_kind: defaultdict[str, list[Event]] = defaultdict(list)
-    for event in events:
-        by_kind[event["event"]].append(event)
-    start: Mapping[str, Any] = next(iter(by_kind["start"]), {})
-    final: Mapping[str, Any] = next(reversed(by_kind["final"]), {})
-    tree, decided = _read_tree(events)
-    found = _read_found(by_kind["retrieve"])
-    evidence = _read_evidence(by_kind["final"], tree, found)
-    if stopped_by := final.get("stopped_by"):
-        _stop(tree, decided, final, stopped_by)
+def _fold(events: Sequence[Event], failure: HoptreeError | None) -> Result:
+    start = next(iter(_of(Started, events)), Started())
+    finals = _of(Finished, events)
+    final = finals[-1] if finals else Finished(stopped_by="killed")
+    explain = explanation_of(start.method)
+    decisions = [decision for decision in _of(Decision, events) if decision.node is None]
+    tree, node_decisions = _read_tree(events, explain)
+    if finals and final.stopped_by:
+        _end_unfinished(tree, node_decisions, final, explain)
+    found = _passages_found(_of(Retrieved, events))
+    consulted = _consulted(finals, tree, found)
+    cited = tuple(found[name] for name in _cited(tree) if name in found and found[name] not in consulted)
+    warnings = dict.fromkeys([*(event.message for event in _of(Warned, events)), *losses(events)])
+    evidence = consulted
+    if final.answer and consulted and tree:
+        tree = tuple(_without_unread_sources(node, {passage.id: passage for passage in consulted}) for node in tree)
+    elif final.answer and consulted and not supports_answer(final.answer, consulted):
+        evidence = ()
+        warnings[UNSUPPORTED] = None
     return Result(
-        question=start.get("question", ""),
-        answer=final.get("answer", ""),
-        method=start.get("method", ""),
-        model=start.get("model", ""),
-        fidelity=_read_fidelity(start, by_kind["decision"]),
-        options=start.get("options", {}),
-        abstained=final.get("abstained", False),
+        question=start.question,
+        answer=final.answer,
+        method=start.method,
+        model=start.model,
+        fidelity=_fidelity(start, decisions),
+        options=start.options,
+        abstained=final.abstained,
         tree=tree,
-        chains=tuple(e["text"] for e in by_kind["chain"]),
+        chains=tuple(event.text for event in _of(ChainWritten, events)),
         evidence=evidence,
-        usage=_read_usage(events, by_kind["llm"]),
-        stopped_by=final.get("stopped_by") or ("" if final else "killed"),
-        warnings=tuple(dict.fromkeys([*(e["message"] for e in by_kind["warning"]), *losses(events)])),
-        error=final.get("error", ""),
-        error_message=final.get("error_message", ""),
+        usage=_usage(events),
+        stopped_by=final.stopped_by,
+        warnings=tuple(warnings),
+        error=final.error,
+        error_message=final.error_message,
         failure=failure,
         writing=read_writing(events),
-        cited=tuple(found[name] for name in _cited(tree) if name in found and found[name] not in evidence),
-        why=why_at_last([e for e in by_kind["decision"] if "node" not in e]) if final else "",
+        cited=cited,
+        why=explain.explain_answer(decisions) if finals else "",
+        decisions=tuple(decision for decision in decisions if decision.summary()),
+        consulted=consulted,
     )
 
 
-def _read_fidelity(start: Mapping[str, Any], decisions: Sequence[Event]) -> str:
-    """The stamp that the run began with; what was noticed on the way to be other than the paper's is not exact."""
-    noticed = any(one["kind"] == "fidelity" and one["value"] == "approx" for one in decisions)
-    stamp: str = start.get("fidelity", "")
-    return "approx" if noticed and stamp == "exact" else stamp
+def _of(kind: type[E], events: Iterable[Event]) -> list[E]:
+    return [event for event in events if isinstance(event, kind)]
 
 
-def _read_tree(events: Sequence[Event]) -> tuple[tuple[TreeNode, ...], dict[int, list[Event]]]:
-    """The last plan with all that was hung under its nodes since, what became of each of them, and what was decided.
+def _fidelity(start: Started, decisions: Sequence[Decision]) -> str:
+    """Return the stamp that the run began with, unless it was noticed on the way that it does not hold."""
+    noticed = any(decision["kind"] == "fidelity" and decision.value == "approx" for decision in decisions)
+    return "approx" if noticed and start.fidelity == "exact" else start.fidelity
+
+
+def _read_tree(events: Sequence[Event], explain: Explanation) -> tuple[tuple[TreeNode, ...], dict[int, list[Decision]]]:
+    """Return the last plan with all that was hung under its nodes since, and what was decided about each of them.
 
     What was `rebuilt` under a node takes the place of all that was there.
     """
     nodes: dict[int, TreeNode] = {}
     tops: list[TreeNode] = []
-    decided: dict[int, list[Event]] = {}
+    decisions: dict[int, list[Decision]] = {}
     for event in events:
-        if event["event"] == "plan":
-            if event.get("under") is None:
-                nodes, tops, decided = {}, [], {}
-            if event.get("rebuilt") and event["under"] in nodes:
-                nodes[event["under"]].children.clear()
-            for written in event["nodes"]:
-                hypothesis = written.get("hypothesis", "")
-                node = nodes[written["id"]] = TreeNode(written["id"], written["question"], hypothesis=hypothesis)
-                above = nodes.get(written["parent"])
+        if isinstance(event, Planned):
+            if event.under is None:
+                nodes, tops, decisions = {}, [], {}
+            elif event.rebuilt and event.under in nodes:
+                nodes[event.under].children.clear()
+            for planned in event.nodes:
+                hypothesis = planned.get("hypothesis", "")
+                node = nodes[planned["id"]] = TreeNode(planned["id"], planned["question"], hypothesis=hypothesis)
+                above = nodes.get(planned["parent"])
                 (above.children if above else tops).append(node)
-        elif event["event"] == "decision" and "node" in event:
-            decided.setdefault(event["node"], []).append(event)
-        elif event["event"] == "node" and event["id"] in nodes:
-            node = nodes[event["id"]]
-            for name in ("resolved", "answer", "source", "state", "know", "hypothesis", "verdict"):
-                if name in event:
-                    setattr(node, name, event[name])
-            node.why, node.module = told_why(event, decided) or node.why, module_of(event) or node.module
-            node.evidence = tuple(event.get("evidence", node.evidence))
-            node.struck = tuple(event.get("struck", node.struck))
-            node.facts = tuple(map(tuple, event.get("facts", node.facts)))
-    return tuple(tops), decided
+        elif isinstance(event, Decision) and event.node is not None:
+            decisions.setdefault(event.node, []).append(event)
+        elif isinstance(event, NodeStarted) and event.id in nodes:
+            nodes[event.id].state, nodes[event.id].resolved = event.state, event.resolved
+        elif isinstance(event, NodeSettled) and event.id in nodes:
+            _settle(nodes[event.id], event, explain.explain_node(event, decisions))
+    return tuple(tops), decisions
 
 
-def _stop(tree: Sequence[TreeNode], decided: Decisions, final: Mapping[str, Any], limit: str) -> None:
+def _settle(node: TreeNode, event: NodeSettled, why: str) -> None:
+    node.state, node.answer, node.source = event.state, event.answer, event.source
+    node.evidence = tuple(event.evidence)
+    node.why, node.module = why or node.why, event.module or node.module
+    for name in ("resolved", "know", "hypothesis", "verdict"):
+        if (value := getattr(event, name)) is not None:
+            setattr(node, name, value)
+    if event.struck is not None:
+        node.struck = tuple(event.struck)
+    if event.facts is not None:
+        node.facts = tuple(map(tuple, event.facts))
+
+
+def _end_unfinished(
+    tree: Sequence[TreeNode], decisions: Mapping[int, Sequence[Decision]], final: Finished, explain: Explanation
+) -> None:
     """Give the nodes that a budget ended what they had come to; one with a hypothesis has that to show."""
-    for node in _all(tree):
-        if node.state != "asking" or node.hypothesis:
-            continue
-        until = so_far(node.id, decided)
-        if node.id == 0 and final.get("answer"):
-            same = until if until and until.answer == final["answer"] and until.source == final["source"] else SoFar("")
-            until = replace(
-                same, answer=final["answer"], source=final["source"], evidence=tuple(final.get("support", ()))
-            )
-        if until:
-            node.answer, node.source = until.answer, until.source
-            node.evidence, node.module = until.evidence, until.module
+    for node in (node for top in tree for node in top.walk() if node.state == "asking" and not node.hypothesis):
+        draft = explain.draft_of(decisions.get(node.id, ()))
+        if node.id == 0 and final.answer:
+            same = draft is not None and (draft.answer, draft.source) == (final.answer, final.source)
+            draft = replace(draft if draft and same else Draft(final.answer, final.source), evidence=(*final.support,))
+        if draft:
+            node.answer, node.source = draft.answer, draft.source
+            node.evidence, node.module = draft.evidence, draft.module
         node.state = STOPPED
-        node.why = "; ".join(filter(None, (until.why if until else "", f"the budget of {limit} ended it")))
-
-
-def _all(tree: Sequence[TreeNode]) -> Iterator[TreeNode]:
-    """The nodes of a tree, each before those below it."""
-    open_nodes = list(reversed(tree))
-    while open_nodes:
-        node = open_nodes.pop()
-        yield node
-        open_nodes.extend(reversed(node.children))
+        node.why = "; ".join(filter(None, (draft.why if draft else "", f"the budget of {final.stopped_by} ended it")))
 
 
 def _cited(tree: Sequence[TreeNode]) -> dict[str, None]:
-    """The passages that nodes cite, in the order of the tree."""
-    return dict.fromkeys(name for node in _all(tree) for name in node.evidence)
+    """Return the ids of passages that nodes cite, in the order of the tree."""
+    return dict.fromkeys(name for top in tree for node in top.walk() for name in node.evidence)
 
 
-def _read_found(searches: Sequence[Event]) -> dict[str, Passage]:
-    """All passages that were found, each once, with its best score."""
+def _passages_found(searches: Sequence[Retrieved]) -> dict[str, Passage]:
+    """Return all passages that were found, each once, with its best score."""
     found: dict[str, Passage] = {}
     for search in searches:
-        for p in search["passages"]:
+        for p in search.passages:
             if p["id"] not in found or found[p["id"]].score < p["score"]:
                 found[p["id"]] = Passage(p["id"], p["title"], p["text"], p["score"])
     return found
 
 
-def _read_evidence(
-    finals: Sequence[Event], tree: Sequence[TreeNode], found: Mapping[str, Passage]
+def _consulted(
+    finals: Sequence[Finished], tree: Sequence[TreeNode], found: Mapping[str, Passage]
 ) -> tuple[Passage, ...]:
-    """The passages that the answer rests on.
-
-    They are those the method says at the end, else those behind the answers in the tree, else all that was found.
-    """
-    said = [name for final in finals for name in final.get("support", ())]
-    ids: Iterable[str] = dict.fromkeys(said) or _cited(tree) if said or tree else found
+    """Return the passages that the method names at the end, else those its tree cites, else all that it found."""
+    named = dict.fromkeys(name for final in finals for name in final.support)
+    ids: Iterable[str] = named or _cited(tree) if named or tree else found
     return tuple(found[name] for name in ids if name in found)
 
 
-def _read_usage(events: Sequence[Event], llm: Sequence[Event]) -> Usage:
-    timed = [e for e in events if e["event"] in ("llm", "retrieve", "titles", "facts", "entities")]
+def _without_unread_sources(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
+    """Call an answer a guess that none of the passages holds which its node cites, unless a verdict stands."""
+    children = [_without_unread_sources(child, passages) for child in node.children]
+    read = tuple(passages[name] for name in node.evidence if name in passages)
+    if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
+        return replace(node, children=children)
+    return replace(node, children=children, source="fallback", evidence=())
+
+
+def losses(events: Iterable[Event]) -> Iterator[str]:
+    """Yield a sentence for each thing that the last plan, or a tree rebuilt in it, lost; some may come twice.
+
+    Rebuilt trees are reported by the nodes that were settled with them: others were made in vain.
+    """
+    sentences: list[str] = []
+    for event in events:
+        if isinstance(event, Planned):
+            if event.under is None:
+                sentences = []
+            cuts = (issue["detail"] for issue in event.issues if issue["kind"] in _CUT)
+            # In the words in which other methods warn of it, so that nobody reads it twice.
+            sentences += [f"The model's plan was repaired: {detail}." for detail in cuts]
+        elif isinstance(event, NodeSettled):
+            sentences += _rebuild_losses(event)
+    yield from sentences
+
+
+def _rebuild_losses(event: NodeSettled) -> Iterator[str]:
+    subject = f"What the model wrote anew for sub-question {event.id}"
+    for kind in event.details.get("rebuild_issues", ()):
+        if kind in _DROPPED_BELOW and event.details.get("size_before", 0) > 1:
+            yield f"{subject} {_DROPPED_BELOW[kind]}: all that stood below it was dropped."
+        elif kind in _SHRUNK:
+            yield f"{subject} {_SHRUNK[kind]}"
+
+
+def _usage(events: Sequence[Event]) -> Usage:
+    calls = _of(WorldCall, events)
+    replies = _of(ModelCalled, calls)
     return Usage(
-        llm_calls=len(llm),
-        cached_calls=sum(e["cached"] for e in llm),
-        prompt_tokens=sum(e["prompt_tokens"] for e in llm),
-        cached_tokens=sum(e["cached_tokens"] for e in llm),
-        completion_tokens=sum(e["completion_tokens"] for e in llm),
-        reasoning_tokens=sum(e["reasoning_tokens"] for e in llm),
-        retrievals=sum(e["event"] in ("retrieve", "facts") for e in timed),
-        price=round(sum(e["price"] if "price" in e else e["cost"] for e in llm), 6),
-        cost=round(sum(e["cost"] for e in llm), 6),
-        seconds=round(events[-1]["t"] if events else 0.0, 3),
-        critical_path_seconds=round(_critical_path(timed), 3),
+        llm_calls=len(replies),
+        cached_calls=sum(reply.cached for reply in replies),
+        prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+        cached_tokens=sum(reply.cached_tokens for reply in replies),
+        completion_tokens=sum(reply.completion_tokens for reply in replies),
+        reasoning_tokens=sum(reply.reasoning_tokens for reply in replies),
+        retrievals=sum(isinstance(call, Retrieved | FactsFound) for call in calls),
+        price=round(sum(reply.full_price for reply in replies), 6),
+        cost=round(sum(reply.cost for reply in replies), 6),
+        seconds=round(events[-1].t if events else 0.0, 3),
+        critical_path_seconds=round(_critical_path(calls), 3),
     )
 
 
-def _critical_path(calls: Sequence[Event]) -> float:
-    """Seconds of work along the chain of calls that decided when the question was done.
+def _critical_path(calls: Sequence[WorldCall]) -> float:
+    """Return the seconds of work along the chain of calls that decided when the question was done.
 
     From the call that ended last back to the last one that had ended when it was issued, and so on: what each call
     waited for. Time spent waiting for a slot is not in it; the work of a cached call is what it once took.
     """
     total = 0.0
-    last = max(range(len(calls)), key=lambda i: (calls[i]["t"], i), default=None)
+    last = max(range(len(calls)), key=lambda place: (calls[place].t, place), default=None)
     while last is not None:
-        total += calls[last]["seconds"]
-        issued = calls[last]["issued"]
+        total += calls[last].seconds
+        issued = calls[last].issued
         # Events are in the order they ended, so that a predecessor always stands before.
-        last = next((i for i in range(last - 1, -1, -1) if calls[i]["t"] <= issued), None)
+        last = next((place for place in range(last - 1, -1, -1) if calls[place].t <= issued), None)
     return total
-
-
-def with_grounds(result: Result) -> Result:
-    """Drop passages that are no evidence: none of them holds the answer, nor all its names together.
-
-    Passages do not say yes or no, and the answer of a tree may follow from what its nodes cite without standing there:
-    these are left as they are. A node of a tree that read its answer in none of what it cites has guessed it, but where
-    a verdict tells what evidence said.
-    """
-    if not result.answer or not result.evidence:
-        return result
-    if result.tree:
-        passages = {passage.id: passage for passage in result.evidence}
-        return replace(result, tree=tuple(_judged(node, passages) for node in result.tree))
-    if supports_answer(result.answer, result.evidence):
-        return result
-    return replace(result, evidence=(), warnings=(*result.warnings, UNSUPPORTED))
-
-
-def _judged(node: TreeNode, passages: Mapping[str, Passage]) -> TreeNode:
-    below = [_judged(child, passages) for child in node.children]
-    read = tuple(passages[name] for name in node.evidence if name in passages)
-    if node.source != "external" or node.verdict or node.facts or not read or supports_answer(node.answer, read):
-        return replace(node, children=below)
-    return replace(node, children=below, source="fallback", evidence=())

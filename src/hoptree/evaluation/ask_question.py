@@ -97,7 +97,7 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
         gold=example.supporting_ids,
         gold_titles=example.supporting_titles,
         retrieved=_retrieved(events),
-        cited=tuple(passage.id for passage in result.evidence),
+        cited=tuple(passage.id for passage in result.consulted),
         sources=_sources(events),
         trace=events[0]["run"],
     )

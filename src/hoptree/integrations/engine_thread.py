@@ -81,7 +81,7 @@ class Hoptree:
 
     async def _found(self, query: str, k: int, multi_hop: bool) -> tuple[Passage, ...]:
         if multi_hop:
-            return (await self._asked(query)).evidence[:k]
+            return (await self._asked(query)).consulted[:k]
         if self.engine.retriever is None:
             raise CorpusError("There is nothing to search.", "Give a corpus: Hoptree(corpus=…).")
         return await self.engine.retriever.search(query, k=k)

@@ -94,13 +94,14 @@ else:
         "An answer with the tree and the evidence behind it: the object that `hoptree ask --json` prints.",
         Result,
         always=read_result(()).as_dict(),
-        without=("failure", "error_message"),
+        without=("failure", "error_message", "consulted"),
         tree=list[Node],
         evidence=list[PassageReply],
         cited=list[PassageReply],
         usage=UsageReply,
         stopped_by=str | None,
         writing=Writing,
+        decisions=list[dict[str, Any]],
         error=FailedBy,
     )
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hoptree.engine.events import Event, NodeSettled, NodeStarted, Planned
-from hoptree.engine.explain import GUESS, module_of
+from hoptree.engine.events import GUESS, Event, NodeSettled, NodeStarted, Planned
 from hoptree.evaluation.report.measures import COSTS, DataGroup, Run, exact_ids, mean_cost, mean_figure, mean_score
 from hoptree.evaluation.report.run_traces import fold_traces
 from hoptree.evaluation.report.tables import Table, count, make_table, percent
@@ -60,7 +59,7 @@ def _workload(events: Sequence[Event]) -> Workload | None:
             if not isinstance(event.branch, str):
                 return Workload(None, 0, 0)
             if event.id == 0:
-                module = module_of(event)[:_MAX_MODULE_CHARS]
+                module = event.module[:_MAX_MODULE_CHARS]
     return Workload(module, len(nodes), max(map(_level, nodes))) if nodes else None
 
 

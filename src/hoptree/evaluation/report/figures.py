@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hoptree.engine.explain import GUESS
+from hoptree.engine.events import GUESS
 from hoptree.evaluation.report.answering_modules import modules_of
 from hoptree.evaluation.report.boundary import DOMAINS, Awareness, mean_over, measured_on_all, read_boundary
 from hoptree.evaluation.report.contents import PARTS, groups_by, mean_of, runs_on_all

@@ -27,7 +27,7 @@ def golden_tree(result: Result) -> dict[str, Any]:
 
 
 def _written(node: TreeNode, texts: Mapping[str, Passage]) -> dict[str, Any]:
-    verdict = unverified(node)
+    verdict = node.unverified
     told: dict[str, Any] = {
         "sub_question": node.resolved or node.question,
         "hypothesis_answer": _held(node),
@@ -47,16 +47,3 @@ def _held(node: TreeNode) -> str:
     if node.verdict:
         return node.answer or "unknown"
     return node.answer or node.hypothesis
-
-
-def unverified(node: TreeNode) -> str:
-    """Why an answer is no more than a guess; "" for one that is verified, and for methods that guess nothing.
-
-    All that draw a tree go by it, so that none of them calls verified what another does not.
-    """
-    if not node.verdict:
-        return "unknown" if node.hypothesis and not node.answer else ""
-    replaced = bool(node.struck) or node.answer != node.hypothesis
-    if node.verdict == "refuted" and replaced:
-        return "unknown" if node.source == "internal" else ""  # what took its place may be a guess too
-    return "" if node.verdict == "supported" else node.verdict
