@@ -152,7 +152,7 @@ def test_where_it_stays_taken_the_documents_are_kept_until_the_next_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corpus = _cut_off(tmp_path / "own")
-    monkeypatch.setattr(indexing, "WAITING_SECONDS", 0.3)
+    monkeypatch.setattr(indexing, "MAX_WAIT_S", 0.3)
     with running(settings(tmp_path, corpora_folder=tmp_path / "own")) as server:
         with FolderLock(corpus / "index", IndexUnavailable):
             eventually(lambda: not server.state.jobs.running())

@@ -14,7 +14,7 @@ from tests.server.running import Running
 from hoptree.cli.serve import with_name
 from hoptree.core.errors import InputError
 from hoptree.server import corpus_service
-from hoptree.server.indexing import WAITING_SECONDS
+from hoptree.server.indexing import MAX_WAIT_S
 from hoptree.server.limits import Limits
 
 _PAGE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def _number(text: str) -> float:
 
 
 def test_the_patience_with_other_writers_and_with_failing_changes_is_told() -> None:
-    assert WAITING_SECONDS == 10 * 60 and "up to ten minutes" in _PAGE
+    assert MAX_WAIT_S == 10 * 60 and "up to ten minutes" in _PAGE
     assert corpus_service._MAX_TRIES == 3 and "after three attempts" in _PAGE
 
 

@@ -99,7 +99,7 @@ def workers_of(server: Running) -> Workers:
 
 
 def pids(server: Running) -> list[int]:
-    return [worker.pid or 0 for worker in workers_of(server)._there]
+    return [worker.pid or 0 for worker in workers_of(server)._ready]
 
 
 def without_times(reply: dict[str, Any]) -> dict[str, Any]:
@@ -236,14 +236,14 @@ def test_many_that_leave_at_once_are_not_remembered(server: Running) -> None:
         await asyncio.wait(tasks)
 
     asyncio.run_coroutine_threadsafe(ask(), server.loop).result(_PATIENCE)
-    eventually(lambda: not any(one.asked for one in workers._there), seconds=_PATIENCE)
-    assert not workers._has and not workers._alike
+    eventually(lambda: not any(one.questions for one in workers._ready), seconds=_PATIENCE)
+    assert not workers._worker_of and not workers._identical
 
 
 def test_what_json_cannot_hold_is_told_as_text() -> None:
     lines: list[bytes] = []
     teller = EventSender(1, lines.append, live=False)
-    teller.hear(event("decision", kind="path", value=Path("a")))
+    teller.listen(event("decision", kind="path", value=Path("a")))
     teller.end(failure={"kinds": ["HoptreeError"], "said": {"cause": "It is so.", "remedy": "", "body": b"x"}})
     assert json.loads(lines[0])["events"][0]["value"] == "a"
 
@@ -251,7 +251,7 @@ def test_what_json_cannot_hold_is_told_as_text() -> None:
 def test_a_worker_that_hangs_is_killed_and_its_question_told(
     tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pool, "_GRACE", 0.5)
+    monkeypatch.setattr(pool, "_HANG_TIMEOUT_S", 0.5)
     with running(films_settings(tmp_path, endpoint, workers=1, limits=limits(seconds=0.5))) as server:
         (hanging,) = pids(server)
         os.kill(hanging, signal.SIGSTOP)
@@ -351,8 +351,8 @@ def test_a_corpus_that_was_removed_is_let_go_of(
     with running(films_settings(tmp_path, endpoint, workers=1)) as server:
         create(server, {"a.txt": b"Film N8 was directed by Director N8, born in 1908."}, "fresh")
         assert server.ask(film_question(8), corpus="fresh").json()["answer"] == "1908"
-        (worker,) = workers_of(server)._there
-        monkeypatch.setattr(worker, "say", heard.append)
+        (worker,) = workers_of(server)._ready
+        monkeypatch.setattr(worker, "send", heard.append)
         assert server.client.delete("/v1/corpora/fresh").status_code == 204
     assert {"forget": "fresh"} in heard
 

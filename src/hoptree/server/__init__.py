@@ -1,16 +1,15 @@
-"""The HTTP server: the same answers, where other programs and web pages ask.
+"""The HTTP server: the same answers, for other programs and web pages.
 
 `create_app` (in `app.py`) makes the application of `Settings`. Nothing is imported here: the process that indexes
 uploads needs none of it.
 
-    at the door         guard  keys  allowance  limits  settings  schemas  unreadable  names
-    a question          routes/asks  routes/chats  asking  live  journal  streaming  chat  models  sources
-                        unopened  workers  answering_worker  crossing
-    what is told        telling  words  option_words  replying  refusals  mistakes (the log)  metrics
-    the document        document  reply_schemas/
-    corpora             routes/corpora  corpora  changing  unpacking  file_names  pending  placing  to_the_end
-                        jobs  outcomes  indexing  indexing_worker  reindexing  replacements
-    runs                routes/runs  runs
-    the process         state (all that is open)  serving  open_files  collecting
-    the page            routes/page  page/
+    requests            guard  keys (and quotas)  limits  settings  names  request_schemas
+    questions           routes/ask  routes/chat  ask  running_questions  streaming  sources
+                        workers  answering_worker
+    replies             views  progress_text  json_response  error_responses  metrics
+    OpenAPI document    openapi  reply_schemas
+    corpora             routes/corpora  corpora  corpus_service  staging  uploads  jobs  indexing  indexing_worker
+    runs                runs
+    the process         state (all that is open)  serve  routes/about
+    the page            page/
 """

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,33 +20,23 @@ from hoptree.server.corpora import ManagedCorpus
 from hoptree.server.error_responses import Refusal
 from hoptree.server.jobs import Job, PassedOver
 from hoptree.server.limits import Limits
+from hoptree.server.workers import exit_text, module_command
 
-_SECRET = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
-_NEEDED = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "SYSTEMROOT",
-    "LD_LIBRARY_PATH",
-    "PYTHONHOME",
-    "PYTHONUTF8",
-    "XDG_CACHE_HOME",
+_LOG = logging.getLogger("hoptree.server")
+_SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH")
+_ENVIRONMENT = frozenset(
+    (
+        *("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "LD_LIBRARY_PATH"),
+        *("PYTHONHOME", "PYTHONUTF8", "XDG_CACHE_HOME"),
+    )
 )
-_LINE = 2**20
-WAITING_SECONDS = 600.0
+_MAX_LINE_BYTES = 2**20
+MAX_WAIT_S = 600.0
 """How long another process may keep an index that is to be changed."""
-_LOOKING_AGAIN = 0.2
-_WAITING = "waits for another process that writes to the index"
-_ITS_TURN = "waiting"
-_TOLD = 100
+_POLL_S = 0.2
+_MAX_PASSED_OVER = 100
 _LATER = "Send it again later, or tell whoever runs the server; its log says more."
 """Of errors that are not about what the files hold: no space is left, say."""
-_LOG = logging.getLogger("hoptree.server")
 
 
 class Postponed(Refusal):
@@ -69,13 +58,13 @@ class IndexBusy(Exception):
 
 async def wait_until_free(index: Path, job: Job) -> None:
     """Wait while another process writes an index, for some minutes."""
-    until = time.monotonic() + WAITING_SECONDS
+    deadline = time.monotonic() + MAX_WAIT_S
     while not await asyncio.to_thread(_is_free, index):
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             raise Postponed()
-        job.message = _WAITING
-        await asyncio.sleep(_LOOKING_AGAIN)
-    job.message = _ITS_TURN
+        job.message = "waits for another process that writes to the index"
+        await asyncio.sleep(_POLL_S)
+    job.message = "waiting"
 
 
 def _is_free(index: Path) -> bool:
@@ -89,51 +78,17 @@ def _is_free(index: Path) -> bool:
 
 
 async def run_indexing(corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str] = ()) -> str:
-    """Index what the documents of a corpus hold now, `added` among them; what was done, in words."""
+    """Index what the documents of a corpus hold now, `added` among them; return a summary."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",  # nothing is imported from the folder it runs in
-        "-m",
-        "hoptree.server.indexing_worker",
+        *module_command("hoptree.server.indexing_worker"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         cwd=corpus.folder,
         env=_environment(),
-        limit=_LINE,
+        limit=_MAX_LINE_BYTES,
     )
-    try:
-        async with asyncio.timeout(limits.indexing_seconds):
-            return await _follow(process, corpus, limits, job, added)
-    except TimeoutError:
-        raise Refusal(
-            504, "TooSlow", "Indexing took longer than allowed.", "Upload less at once; what was there is as it was."
-        ) from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()  # an index is the old one or the new one, whenever that comes
-            await process.wait()
-
-
-def _environment() -> dict[str, str]:
-    """The variables that reading files needs; all others may be somebody's secret."""
-    found = {
-        name: value
-        for name, value in os.environ.items()
-        if (name in _NEEDED or name.startswith(("LC_", "HOPTREE_"))) and not any(word in name for word in _SECRET)
-    }
-    if paths := [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]:
-        found["PYTHONPATH"] = os.pathsep.join(paths)  # written for the folder of the server
-    return found
-
-
-async def _follow(
-    process: asyncio.subprocess.Process, corpus: ManagedCorpus, limits: Limits, job: Job, added: Sequence[str]
-) -> str:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    wanted = {
+    order = {
         "documents": str(corpus.documents.absolute()),
         "index": str(corpus.index.absolute()),
         "counts": str(corpus.counts.absolute()),
@@ -142,32 +97,59 @@ async def _follow(
         "seconds": limits.indexing_seconds,
         "memory": limits.indexing_memory,
     }
-    process.stdin.write(json.dumps(wanted).encode() + b"\n")  # it stays open: the worker ends when it does
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(order).encode() + b"\n")  # it stays open: the worker ends when it does
+        async with asyncio.timeout(limits.indexing_seconds):
+            return await _follow(process, corpus, job)
+    except TimeoutError:
+        remedy = "Upload less at once; what was there is as it was."
+        raise Refusal(504, "TooSlow", "Indexing took longer than allowed.", remedy) from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()  # safe: an index is replaced atomically
+            await process.wait()
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables that reading files needs; all others may be somebody's secret."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if (name in _ENVIRONMENT or name.startswith(("LC_", "HOPTREE_")))
+        and not any(word in name for word in _SECRET_WORDS)
+    }
+    if paths := [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]:
+        environment["PYTHONPATH"] = os.pathsep.join(paths)  # relative ones are to the folder of the server
+    return environment
+
+
+async def _follow(process: asyncio.subprocess.Process, corpus: ManagedCorpus, job: Job) -> str:
+    """Read the messages of the worker until it is done; keep the job's progress up to date."""
+    assert process.stdout is not None
     async for line in process.stdout:
-        said: dict[str, Any] = json.loads(line)
-        if said.get("taken"):
+        message: dict[str, Any] = json.loads(line)
+        if message.get("busy"):
             raise IndexBusy()
-        if progress := said.get("progress"):
+        if progress := message.get("progress"):
             stage, job.done, job.total, passages = progress
             job.message = f"{stage}: {_passages(passages)}"
-        if error := said.get("error"):
+        if error := message.get("error"):
             raise _failure(error, corpus)
-        if done := said.get("done"):
-            job.passed_over = [*(_passed(one) for one in done["files"]), *map(_left_out, job.left_out)][:_TOLD]
-            if done["anew"]:
-                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, log_line(done["anew"]))
-            return _in_words(done)
-    _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, _ending(await process.wait()))
-    raise Refusal(
-        500,
-        "IndexingDied",
-        "Indexing ended without a word: the files may take too much memory.",
-        "Upload less at once.",
-    )
+        if done := message.get("done"):
+            passed_over = [*map(_redact_file, done["files"]), *map(_left_out, job.left_out)]
+            job.passed_over = passed_over[:_MAX_PASSED_OVER]
+            if done["rebuilt"]:
+                _LOG.warning("the index of corpus %s is made anew: %s", corpus.name, log_line(done["rebuilt"]))
+            return _summary(done)
+    _LOG.error("the indexing worker of corpus %s ended with %s", corpus.name, exit_text(await process.wait()))
+    cause = "Indexing ended without a word: the files may take too much memory."
+    raise Refusal(500, "IndexingDied", cause, "Upload less at once.")
 
 
 def _failure(error: dict[str, str], corpus: ManagedCorpus) -> Refusal:
-    """What is told of an error of the worker: what only the server's runner can change is for the log."""
+    """Translate an error of the worker; what only an administrator can change goes to the log."""
     kind, cause = error["class"], error["cause"]
     for folder in (corpus.folder.absolute(), corpus.folder.resolve()):
         cause = cause.replace(str(folder), corpus.name)
@@ -185,22 +167,17 @@ def _left_out(name: str) -> PassedOver:
     return PassedOver(file=name, cause=cause, remedy="Rename it if it is a document, then upload it again.")
 
 
-def _passed(file: dict[str, str]) -> PassedOver:
+def _redact_file(file: PassedOver) -> PassedOver:
     """Redact what is said of a file that could not be read, but for its name, which is the client's own."""
     name = file["file"]
     return PassedOver(file=name, cause=redact(file["cause"], known=[name]), remedy=redact(file["remedy"], known=[name]))
 
 
-def _ending(status: int) -> str:
-    """How a process ended: by itself, or by a signal."""
-    return f"exit status {status}" if status >= 0 else f"signal {-status}"
-
-
-def _in_words(done: dict[str, Any]) -> str:
-    parts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
-    passed = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] else ""
-    what = "the index was made anew" if done["anew"] else ", ".join(parts) or "nothing changed"
-    return f"{_passages(done['passages'])} ({what}){passed}"
+def _summary(done: dict[str, Any]) -> str:
+    counts = [f"{done[name]:,} {name}" for name in ("added", "replaced", "removed") if done[name]]
+    passed_over = f"; passed over: {redact(done['passed_over'])}" if done["passed_over"] else ""
+    what = "the index was made anew" if done["rebuilt"] else ", ".join(counts) or "nothing changed"
+    return f"{_passages(done['passages'])} ({what}){passed_over}"
 
 
 def _passages(count: int) -> str:

@@ -1,7 +1,7 @@
 """Processes that answer questions, so that a server is not bound to one core.
 
-The server keeps everything that requests share: keys, limits, budgets, jobs, the journal. A worker is told a question
-as the journal tells it, and tells the events of its trace; the result is read off them, as always.
+The server keeps everything that requests share: keys, limits, budgets, jobs, the journal. A worker gets a question as a
+JSON line and sends back the events of its trace, from which the server reads the result. See `answering_worker.py`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,26 @@ from hoptree.engine.trace import Listener
 from hoptree.server.error_responses import Refusal
 from hoptree.server.settings import Settings
 
+_LOG = logging.getLogger("hoptree.server")
+_CLOSE_TIMEOUT_S = 3.0
+"""Time that a worker has to close what it opened."""
+_CANCEL_TIMEOUT_S = 1.0
+"""Time that a worker has to report what a cancelled question has cost."""
+_HANG_TIMEOUT_S = 10.0
+"""Time beyond that of a question after which a worker that has not ended it is taken to hang."""
+_MAX_DOUBLINGS = 5
+"""Failures in a row after which the pause before another try grows no more."""
+_RETRY_AFTER_S = 2
+
 
 def error_to_dict(error: HoptreeError) -> dict[str, Any]:
-    """All that the error says of itself, and what it is a kind of."""
+    """Return the attributes of an error, and the names of its classes."""
     return {"kinds": [kind.__name__ for kind in type(error).__mro__], "said": vars(error)}
 
 
 def error_from_dict(data: dict[str, Any]) -> HoptreeError:
-    """The error that was told; one of a kind that is not known here is of the next kind that is."""
-    known = {kind.__name__: kind for kind in _kinds(HoptreeError)}
+    """Make the error again; if its class is not known here, as the next base class that is."""
+    known = {kind.__name__: kind for kind in _error_classes(HoptreeError)}
     kind = next(known[name] for name in data["kinds"] if name in known)
     error = kind.__new__(kind)
     error.__dict__.update(data["said"])
@@ -40,200 +51,184 @@ def error_from_dict(data: dict[str, Any]) -> HoptreeError:
     return error
 
 
-def _kinds(kind: type[HoptreeError]) -> Iterator[type[HoptreeError]]:
+def _error_classes(kind: type[HoptreeError]) -> Iterator[type[HoptreeError]]:
     yield kind
-    for narrower in kind.__subclasses__():
-        yield from _kinds(narrower)
+    for subclass in kind.__subclasses__():
+        yield from _error_classes(subclass)
 
 
-_LOG = logging.getLogger("hoptree.server")
-_ENDING = 3.0
-"""Seconds that a worker has to close what it opened."""
-_PARTING = 1.0
-"""Seconds that it has to tell of a question that nobody waits for any more."""
-_GRACE = 10.0
-"""Seconds beyond those of a question after which a worker that has not ended it is taken to hang."""
-_DOUBLINGS = 5
-"""After how many failures in a row the pause before another try grows no more."""
-_SOON = 2
+def module_command(module: str) -> tuple[str, ...]:
+    """Return the command that runs a module; -P: nothing is imported from the folder it runs in."""
+    return sys.executable, "-P", "-m", module
+
+
+def exit_text(code: int) -> str:
+    """Say how a process ended: by itself, or by a signal."""
+    return f"exit status {code}" if code >= 0 else f"signal {-code}"
 
 
 class WorkerEnded(Refusal):
     """A process has ended, and the questions that it had with it."""
 
     def __init__(self) -> None:
-        super().__init__(
-            503,
-            "WorkerEnded",
-            "The process that answered has ended.",
-            "Ask again; if it happens again, tell whoever runs the server.",
-            retry_after=_SOON,
-        )
+        remedy = "Ask again; if it happens again, tell whoever runs the server."
+        super().__init__(503, "WorkerEnded", "The process that answered has ended.", remedy, retry_after=_RETRY_AFTER_S)
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
-    """A question that a worker has; `failed` comes to what failed, or None, and `over` when the worker is done."""
+class _Question:
+    """A question that a worker has; `failure` resolves to what failed, or None, and `over` when the worker is done."""
 
     listeners: Sequence[Listener]
-    failed: asyncio.Future[HoptreeError | None]
+    failure: asyncio.Future[HoptreeError | None]
     over: asyncio.Event = field(default_factory=asyncio.Event)
     events: list[Event] = field(default_factory=list)
 
-    def hear(self, said: Mapping[str, Any]) -> None:
-        """Take in what is told; also of one that nobody waits for any more, as it has cost what it has."""
-        events = [parse_event(event) for event in said["events"]]
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Take in what the worker sent; also for a cancelled question, as it has cost what it has."""
+        events = [parse_event(event) for event in message["events"]]
         self.events += events
         for event in events:
             for listen in self.listeners:
                 listen(event)
-        if said["over"]:
+        if message["over"]:
             self.over.set()
-        if self.failed.done():
+        if self.failure.done():
             return
-        if "refused" in said:
-            self.failed.set_exception(error_from_dict(said["refused"]))
-        elif "failure" in said:
-            self.failed.set_result(error_from_dict(said["failure"]) if said["failure"] else None)
+        if "refused" in message:
+            self.failure.set_exception(error_from_dict(message["refused"]))
+        elif "failure" in message:
+            self.failure.set_result(error_from_dict(message["failure"]) if message["failure"] else None)
 
     def give_up(self) -> None:
-        """Its worker has ended."""
+        """End the question with its worker."""
         self.over.set()
-        if not self.failed.done():
-            self.failed.set_exception(WorkerEnded())
+        if not self.failure.done():
+            self.failure.set_exception(WorkerEnded())
 
 
 class Workers:
-    """So many processes, each of which answers any number of questions at once; one that ends is replaced."""
+    """Worker processes, each of which answers any number of questions at once; one that ends is replaced."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._numbers = itertools.count()
-        self._there: list[_Worker] = []
-        self._has: dict[str, _Worker] = {}
-        self._alike: Counter[str] = Counter()
-        self._keeping: list[asyncio.Task[None]] = []
+        self._ready: list[_Worker] = []
+        self._worker_of: dict[str, _Worker] = {}
+        self._identical: Counter[str] = Counter()
+        self._keepers: list[asyncio.Task[None]] = []
 
     def __len__(self) -> int:
         """How many are ready to answer."""
-        return len(self._there)
+        return len(self._ready)
 
     async def start(self) -> None:
         """Start all of them, and wait until each is ready, or could not be started."""
         tried = [asyncio.Event() for _ in range(self._settings.workers)]
         loop = asyncio.get_running_loop()
-        self._keeping = [loop.create_task(self._keep_one(event)) for event in tried]
+        self._keepers = [loop.create_task(self._keep_worker(event)) for event in tried]
         await asyncio.gather(*(event.wait() for event in tried))
 
-    async def ask(self, told: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
-        """Have a question answered; a failure is a result too. It ends in the worker when it is cancelled here.
+    async def ask(self, question: Mapping[str, Any], listeners: Sequence[Listener], *, live: bool) -> Result:
+        """Have a question answered; a failure is a result too. A cancellation ends it in the worker.
 
-        Listeners hear of events while they happen if it is `live`; else at the end, which costs both sides less.
+        Listeners get events while they happen if it is `live`; else at the end, which costs both sides less.
         """
-        same = json.dumps({**told, "budget": None})
-        worker = self._has[same] = self._choose(same)
-        self._alike[same] += 1
+        identity = json.dumps({**question, "budget": None})
+        worker = self._worker_of[identity] = self._choose(identity)
+        self._identical[identity] += 1
         try:
-            return await self._ask(worker, told, listeners, live)
+            return await self._ask(worker, question, listeners, live)
         finally:
-            self._alike[same] -= 1
-            if not self._alike[same]:
-                del self._alike[same], self._has[same]
+            self._identical[identity] -= 1
+            if not self._identical[identity]:
+                del self._identical[identity], self._worker_of[identity]
 
-    async def _ask(self, worker: _Worker, told: Mapping[str, Any], listeners: Sequence[Listener], live: bool) -> Result:
-        number, seconds = next(self._numbers), told["budget"]["seconds"]
-        asked = worker.asked[number] = _Asked(listeners, asyncio.get_running_loop().create_future())
-        worker.say({"ask": number, "live": live, **told})
+    async def _ask(
+        self, worker: _Worker, message: Mapping[str, Any], listeners: Sequence[Listener], live: bool
+    ) -> Result:
+        number, seconds = next(self._numbers), message["budget"]["seconds"]
+        question = worker.questions[number] = _Question(listeners, asyncio.get_running_loop().create_future())
+        worker.send({"ask": number, "live": live, **message})
         try:
-            async with asyncio.timeout(None if seconds is None else seconds + _GRACE):
-                failure = await asked.failed
+            async with asyncio.timeout(None if seconds is None else seconds + _HANG_TIMEOUT_S):
+                failure = await question.failure
         except TimeoutError:
-            _LOG.error("a worker does not end a question after %g s, and is killed", seconds + _GRACE)
+            _LOG.error("a worker does not end a question after %g s, and is killed", seconds + _HANG_TIMEOUT_S)
             worker.kill()
             raise WorkerEnded() from None
         except asyncio.CancelledError:
-            worker.say({"cancel": number})
+            worker.send({"cancel": number})
             with suppress(TimeoutError):
-                await asyncio.wait_for(asked.over.wait(), _PARTING)  # then what it has cost until now was heard
+                await asyncio.wait_for(question.over.wait(), _CANCEL_TIMEOUT_S)  # then its cost so far is known
             raise
-        return read_result(asked.events, failure)
+        return read_result(question.events, failure)
 
     def forget(self, corpus: str) -> None:
-        """Let go of a corpus that is to be removed."""
-        for worker in self._there:
-            worker.say({"forget": corpus})
+        """Have all workers close a corpus that is to be removed."""
+        for worker in self._ready:
+            worker.send({"forget": corpus})
 
     async def aclose(self) -> None:
         """End them all; questions that they still have are given up."""
-        for task in self._keeping:
+        for task in self._keepers:
             task.cancel()
-        await asyncio.gather(*self._keeping, return_exceptions=True)
+        await asyncio.gather(*self._keepers, return_exceptions=True)
 
-    def _choose(self, same: str) -> _Worker:
-        """The one that has the same question, whose calls it shares; else the one that has the fewest."""
-        if not self._there:
-            raise Refusal(
-                503,
-                "NoWorker",
-                "No process is there to answer.",
-                "Wait as long as Retry-After says.",
-                retry_after=_SOON,
-            )
-        known = self._has.get(same)
-        return known if known in self._there else min(self._there, key=lambda one: len(one.asked))
+    def _choose(self, identity: str) -> _Worker:
+        """Choose the worker that has the identical question, whose calls it shares; else the one with the fewest."""
+        if not self._ready:
+            remedy = "Wait as long as Retry-After says."
+            raise Refusal(503, "NoWorker", "No process is there to answer.", remedy, retry_after=_RETRY_AFTER_S)
+        known = self._worker_of.get(identity)
+        return known if known in self._ready else min(self._ready, key=lambda worker: len(worker.questions))
 
-    async def _keep_one(self, tried: asyncio.Event) -> None:
-        """Have one worker there as long as the server runs; the more tries came to nothing, the longer the pause."""
+    async def _keep_worker(self, tried: asyncio.Event) -> None:
+        """Keep one worker running as long as the server does; the pause grows with every failed start."""
         failures = 0
         while True:
             worker = _Worker()
             try:
-                await self._begin(worker)
+                await self._start(worker)
                 tried.set()
                 if worker.ready.is_set():
                     failures = 0
-                    self._there.append(worker)
+                    self._ready.append(worker)
                 await worker.gone.wait()
             except OSError as error:
                 tried.set()
                 _LOG.error("a worker cannot be started: %s", error.strerror)
             finally:
-                if worker in self._there:
-                    self._there.remove(worker)
+                if worker in self._ready:
+                    self._ready.remove(worker)
                 await worker.end()
-            pause = 2.0 ** min(failures, _DOUBLINGS) - 1
+            pause = 2.0 ** min(failures, _MAX_DOUBLINGS) - 1
             failures += 1
             _LOG.error("%s; another one is started in %g s", worker.obituary, pause)
             await asyncio.sleep(pause)
 
-    async def _begin(self, worker: _Worker) -> None:
+    async def _start(self, worker: _Worker) -> None:
         """Start a process, and wait until it is ready or has ended."""
-        await asyncio.get_running_loop().subprocess_exec(
-            lambda: worker,
-            sys.executable,
-            "-P",  # nothing is imported from the folder it runs in
-            "-m",
-            "hoptree.server.answering_worker",
-            stderr=None,
-        )
-        worker.say({"settings": self._settings.for_workers(), "workers": self._settings.workers})
+        command = module_command("hoptree.server.answering_worker")
+        await asyncio.get_running_loop().subprocess_exec(lambda: worker, *command, stderr=None)
+        worker.send({"settings": self._settings.for_workers(), "workers": self._settings.workers})
         waiting = [asyncio.ensure_future(event.wait()) for event in (worker.ready, worker.gone)]
         try:
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waiting:
-                one.cancel()
+            for waiter in waiting:
+                waiter.cancel()
 
 
 class _Worker(asyncio.SubprocessProtocol):
     """One process, and the questions that it has."""
 
     def __init__(self) -> None:
-        self.asked: dict[int, _Asked] = {}
+        self.questions: dict[int, _Question] = {}
         self.ready, self.gone = asyncio.Event(), asyncio.Event()
         self._process: asyncio.SubprocessTransport | None = None
         self._pipe: asyncio.WriteTransport | None = None
-        self._rest: list[bytes] = []
+        self._unfinished_line: list[bytes] = []
         self._lost = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -246,38 +241,38 @@ class _Worker(asyncio.SubprocessProtocol):
 
     @property
     def obituary(self) -> str:
-        """How it ended, by itself or by a signal, and what it took with it."""
+        """How the process ended, and how many questions ended with it."""
         if self._process is None:
             return "no worker was started"
-        code = self._process.get_returncode() or 0
-        how = f"exit status {code}" if code >= 0 else f"signal {-code}"
+        how = exit_text(self._process.get_returncode() or 0)
         return f"a worker ended with {how}, and {self._lost} question{'s' * (self._lost != 1)} with it"
 
-    def say(self, line: Mapping[str, Any]) -> None:
-        if self._pipe and not self._pipe.is_closing():  # then its end is told in a moment
-            self._pipe.write(json.dumps(line).encode() + b"\n")
+    def send(self, message: Mapping[str, Any]) -> None:
+        if self._pipe and not self._pipe.is_closing():  # else its end is noticed in a moment
+            self._pipe.write(json.dumps(message).encode() + b"\n")
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Hear whole lines; one that is not yet whole is kept in the parts it came in."""
+        """Handle complete lines; an unfinished one is kept in the parts it came in."""
         first, *others = data.split(b"\n")
-        self._rest.append(first)
+        self._unfinished_line.append(first)
         if not others:
             return
-        lines, self._rest = [b"".join(self._rest), *others[:-1]], [others[-1]]
+        lines, self._unfinished_line = [b"".join(self._unfinished_line), *others[:-1]], [others[-1]]
         for line in lines:
-            said = json.loads(line)
-            if "ready" in said:
+            message = json.loads(line)
+            if "ready" in message:
                 self.ready.set()
                 continue
-            asked = self.asked.pop(said["id"]) if said["over"] else self.asked[said["id"]]
-            asked.hear(said)
+            number = message["id"]
+            question = self.questions.pop(number) if message["over"] else self.questions[number]
+            question.receive(message)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It has ended, and everything that it said was heard."""
-        self._lost = len(self.asked)
-        for asked in self.asked.values():
-            asked.give_up()
-        self.asked.clear()
+        """Give up its questions: it has ended, and everything that it sent was received."""
+        self._lost = len(self.questions)
+        for question in self.questions.values():
+            question.give_up()
+        self.questions.clear()
         self.gone.set()
 
     def kill(self) -> None:
@@ -291,7 +286,7 @@ class _Worker(asyncio.SubprocessProtocol):
             return
         self._pipe.close()
         try:
-            await asyncio.wait_for(self.gone.wait(), _ENDING)
+            await asyncio.wait_for(self.gone.wait(), _CLOSE_TIMEOUT_S)
         except TimeoutError:
             self.kill()
             await self.gone.wait()
