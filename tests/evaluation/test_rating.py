@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.evaluation.rated_runs import FORMULA, ORDER, make_run
 
 from hoptree.core.errors import EndpointError, InputError
-from hoptree.evaluation.decisions import (
+from hoptree.evaluation.annotation import (
     IRRELEVANT,
     KNOWS,
     KNOWS_NOT,
@@ -20,13 +20,13 @@ from hoptree.evaluation.decisions import (
     RELEVANT,
     Decision,
     Module,
+    Sheet,
     draw_decisions,
     draw_of_runs,
     read_decisions,
 )
 from hoptree.evaluation.ratings import ModelRating, ModelRatings, krippendorff_alpha, rate_decisions, sum_up
 from hoptree.evaluation.run_folder import TRACES
-from hoptree.evaluation.sheets import Sheet
 from hoptree.models.scripted import Rule, ScriptedModel
 
 FILM_1 = "Where was the director of film 1 born?"

@@ -13,8 +13,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hoptree.core.errors import InputError
-from hoptree.evaluation.decisions import KNOWS, RELEVANT, Decision
-from hoptree.evaluation.sheets import Sheet, neutral, read_sheet, read_sheets, undone, write_sheet
+from hoptree.evaluation.annotation import (
+    KNOWS,
+    RELEVANT,
+    Decision,
+    Sheet,
+    neutral,
+    read_sheet,
+    read_sheets,
+    undone,
+    write_sheet,
+)
 
 NASTY = '=cmd|"/c calc"!A1; =1+1, "-2"\n@SUM(A1)\n+3'
 ITEMS = [

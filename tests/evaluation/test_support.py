@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hoptree.evaluation.metrics import Overlap
-from hoptree.evaluation.support import (
+from hoptree.evaluation.metrics import (
+    Overlap,
     Scores,
     joint,
     recall,

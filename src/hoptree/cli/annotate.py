@@ -14,9 +14,8 @@ from hoptree.cli.options import AsJson, BaseURL, Concurrency, NoCache
 from hoptree.cli.progress import shown
 
 if TYPE_CHECKING:
-    from hoptree.evaluation.decisions import Module
+    from hoptree.evaluation.annotation import Module, Sheet
     from hoptree.evaluation.ratings import ModelRatings
-    from hoptree.evaluation.sheets import Sheet
 
 
 _TITLES: dict[Module, str] = {"know": "self-knowledge", "relevance": "relevance", "decompose": "decomposition"}
@@ -45,9 +44,8 @@ def annotate(
     cp sheet.csv first.csv; cp sheet.csv second.csv       (… they fill in 'rating')
     hoptree eval ratings first.csv second.csv --model openai/NAME
     """
-    from hoptree.evaluation.decisions import draw_of_runs
+    from hoptree.evaluation.annotation import draw_of_runs, write_sheet
     from hoptree.evaluation.report.measures import find_runs
-    from hoptree.evaluation.sheets import write_sheet
 
     samples = draw_of_runs(find_runs(runs), None if everything else sample, seed)
     chosen = [one for module in _TITLES for drawn in samples for one in drawn.decisions if one.module == module]
@@ -89,8 +87,8 @@ def ratings(
     hoptree eval ratings first.csv second.csv
     hoptree eval ratings first.csv second.csv --model openai/NAME --json
     """
+    from hoptree.evaluation.annotation import read_sheets
     from hoptree.evaluation.ratings import sum_up
-    from hoptree.evaluation.sheets import read_sheets
 
     read = read_sheets(sheets)
     by_model = None

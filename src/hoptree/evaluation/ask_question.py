@@ -14,16 +14,17 @@ from hoptree.engine.events import Event
 from hoptree.engine.result import Result
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.list_answers import CANDIDATES, candidate_recall, considered, score_list
-from hoptree.evaluation.metrics import score_answer, score_none
-from hoptree.evaluation.run_folder import Row
-from hoptree.evaluation.support import (
+from hoptree.evaluation.metrics import (
     Sentence,
     recall_by_hop,
+    score_answer,
     score_citations,
+    score_none,
     score_passages,
     score_support,
     tree_recall,
 )
+from hoptree.evaluation.run_folder import Row
 
 _AT_ONCE = 512
 """Questions under way together, at most: more would only wait for the model, with all they found in memory."""

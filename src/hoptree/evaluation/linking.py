@@ -17,9 +17,8 @@ from hoptree.engine.context import Context
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import Trace
 from hoptree.evaluation.ask_question import at_once
-from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.reading import HALVES, half_of
-from hoptree.evaluation.datasets.rows import read_question_rows
+from hoptree.evaluation.datasets.rows import Fields, read_question_rows
 from hoptree.evaluation.statistics import interval, unseen
 from hoptree.graph.facts import Candidates, Entity, KnowledgeGraph, Property
 from hoptree.graph.linking.relations import Relation, relations_in, relations_of

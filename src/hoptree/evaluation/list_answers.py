@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hoptree.evaluation.metrics import contains, normalise
-from hoptree.evaluation.support import recall, support
+from hoptree.evaluation.metrics import contains, normalise, recall, support
 from hoptree.text.names import name_spans
 
 CANDIDATES = "candidate_recall"

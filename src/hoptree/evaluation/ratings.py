@@ -13,9 +13,8 @@ from hoptree.core.errors import ModelError
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
-from hoptree.evaluation.decisions import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module
+from hoptree.evaluation.annotation import KNOWS, MODULES, NOTHING_NEW, RELEVANT, Decision, Module, Sheet
 from hoptree.evaluation.judge import Agreement, JudgeReport, Verdict, agreement, read_verdict
-from hoptree.evaluation.sheets import Sheet
 from hoptree.evaluation.summary import half_width
 from hoptree.models.model import Model, Request
 

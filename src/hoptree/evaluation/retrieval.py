@@ -13,8 +13,8 @@ from typing import Any
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.values import Passage
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.datasets.fields import spaced
 from hoptree.evaluation.datasets.reading import HALVES, half_of, read_examples
+from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import RankingMetrics
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of

@@ -25,7 +25,7 @@ from hoptree.engine.trace import read_events
 from hoptree.evaluation.jsonl_log import LineFile, mend, read_lines
 from hoptree.evaluation.judge import Verdict, read_judgements
 from hoptree.evaluation.list_answers import CANDIDATES
-from hoptree.evaluation.support import SENTENCES
+from hoptree.evaluation.metrics import SENTENCES
 
 RUN, RESULTS, TRACES, METRICS = "run.json", "results.jsonl", "traces.jsonl", "metrics.json"
 FORMAT = 1

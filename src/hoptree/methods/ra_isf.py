@@ -11,16 +11,7 @@ from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant, spent_under, together
-from hoptree.methods.ra_isf_modules import (
-    UNKNOWN,
-    Branch,
-    Lookup,
-    Pairs,
-    Setting,
-    recall,
-    relevance_summary,
-    retrieve,
-)
+from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
 from hoptree.methods.ra_isf_robust import RobustModules
 from hoptree.methods.steps.answer import answer_from
 from hoptree.methods.steps.combine import combine_answers

@@ -13,16 +13,7 @@ from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
 from hoptree.engine.schedule import both
-from hoptree.methods.ra_isf_modules import (
-    UNKNOWN,
-    Branch,
-    Lookup,
-    Pairs,
-    Setting,
-    recall,
-    relevance_summary,
-    retrieve,
-)
+from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
 from hoptree.methods.steps.answer import answer_from, holding
 from hoptree.methods.steps.choose import surest
 from hoptree.methods.steps.combine import combine_answers

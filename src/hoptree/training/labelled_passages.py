@@ -11,7 +11,7 @@ from hoptree.core.errors import ModelError
 from hoptree.core.values import Passage
 from hoptree.engine.calls import Calls
 from hoptree.evaluation.datasets.examples import Example
-from hoptree.evaluation.datasets.fields import spaced
+from hoptree.evaluation.datasets.rows import spaced
 from hoptree.evaluation.metrics import contains, normalise
 from hoptree.retrieval import DEFAULT_RETRIEVER
 from hoptree.retrieval.index.folder import Index

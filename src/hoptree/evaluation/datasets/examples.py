@@ -13,7 +13,7 @@ from hoptree.core.values import Question
 from hoptree.corpus.document import Document
 from hoptree.corpus.records import digest_of as document_digest
 from hoptree.corpus.records import name_for
-from hoptree.evaluation.datasets.fields import Fields, spaced
+from hoptree.evaluation.datasets.rows import Fields, spaced
 
 TAKEN_APART = "with accepted answers that are the single characters of a printed list, and so no answers"
 """Why questions are left out that have such answers."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from hoptree.corpus.records import context_passages
 from hoptree.evaluation.datasets.examples import Example, gold_facts, hops_by_subject, passage_name
-from hoptree.evaluation.datasets.fields import Fields, distinct, spaced
-from hoptree.evaluation.datasets.rows import Aliases
+from hoptree.evaluation.datasets.rows import Aliases, Fields, distinct, spaced
 from hoptree.evaluation.datasets.single_hop import (
     bamboogle,
     nq,

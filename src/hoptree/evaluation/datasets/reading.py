@@ -16,10 +16,9 @@ from hoptree.corpus.document import Problems
 from hoptree.corpus.files import open_bytes
 from hoptree.corpus.json_rows import read_lines
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
-from hoptree.evaluation.datasets.fields import Fields
 from hoptree.evaluation.datasets.formats import FORMS, Form, form_of
-from hoptree.evaluation.datasets.relevance import BeirFiles, find_beir, with_relevant
-from hoptree.evaluation.datasets.rows import Aliases, read_aliases, read_question_rows
+from hoptree.evaluation.datasets.rows import Aliases, Fields, read_aliases, read_question_rows
+from hoptree.evaluation.datasets.single_hop import BeirFiles, find_beir, with_relevant
 from hoptree.evaluation.metrics import normalise
 from hoptree.retrieval.retriever import Retriever
 

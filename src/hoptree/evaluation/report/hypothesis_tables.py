@@ -21,14 +21,7 @@ from hoptree.evaluation.report.hypothesis_trees import (
     trees_of,
     validates,
 )
-from hoptree.evaluation.report.measures import (
-    DataGroup,
-    Run,
-    exact_ids,
-    mean_figure,
-    mean_score,
-    row_of_runs,
-)
+from hoptree.evaluation.report.measures import DataGroup, Run, exact_ids, mean_figure, mean_score, row_of_runs
 from hoptree.evaluation.report.tables import Cell, Number, Table, TableRow, count, make_table, percent
 from hoptree.evaluation.run_folder import Row
 

@@ -25,14 +25,7 @@ from hoptree.server.progress_text import ProgressText
 from hoptree.server.reply_schemas import AskReply
 from hoptree.server.request_schemas import ChatBody, Choices, require_json
 from hoptree.server.state import ServerState
-from hoptree.server.streaming import (
-    KEEP_ALIVE,
-    EventStream,
-    Idle,
-    TraceUpdate,
-    ask_until_disconnect,
-    question_updates,
-)
+from hoptree.server.streaming import KEEP_ALIVE, EventStream, Idle, TraceUpdate, ask_until_disconnect, question_updates
 from hoptree.server.views import result_view
 
 _NO_ANSWER = "No answer was found."
