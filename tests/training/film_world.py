@@ -11,7 +11,8 @@ from hoptree.engine.engine import Engine
 from hoptree.models.model import Message, Reply, Request
 from hoptree.models.scripted import ScriptedModel
 from hoptree.retrieval.indexing.commands import build_index
-from hoptree.training.build import Kind, Wanted, build
+from hoptree.training.build import build
+from hoptree.training.set_spec import Kind, SetSpec
 
 __all__ = ["PLAN", "QUESTIONS", "REPLIES", "Recording", "built", "lines", "make_world", "sent_by", "turns"]
 
@@ -80,7 +81,7 @@ def built(here: Path, kind: Kind, **more: Any) -> tuple[dict[str, Any], list[dic
     """What is told of a set, and its rows."""
     given: dict[str, Any] = {"model": f"scripted/{here / 'm.json'}", "cache": None, "corpus": str(here / "idx")}
     out = here / "out.jsonl"
-    told = asyncio.run(build(Wanted(kind, (here / "train.jsonl",), out, **(given | more))))
+    told = asyncio.run(build(SetSpec(kind, (here / "train.jsonl",), out, **(given | more))))
     return told, [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
 
 

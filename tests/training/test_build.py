@@ -19,8 +19,10 @@ from hoptree.retrieval.indexing.commands import build_index
 from hoptree.text.parse import read_self_knowledge
 from hoptree.text.parse_relevance import read_relevance
 from hoptree.training.ask_many import is_right
-from hoptree.training.build import Kind, Wanted, build, read_kind
-from hoptree.training.chat_rows import ChatRow, balanced, described, write_rows
+from hoptree.training.build import build
+from hoptree.training.chat_rows import ChatRow, balance_rows, describe
+from hoptree.training.formats import write_set
+from hoptree.training.set_spec import Kind, SetSpec, read_kind
 
 QUESTIONS: list[dict[str, Any]] = [
     {
@@ -68,9 +70,9 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wanted(here: Path, kind: Kind, **more: Any) -> Wanted:
+def wanted(here: Path, kind: Kind, **more: Any) -> SetSpec:
     given: dict[str, Any] = {"model": f"scripted/{here / 'm.json'}", "cache": None, "corpus": str(here / "idx")}
-    return Wanted(kind, (here / "train.jsonl",), here / "out.jsonl", **(given | more))
+    return SetSpec(kind, (here / "train.jsonl",), here / "out.jsonl", **(given | more))
 
 
 def made(here: Path, kind: Kind, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -237,7 +239,7 @@ def test_what_is_read_is_not_written(here: Path) -> None:
     for more in ({"out": here / "train.jsonl"}, {"out": here / "e.jsonl", "exclude": (here / "e.jsonl",)}):
         given: dict[str, Any] = {"data": (here / "train.jsonl",), "kind": "ra-isf-know", **more}
         with pytest.raises(InputError, match="is read, and cannot be written"):
-            asyncio.run(build(Wanted(**given)))
+            asyncio.run(build(SetSpec(**given)))
     assert (here / "train.jsonl").read_bytes() == before
 
 
@@ -305,13 +307,15 @@ def rows_of(**counts: int) -> list[ChatRow]:
 
 def test_balance() -> None:
     rows = rows_of(yes=10, no=3)
-    kept = balanced(rows, 2.0, seed=1)
-    assert described(kept)["labels"] == {"yes": 6, "no": 3}
+    kept = balance_rows(rows, 2.0, seed=1)
+    assert describe(kept)["labels"] == {"yes": 6, "no": 3}
     assert kept == [row for row in rows if row in kept], "in their order"
-    assert balanced(rows, None, 1) == rows and balanced(rows, 2.0, seed=1) == kept != balanced(rows, 2.0, seed=2)
+    assert balance_rows(rows, None, 1) == rows and balance_rows(rows, 2.0, seed=1) == kept != balance_rows(
+        rows, 2.0, seed=2
+    )
     for impossible in (0.5, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="balance of"):
-            balanced(rows, impossible, 1)
+            balance_rows(rows, impossible, 1)
 
 
 def test_a_balance_that_cannot_be_is_refused_before_anything_is_asked(here: Path) -> None:
@@ -355,7 +359,7 @@ def test_a_file_named_for_evaluation_is_refused_unless_it_is_known_what_is_measu
 def test_a_file_that_cannot_be_written_is_a_plain_error(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match="cannot be written"):
-        write_rows(tmp_path / "f" / "out.jsonl", rows_of(yes=1))
+        write_set(tmp_path / "f" / "out.jsonl", rows_of(yes=1), "chat")
 
 
 def test_questions_with_broken_answers_are_left_out_and_counted(here: Path) -> None:

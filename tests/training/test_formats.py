@@ -9,7 +9,7 @@ import pytest
 
 from hoptree.core.errors import ConfigError, InputError
 from hoptree.models.model import Message
-from hoptree.training.chat_rows import PAPER, ChatRow, Length, beside_the_paper, each_once, in_words
+from hoptree.training.chat_rows import PAPER, ChatRow, RowLength, compare_with_paper, drop_repeats, word_lengths
 from hoptree.training.formats import check_out, read_format, write_set
 
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_written_is_told_before(tmp_path: Path) -> None:
 
 
 def test_figures_stand_beside_those_of_the_paper() -> None:
-    told = beside_the_paper([*in_words([*rows(3), *rows(1, "confident")]), Length("of another paper", 1, 1)])
+    told = compare_with_paper([*word_lengths([*rows(3), *rows(1, "confident")]), RowLength("of another paper", 1, 1)])
     assert [(line["part"], line["rows"], line["paper"]["table"]) for line in told] == [
         ("confident", 1, 6),
         ("gap", 3, 6),
@@ -84,4 +84,4 @@ def test_figures_stand_beside_those_of_the_paper() -> None:
 def test_rows_that_ask_and_say_the_same_are_taken_once() -> None:
     made = rows(2)
     again = [ChatRow("other", made[0].messages, made[0].target, "gap", "d", {}), *made]
-    assert each_once(again) == ([again[0], made[1]], 1)
+    assert drop_repeats(again) == ([again[0], made[1]], 1)

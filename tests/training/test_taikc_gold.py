@@ -13,7 +13,7 @@ from hoptree.core.errors import InputError
 from hoptree.models.model import Message
 from hoptree.retrieval.indexing.commands import build_index
 from hoptree.training import taikc_gold
-from hoptree.training.chat_rows import ChatRow, without_contradictions
+from hoptree.training.chat_rows import ChatRow, drop_contradictions
 from hoptree.training.plans.written_plans import packaged_plans, read_plans
 
 
@@ -151,7 +151,7 @@ def test_a_plan_by_hand_counts_before_what_the_data_set_says(here: Path, monkeyp
     broken = {"query1": {"question": "Who made Beta?", "children": {"query2": {"question": "How old is Ida Chase?"}}}}
     rows = [{"id": name, "dataset": "films", "plan": plan} for name, plan in (("q0", by_hand), ("q1", broken))]
     plans = read_plans("\n".join(map(json.dumps, rows)), Path("p.jsonl"))
-    monkeypatch.setattr("hoptree.training.build.packaged_plans", lambda: plans)
+    monkeypatch.setattr("hoptree.training.taikc_gold.packaged_plans", lambda: plans)
     told, made = built(here, "taikc-gold", corpus="")
     assert said(made, "decompose") == {"q0/decompose": json.dumps(by_hand)}
     assert [row["meta"]["made_from"] for row in made if row["meta"]["part"] == "decompose"] == ["plan"]
@@ -207,4 +207,4 @@ def test_a_prompt_with_two_targets_teaches_neither() -> None:
         row("2", "Who is B?", "C"),
         row("3", "Whose citizen is A?", "Thai"),
     ]
-    assert without_contradictions(rows) == ([rows[1]], 2)
+    assert drop_contradictions(rows) == ([rows[1]], 2)

@@ -157,8 +157,9 @@ def build(
     hoptree align build ra-isf-relevance --data train.jsonl --corpus docs.idx --balance 1 --out relevance.jsonl
     hoptree align build ra-isf-decompose --data musique.jsonl --only-train --linked --out decompose.jsonl
     """
-    from hoptree.training.build import Wanted, build, read_kind
+    from hoptree.training.build import build
     from hoptree.training.formats import read_format
+    from hoptree.training.set_spec import SetSpec, read_kind
 
     kind = read_kind(kind)
     for value, option, of in (
@@ -168,7 +169,7 @@ def build(
     ):
         if value and kind != of:
             raise InputError(f"{option} is for {of}, and not for {kind}.", f"Leave {option} out.")
-    wanted = Wanted(
+    spec = SetSpec(
         kind,
         tuple(data),
         out,
@@ -196,7 +197,7 @@ def build(
         **given(model=model, right_f1=right_f1),
     )
     with shown(as_json) as show:
-        work = build(wanted, on_progress=lambda done, total: show(done, total, lambda: "questions"))
+        work = build(spec, on_progress=lambda done, total: show(done, total, lambda: "questions"))
         summary = run(work, stays=what_stays(cached=not no_cache))
     if as_json:
         print_json(summary)

@@ -1,10 +1,10 @@
-"""Supervision for the steps of TAIKC without a teacher: plans that were written by hand, and the gold of data sets."""
+"""Training rows for the steps of TAIKC without a teacher: from plans written by hand and the gold of data sets."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AsyncExitStack
 from typing import Any
 
 from hoptree.core.values import Answer, Passage
@@ -20,236 +20,205 @@ from hoptree.text.question_tree import Plan
 from hoptree.training.chat_rows import (
     TAIKC,
     ChatRow,
-    Made,
+    MadeRows,
     Progress,
-    each_once,
+    Rehearsal,
+    drop_contradictions,
+    drop_repeats,
     rehearse,
-    rehearsed_row,
-    require,
-    without_contradictions,
 )
-from hoptree.training.labelled_passages import GoldReader, drawn
+from hoptree.training.labelled_passages import PassageFinder, drawn
 from hoptree.training.plans.gold_trees import GoldStep, GoldTree, carried_out, facts_alone, gold_tree, written
 from hoptree.training.plans.sub_questions import LeftOut
+from hoptree.training.plans.written_plans import packaged_plans
 from hoptree.training.questions import TrainingQuestion
+from hoptree.training.set_spec import SetSpec
 
-PARTS = ("decompose", "read", "summary")
 NOT_FOUND = "NOT FOUND"
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The form of TAIKC's prompts: with `robust`, those that it sends with robust=on.
+async def make_gold(questions: Sequence[TrainingQuestion], spec: SetSpec, on_progress: Progress) -> MadeRows:
+    """Make rows of all parts for every question, as far as its plan, steps and gold are known.
 
-    That is other demonstrations before a plan, titles before passages, a second reading that may say NOT FOUND, chains
-    word for word, and passages behind them; and no summaries, which it does not ask for. The prompt of all other
-    readings leaves no way out, and so neither does what is learnt of it.
-    """
-
-    robust: bool = False
-    titles: bool = False
-
-    @property
-    def shows_titles(self) -> bool:
-        return self.robust or self.titles
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        return {"robust": self.robust, **({"titles": self.titles} if not self.robust else {})}
-
-    def part(self, name: str) -> str:
-        """What tells a row from the others of its question, and from the same one in the other form."""
-        return f"{name}/robust" if self.robust else name
-
-
-async def make_gold(
-    questions: Sequence[TrainingQuestion],
-    *,
-    plans: Mapping[str, Mapping[str, Any]],
-    reader: GoldReader | None,
-    form: Form,
-    on_progress: Progress,
-) -> Made:
-    """Rows of all parts for every question, as far as what is known of it goes.
-
-    `plans` are those written by hand, by the keys of their questions: they count before what the data set says.
-    Without a `reader` there are no passages, and so no rows that show any.
+    Plans written by hand take precedence over what the data set says. Without a corpus no rows show passages. With
+    `robust`, the prompts are those that TAIKC sends with robust=on: other demonstrations before a plan, titles before
+    passages, a second reading that may say NOT FOUND, chains word for word with passages behind them, no summaries.
     """
     left_out: Counter[str] = Counter()
     rows: list[ChatRow] = []
-    for done, question in enumerate(questions, 1):
-        maker = _Maker(question, form, reader, left_out)
-        rows += await maker.rows(plans.get(question.key))
-        on_progress(done, len(questions))
-    kept, twice = each_once(rows)
-    left_out["rows that ask and say the same as another"] = twice
-    kept, otherwise = without_contradictions(kept)
-    left_out["rows that ask the same as another and say something else"] = otherwise
-    told: dict[str, Any] = {**form.meta, **({"corpus": reader.identity, "k": reader.k} if reader else {})}
-    return Made(tuple(kept), dict(+left_out), told)
+    plans = packaged_plans()
+    async with AsyncExitStack() as stack:
+        finder = None
+        if spec.corpus:
+            finder = PassageFinder(spec.corpus, spec.retriever, rerank=spec.rerank, k=spec.k)
+            await stack.enter_async_context(finder)
+        for done, question in enumerate(questions, 1):
+            by_hand = plans.get(question.key)
+            maker = _RowMaker(question, spec, finder, left_out)
+            rows += await maker.rows(by_hand.plan if by_hand else None)
+            on_progress(done, len(questions))
+    kept, repeats = drop_repeats(rows)
+    kept, contradictions = drop_contradictions(kept)
+    left_out["rows that ask and say the same as another"] = repeats
+    left_out["rows that ask the same as another and say something else"] = contradictions
+    report = {**_meta(spec), **({"corpus": finder.identity, "k": spec.k} if finder else {})}
+    return MadeRows(tuple(kept), dict(+left_out), report)
 
 
-class _Maker:
-    """The rows of one question."""
+def _meta(spec: SetSpec) -> dict[str, Any]:
+    return {"robust": spec.robust, **({} if spec.robust else {"titles": spec.titles})}
+
+
+class _RowMaker:
+    """Makes the rows of one question."""
 
     def __init__(
-        self, question: TrainingQuestion, form: Form, reader: GoldReader | None, left_out: Counter[str]
+        self, question: TrainingQuestion, spec: SetSpec, finder: PassageFinder | None, left_out: Counter[str]
     ) -> None:
-        self._question, self._form, self._reader, self._left_out = question, form, reader, left_out
+        self._question, self._spec, self._finder, self._left_out = question, spec, finder, left_out
         self._text = question.example.question
-        self._read: dict[int, Passage] = {}
+        self._gold_passages: dict[int, Passage] = {}
 
     async def rows(self, by_hand: Mapping[str, Any] | None) -> list[ChatRow]:
         tree: GoldTree | None = None
-        why = ""
+        no_tree = LeftOut()
         try:
             tree = gold_tree(self._question)
-        except LeftOut as reason:
-            why = str(reason)
-        rows = await self._decomposed(tree, by_hand, why)
-        steps = list(tree.steps.values()) if tree and tree.steps else facts_alone(self._question)
-        if self._reader:
-            for step in steps:
-                rows += await self._reading(step)
+        except LeftOut as why:
+            no_tree = why
+        rows = await self._decompose(tree, by_hand, no_tree)
+        if self._finder:
+            for step in tree.steps.values() if tree and tree.steps else facts_alone(self._question):
+                rows += await self._read(step, self._finder)
         if tree and tree.steps:
-            rows += await self._concluded(tree)
-            if not self._form.robust:
+            rows += await self._conclude(tree)
+            if not self._spec.robust:
                 for path in tree.paths:
-                    rows += await self._summary(path)
+                    rows += await self._summarise(path)
         return rows
 
-    async def _decomposed(self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None, why: str) -> list[ChatRow]:
+    def _leave_out(self, why: str) -> list[ChatRow]:
+        self._left_out[f"{self._question.example.dataset}: {why}"] += 1
+        return []
+
+    def _row(
+        self, part: str, rehearsal: Rehearsal[Any], label: str, source: str, more: Mapping[str, Any] | None = None
+    ) -> ChatRow:
+        meta = {"part": label, "made_from": source, **_meta(self._spec), **(more or {})}
+        return rehearsal.row(self._question, f"{part}/robust" if self._spec.robust else part, label, meta)
+
+    async def _decompose(
+        self, tree: GoldTree | None, by_hand: Mapping[str, Any] | None, no_tree: LeftOut
+    ) -> list[ChatRow]:
         try:
             if by_hand is not None:
                 plan, read, source = by_hand, carried_out(by_hand, self._text), "plan"
             elif tree is not None:
                 plan, read, source = tree.plan, tree.read, tree.source
             else:
-                raise LeftOut(why)
-        except LeftOut as reason:
-            self._left_out[f"{self._question.example.dataset}: no plan for {reason}"] += 1
-            return []
-        shots = nearest(self._text) if self._form.robust else fixed()
+                raise no_tree
+        except LeftOut as why:
+            return self._leave_out(f"no plan for {why}")
+        shots = nearest(self._text) if self._spec.robust else fixed()
 
         async def step(ctx: Context) -> Plan:
-            return await decompose_tree(ctx, self._text, demonstrations=shots, mend_leaks=self._form.robust)
+            return await decompose_tree(ctx, self._text, demonstrations=shots, mend_leaks=self._spec.robust)
 
-        target = written(plan)
-        rehearsed = await rehearse(TAIKC, step, target)
-        require(rehearsed.read.nodes == read.nodes, rehearsed, target)
-        return [self._row("decompose", rehearsed, target, "decompose", source)]
+        rehearsal = await rehearse(TAIKC, step, written(plan))
+        rehearsal.require(rehearsal.read.nodes == read.nodes)
+        return [self._row("decompose", rehearsal, "decompose", source)]
 
-    async def _reading(self, step: GoldStep) -> list[ChatRow]:
-        assert self._reader is not None
-        example = self._question.example
-        found = await self._reader.find(example, step, f"{self._question.key}/{step.id}")
+    async def _read(self, step: GoldStep, finder: PassageFinder) -> list[ChatRow]:
+        found = await finder.find(self._question.example, step, f"{self._question.key}/{step.id}")
         if found is None:
-            self._left_out[f"{example.dataset}: no reading, as no gold passage of the corpus says the answer"] += 1
-            return []
+            return self._leave_out("no reading, as no gold passage of the corpus says the answer")
         gold, passages = found
-        self._read[step.id] = gold
+        self._gold_passages[step.id] = gold
 
         async def read(ctx: Context) -> Answer:
-            return await answer_from(ctx, step.asked, passages, titles=self._form.shows_titles)
+            return await answer_from(ctx, step.asked, passages, titles=self._spec.robust or self._spec.titles)
 
-        rehearsed = await rehearse(TAIKC, read, step.answer)
-        if not self._understood(rehearsed.read, step.answer):
-            return []
-        more = {"passage": gold.id, "k": self._reader.k}
-        row = self._row(f"read/{step.id}", rehearsed, step.answer, "read", "gold passage", more)
-        return [row, *await self._or_not_found(step, passages)]
+        rehearsal = await rehearse(TAIKC, read, step.answer)
+        if not _is_understood(rehearsal):
+            return self._leave_out("an answer that would be read as another")
+        row = self._row(f"read/{step.id}", rehearsal, "read", "gold passage", {"passage": gold.id, "k": finder.k})
+        return [row, *(await self._read_or_not_found(step, passages, finder) if self._spec.robust else ())]
 
-    async def _or_not_found(self, step: GoldStep, passages: Sequence[Passage]) -> list[ChatRow]:
-        """The same by the prompt that may be answered by NOT FOUND, which robust TAIKC sends: half of them are."""
-        if not self._form.robust or self._reader is None:
-            return []
-        there = drawn(f"{self._question.key}/{step.id}/not found") % 2 == 0
-        shown = passages if there else await self._reader.find_others(step)
+    async def _read_or_not_found(
+        self, step: GoldStep, passages: Sequence[Passage], finder: PassageFinder
+    ) -> list[ChatRow]:
+        """Make a row of the prompt that allows NOT FOUND; half of the rows have that as target."""
+        answerable = drawn(f"{self._question.key}/{step.id}/not found") % 2 == 0
+        shown = passages if answerable else await finder.find_others(step)
         if not shown:
-            self._left_out[f"{self._question.example.dataset}: no {NOT_FOUND}, as all that is found has it"] += 1
-            return []
+            return self._leave_out(f"no {NOT_FOUND}, as all that is found has it")
 
         async def read(ctx: Context) -> Answer:
             return await answer_from(ctx, step.asked, shown, prompt="read_or_not_found", titles=True)
 
-        target = step.answer if there else NOT_FOUND
-        rehearsed = await rehearse(TAIKC, read, target)
-        require(rehearsed.read.known == there, rehearsed, target)
-        source = "gold passage" if there else "other passages"
-        return [self._row(f"not-found/{step.id}", rehearsed, target, "read", source, {"k": self._reader.k})]
+        rehearsal = await rehearse(TAIKC, read, step.answer if answerable else NOT_FOUND)
+        rehearsal.require(rehearsal.read.known == answerable)
+        source = "gold passage" if answerable else "other passages"
+        return [self._row(f"not-found/{step.id}", rehearsal, "read", source, {"k": finder.k})]
 
-    async def _concluded(self, tree: GoldTree) -> list[ChatRow]:
-        """The last reading: the question itself over the chains of what was found."""
-        example = self._question.example
-        answer = example.answers[0] if example.answers else ""
+    async def _conclude(self, tree: GoldTree) -> list[ChatRow]:
+        """Make a row of the last reading: the question itself over the chains of sub-answers."""
+        answers, robust = self._question.example.answers, self._spec.robust
+        answer = answers[0] if answers else ""
         known = " ".join(f"{step.asked} {step.answer}" for step in tree.steps.values())
         if not answer or (normalise(answer) not in ("yes", "no") and not contains(known, [answer])):
-            self._left_out[f"{example.dataset}: no last reading, as the steps do not give the answer"] += 1
-            return []
-        chains = _chains(tree, self._form)
+            return self._leave_out("no last reading, as the steps do not give the answer")
+        chains = [_verbatim(path) if robust else _sentence(path) for path in tree.paths]
         if not all(chains):
-            self._left_out[f"{example.dataset}: no last reading, as a chain makes no good sentence"] += 1
-            return []
-        passages = await self._behind(tree)
-        if self._form.robust and not passages:
-            self._left_out[f"{example.dataset}: no last reading, as there are no passages to show"] += 1
-            return []
+            return self._leave_out("no last reading, as a chain makes no good sentence")
+        passages = await self._passages_behind(tree) if robust else []
+        if robust and not passages:
+            return self._leave_out("no last reading, as there are no passages to show")
 
         async def conclude(ctx: Context) -> Answer:
             shown = [show_passages(ctx, passages, titles=True)] if passages else []
             return await synthesise(ctx, self._text, [*dict.fromkeys(chains), *shown])
 
-        rehearsed = await rehearse(TAIKC, conclude, answer)
-        if not self._understood(rehearsed.read, answer):
-            return []
-        return [self._row("final", rehearsed, answer, "read", tree.source)]
+        rehearsal = await rehearse(TAIKC, conclude, answer)
+        if not _is_understood(rehearsal):
+            return self._leave_out("an answer that would be read as another")
+        return [self._row("final", rehearsal, "read", tree.source)]
 
-    async def _behind(self, tree: GoldTree) -> list[Passage]:
-        """What robust TAIKC shows behind its chains: what they were read from, and what the question itself finds."""
-        if not self._form.robust or self._reader is None:
+    async def _passages_behind(self, tree: GoldTree) -> list[Passage]:
+        """Return what robust TAIKC shows behind its chains: their passages, and what the question itself finds."""
+        if self._finder is None:
             return []
-        own = await self._reader.search(self._text)
-        cited = [self._read[number] for number in sorted(tree.steps) if number in self._read][: self._reader.k]
-        by_id = {passage.id: passage for passage in (*cited, *own)}
-        return list(by_id.values())[: self._reader.k + FURTHER]
+        cited = [self._gold_passages[number] for number in sorted(tree.steps) if number in self._gold_passages]
+        found = await self._finder.search(self._text)
+        by_id = {passage.id: passage for passage in (*cited[: self._finder.k], *found)}
+        return list(by_id.values())[: self._finder.k + FURTHER]
 
-    async def _summary(self, path: Sequence[GoldStep]) -> list[ChatRow]:
+    async def _summarise(self, path: Sequence[GoldStep]) -> list[ChatRow]:
         target = _sentence(path)
         if not target:
-            self._left_out[f"{self._question.example.dataset}: no summary, as it makes no good sentence"] += 1
-            return []
+            return self._leave_out("no summary, as it makes no good sentence")
 
         async def summarise(ctx: Context) -> str:
             return await summarise_chain(ctx, [(step.id, step.asked, step.answer) for step in path])
 
-        rehearsed = await rehearse(TAIKC, summarise, target)
-        require(rehearsed.read == target, rehearsed, target)
-        return [self._row(f"summary/{path[-1].id}", rehearsed, target, "summary", "templates")]
-
-    def _understood(self, read: Answer, answer: str) -> bool:
-        """Whether the step took the answer for one; some titles read like a refusal."""
-        understood = read.known and exact_match(read.text, [answer])
-        self._left_out[f"{self._question.example.dataset}: an answer that would be read as another"] += not understood
-        return understood
-
-    def _row(
-        self, part: str, rehearsed: Any, target: str, label: str, source: str, more: Mapping[str, Any] | None = None
-    ) -> ChatRow:
-        meta = {"part": label, "made_from": source, **self._form.meta, **(more or {})}
-        return rehearsed_row(self._question, self._form.part(part), rehearsed, target, label, meta)
+        rehearsal = await rehearse(TAIKC, summarise, target)
+        rehearsal.require(rehearsal.read == target)
+        return [self._row(f"summary/{path[-1].id}", rehearsal, "summary", "templates")]
 
 
-def _chains(tree: GoldTree, form: Form) -> list[str]:
-    """The knowledge chains: word for word in the robust form, else one sentence each, "" where there is none."""
-    if form.robust:
-        return [" ".join(f"{step.asked} {step.answer}." for step in path) for path in tree.paths]
-    return [_sentence(path) for path in tree.paths]
+def _is_understood(rehearsal: Rehearsal[Answer]) -> bool:
+    """Whether the step took the target for an answer; some titles read like a refusal."""
+    return rehearsal.read.known and exact_match(rehearsal.read.text, [rehearsal.target])
+
+
+def _verbatim(path: Sequence[GoldStep]) -> str:
+    return " ".join(f"{step.asked} {step.answer}." for step in path)
 
 
 def _sentence(path: Sequence[GoldStep]) -> str:
-    """All that a path states in one sentence; "" where a part of it cannot be put so."""
+    """Return all that a path states in one sentence; "" if a part of it cannot be put so."""
     parts = [step.states for step in path]
     if not all(parts):
         return ""
-    told = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return f"{told[0].upper()}{told[1:]}{'' if told.endswith('.') else '.'}"
+    sentence = f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else parts[0]
+    return f"{sentence[0].upper()}{sentence[1:]}{'' if sentence.endswith('.') else '.'}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hoptree.core.errors import ConfigError, HoptreeError, InputError
 from hoptree.core.files import FolderLock, atomic_write
 from hoptree.evaluation.jsonl_log import read_lines
-from hoptree.training.chat_rows import TAIKC, Length, beside_the_paper
+from hoptree.training.chat_rows import TAIKC, RowLength, compare_with_paper
 from hoptree.training.lora.examples import TrainingSet, read_sets, same_prompts, without_kind
 from hoptree.training.lora.learner import require_libraries, versions
 from hoptree.training.lora.recipe import DTYPES, Pace, Recipe
@@ -238,7 +238,7 @@ class _Run:
     def _told(self) -> dict[str, Any]:
         rows = [row for one in self.sets for row in one.rows]
         taikc = [
-            Length(row.label, example.prompt, example.reply)
+            RowLength(row.label, example.prompt, example.reply)
             for row, example in zip(rows, self.examples, strict=True)
             if row.kind.startswith(f"{TAIKC}-")
         ]
@@ -253,7 +253,7 @@ class _Run:
             "rows_without_kind": without_kind(self.sets),
             "examples": len(self.examples),
             "tokens": {"prompt": prompt, "reply": reply, "longest": longest},
-            "beside_the_paper": beside_the_paper(taikc),
+            "beside_the_paper": compare_with_paper(taikc),
             "steps": self.steps,
         }
 

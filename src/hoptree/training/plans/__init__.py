@@ -1,3 +1,1 @@
-"""From the facts and steps of a data set, or from a person, to trees of sub-questions."""
-
-from __future__ import annotations
+"""Trees of sub-questions from the facts and steps of data sets, or written by hand."""

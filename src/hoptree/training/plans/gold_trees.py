@@ -1,4 +1,4 @@
-"""From the steps of a data set to a tree as TAIKC's model is to write it, with what each of its questions came to."""
+"""Turn the steps of a data set into a plan as TAIKC's model is to write it, with the answers of its questions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hoptree.training.questions import TrainingQuestion
 
 _POINTING = re.compile(r"\b(?:this|these|those|she|he|they)\b", re.IGNORECASE)
 _WITHIN = "located in the administrative territorial entity"
-_STEM = 4
+_STEM_CHARS = 4
 """Letters that words of one stem have in common at least: "directed" and "director"."""
-_FOREIGN = 4
-"""Content words of a step that the question does not have, from which on it is no paraphrase."""
+_MIN_FOREIGN_WORDS = 4
+"""A step with so many content words that the question does not have is no paraphrase."""
 _KIND = re.compile(r"\b(film|movie|song|album|novel|book|magazine|opera)s?\b", re.IGNORECASE)
 _OF_WORKS = frozenset(
     ("director", "performer", "composer", "producer", "screenwriter", "author", "publication date", "country of origin")
@@ -36,8 +36,8 @@ _LOOSE = " \t,;:"
 class GoldStep:
     """A sub-question with its gold answer.
 
-    `asked` has answers in the place of references. `states` is what both say, as part of a sentence; "" where that
-    cannot be put into good English. `place` is its place among the steps of the data set, from 0 on.
+    `asked` has answers in place of references. `states` is what both say, as part of a sentence; "" if that cannot be
+    put into good English. `place` is its place among the steps of the data set, from 0.
     """
 
     id: int
@@ -49,7 +49,7 @@ class GoldStep:
 
 @dataclass(frozen=True, slots=True)
 class GoldTree:
-    """A plan, what it was made from, and its steps by their ids; none where the answers are not known."""
+    """A plan, what it was made from, and its steps by their ids; no steps if the answers are not known."""
 
     plan: Mapping[str, Any]
     read: Plan
@@ -58,12 +58,12 @@ class GoldTree:
 
     @property
     def paths(self) -> list[list[GoldStep]]:
-        """The steps along every path from the top to a leaf."""
+        """Return the steps along every path from the top to a leaf."""
         return [[self.steps[node.id] for node in path] for path in self.read.paths()] if self.steps else []
 
 
 def gold_tree(question: TrainingQuestion) -> GoldTree:
-    """The tree of a question's steps or facts; `LeftOut` says why there is none."""
+    """Return the tree of a question's steps or facts, or raise `LeftOut`."""
     steps, source = steps_of(question)
     text = question.example.question
     for step in steps:
@@ -78,30 +78,30 @@ def gold_tree(question: TrainingQuestion) -> GoldTree:
     fit = all(answers_it(step.relation, answer) for step, answer in zip(steps, answers, strict=False))
     if len(answers) < len(steps) or not all(answers) or not fit:
         return GoldTree(plan, read, source, {})
-    told = {number: answers[place] for number, place in enumerate(places, 1)}
-    found = {}
+    by_number = {number: answers[place] for number, place in enumerate(places, 1)}
+    gold = {}
     for number, place in enumerate(places, 1):
-        asked = resolve(read[number].question, told)
-        found[number] = GoldStep(number, asked, told[number], _states(steps[place], answers, asked, place), place)
-    return GoldTree(plan, read, source, found)
+        asked = resolve(read[number].question, by_number)
+        gold[number] = GoldStep(number, asked, answers[place], _states(steps[place], answers, asked, place), place)
+    return GoldTree(plan, read, source, gold)
 
 
 def facts_alone(question: TrainingQuestion) -> list[GoldStep]:
-    """The facts of a question, each asked for by itself: for reading, it need not be known how one leads to another."""
-    found = []
+    """Return the facts of a question, each asked for by itself: reading needs no chain."""
+    steps = []
     for place, (subject, relation, value) in enumerate(question.facts):
         answer, asked = _tidy(value), as_question(relation, subject)
         if asked and answer and subject and answers_it(relation, answer):
             states = as_statement(relation, subject, answer)
-            found.append(GoldStep(place + 1, asked, answer, states, place))
-    return found
+            steps.append(GoldStep(place + 1, asked, answer, states, place))
+    return steps
 
 
 def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
-    """The steps as nested JSON, numbered from top to bottom, and the place of each of its entries among the steps.
+    """Return the steps as nested JSON, numbered from top to bottom, and the place of each entry among the steps.
 
-    A step stands under the one it refers to; where it refers to several, under that which is written last, so that
-    all are asked before it.
+    A step stands under the one it refers to; if it refers to several, under the last one, so that all are asked
+    before it.
     """
     below: dict[int | None, list[int]] = {None: []}
     for place, step in enumerate(steps):
@@ -122,7 +122,7 @@ def arranged(steps: Sequence[Step]) -> tuple[dict[str, Any], list[int]]:
 
 
 def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
-    """The plan as TAIKC would carry it out; `LeftOut` where it would have to be mended, or splits nothing."""
+    """Return the plan as TAIKC would carry it out; raise `LeftOut` if it would be repaired, or splits nothing."""
     read = make_plan(plan, question)
     if read.issues:
         raise LeftOut(f"a tree that would be mended ({read.issues[0].kind})")
@@ -137,19 +137,16 @@ def carried_out(plan: Mapping[str, Any], question: str) -> Plan:
 
 
 def written(plan: Mapping[str, Any]) -> str:
-    """The plan as the demonstrations of TAIKC write theirs."""
+    """Return the plan as the demonstrations of TAIKC write theirs."""
     return json.dumps(plan, ensure_ascii=False)
 
 
 def _downwards(below: Mapping[int | None, Sequence[int]], top: int | None) -> list[int]:
-    found = []
-    for place in below[top]:
-        found += [place, *_downwards(below, place)]
-    return found
+    return [place for child in below[top] for place in (child, *_downwards(below, child))]
 
 
 def _check(step: Step, question: str) -> None:
-    """Refuse a step that puts words of its own to a reference, or names what the question does not."""
+    """Refuse a step that adds words to a reference, or names what the question does not."""
     numbers = references(step.subject)
     if numbers and not REFERENCE.fullmatch(step.subject.strip()):
         raise LeftOut("a step that adds words to a reference")
@@ -162,24 +159,24 @@ def _check(step: Step, question: str) -> None:
         names = [step.question[start:end] for start, end in name_spans(step.question, first)]
         if not all(is_named(name.removesuffix("'s").removesuffix("’s"), question) for name in names):
             raise LeftOut("a step about what the question does not name")
-        if len(_stems(step.question) - _stems(question)) >= _FOREIGN:
+        if len(_stems(step.question) - _stems(question)) >= _MIN_FOREIGN_WORDS:
             raise LeftOut("a step in words that the question does not have")
 
 
 def _stems(text: str) -> set[str]:
-    """The content words of a text by their first letters, without references."""
+    """Return the content words of a text by their first letters, without references."""
     words = (word.casefold() for mark, word in _WORDS.findall(text) if not mark)
-    return {word[:_STEM] for word in words if word not in FUNCTION_WORDS}
+    return {word[:_STEM_CHARS] for word in words if word not in FUNCTION_WORDS}
 
 
 def _kind(question: str) -> str:
-    """The kind of works that a question is about, where it names one kind only."""
+    """Return the kind of works that a question is about; "" if it names several or none."""
     kinds = {match[1].casefold() for match in _KIND.finditer(question)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 
 def _with_kind(step: Step, kind: str) -> Step:
-    """The step about "the film X", as TAIKC's demonstrations ask, where it says no more than "X"."""
+    """Return the step about "the film X", as TAIKC's demonstrations ask, if it says only "X"."""
     if not kind or step.relation not in _OF_WORKS or references(step.subject) or is_named(kind, step.subject):
         return step
     subject = f"the {kind} {step.subject}"
@@ -188,7 +185,7 @@ def _with_kind(step: Step, kind: str) -> Step:
 
 
 def _recased(step: Step, question: str) -> Step:
-    """The step with names written as the question writes them: MuSiQue has some steps all in small letters."""
+    """Return the step with names in the question's capitals: MuSiQue has some steps in small letters only."""
     first, *others = [word for _, word in _WORDS.findall(question)] or [""]
     names = {word.casefold(): word for word in others if word[0].isupper()}
     for word in (first.casefold(), *others, *FUNCTION_WORDS):  # titles have function words in capitals
@@ -202,12 +199,12 @@ def _recased(step: Step, question: str) -> Step:
 
 
 def _released(text: str, kind: str) -> str:
-    """Films and songs are released."""
+    """Replace "published" for what is released, such as films and songs."""
     return re.sub(r"\bpublished(?=\?$| (?:on|in) [\w ,]+$)", "released", text) if kind in _RELEASED else text
 
 
 def _answers(question: TrainingQuestion, source: Source) -> list[str]:
-    """The answers of the steps in order; the facts give them where the data set does not."""
+    """Return the answers of the steps in order, from the facts if the data set gives none."""
     given = question.example.decomposition_answers if source == "steps" else ()
     return [_tidy(answer) for answer in given or (fact[2] for fact in question.facts)]
 

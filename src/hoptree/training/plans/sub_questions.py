@@ -1,11 +1,11 @@
-"""From the steps that a data set gives for a question to sub-questions as a method would be asked them."""
+"""Turn the steps or facts that a data set gives for a question into sub-questions."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hoptree.evaluation.datasets.examples import Example
 from hoptree.evaluation.metrics import normalise
@@ -27,8 +27,7 @@ _YES_NO = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Decomposed:
+class Decomposed(NamedTuple):
     """The sub-questions of a question in order, and what they were made from."""
 
     questions: tuple[str, ...]
@@ -36,14 +35,14 @@ class Decomposed:
 
 
 class LeftOut(Exception):
-    """Why a question's steps make no list of sub-questions."""
+    """The reason why no sub-questions can be made of a question's steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: as a question, and, where there is one, as a name for its answer; both may refer to earlier steps.
+    """A step as a question and, if there is one, as a name for its answer; both may refer to earlier steps.
 
-    `relation` and `subject` are what it was put into words from; "" where it was a question already.
+    `relation` and `subject` are what it was made from; "" if it was a question already.
     """
 
     question: str
@@ -53,35 +52,37 @@ class Step:
 
 
 def decomposed(question: TrainingQuestion, *, linked: bool) -> Decomposed:
-    """The sub-questions of a question; `LeftOut` says why there are none.
+    """Return the sub-questions of a question, or raise `LeftOut`.
 
-    Each stands by itself: a reference to an earlier step becomes the name of what that one asks for ("the director of
-    X"), and what is named so is not asked for as well. With `linked`, steps that cannot be put so are kept as they are,
-    one resting on the other: a reference becomes "that person". In both forms a last yes-or-no step that only puts two
-    or more answers together is left to the method, which answers the question from its sub-answers.
+    Each is self-contained: a reference to an earlier step becomes the name of what that one asks for ("the director of
+    X"), and that step is not asked itself. With `linked`, steps that cannot be put so are kept, one depending on the
+    other: a reference becomes "that person". In both forms a last yes-or-no step that only combines answers is left
+    to the method, which answers the question from its sub-answers.
     """
-    asked, source = steps_of(question)
+    steps, source = steps_of(question)
     parent = question.example.question
     try:
-        return Decomposed(_checked(_stand_alone(asked), parent), source)
+        return Decomposed(_check_list(_self_contained(steps), parent), source)
     except LeftOut:
         if not linked:
             raise
-    return Decomposed(_checked(_one_by_one(asked), parent), source)
+    return Decomposed(_check_list(_linked(steps), parent), source)
 
 
 def steps_of(question: TrainingQuestion) -> tuple[list[Step], Source]:
-    """The steps that a data set gives for a question, in words, and what they were made from.
+    """Return the steps that a data set gives for a question, in words, and what they were made from.
 
-    A last yes-or-no step that only puts two or more answers together is no step that asks for anything.
+    A last yes-or-no step that only combines two or more answers is dropped.
     """
-    steps, source = _worded(question)
-    _check_references(steps)
+    steps, source = _in_words(question)
+    for place, step in enumerate(steps):
+        if any(not 1 <= number <= place for number in references(step.question)):
+            raise LeftOut("a reference to no earlier step")
     closing = len(steps) > 1 and _YES_NO.match(steps[-1].question) and len(set(references(steps[-1].question))) > 1
     return (steps[:-1] if closing else steps), source
 
 
-def _worded(question: TrainingQuestion) -> tuple[list[Step], Source]:
+def _in_words(question: TrainingQuestion) -> tuple[list[Step], Source]:
     example, facts = question.example, question.facts
     if example.decomposition:
         steps = [_step(text) for text in example.decomposition]
@@ -100,23 +101,29 @@ def _worded(question: TrainingQuestion) -> tuple[list[Step], Source]:
 def _step(text: str) -> Step:
     text = " ".join(_BEFORE_MARK.sub("", text).split())
     if relation := _RELATION.fullmatch(text):
-        subject, name = relation[1].strip(), relation[2].strip(" ?")
-        return Step(_required(as_question(name, subject)), as_phrase(name, subject), name, subject)
+        return _relation_step(relation[2].strip(" ?"), relation[1].strip())
     if not _ASKS.search(text) and not _YES_NO.match(text):
         raise LeftOut("a step that is no question")
     asked = text[0].upper() + text[1:].rstrip(" .?") + "?"
     return Step(asked, phrase_of(asked))
 
 
+def _relation_step(relation: str, subject: str) -> Step:
+    question = as_question(relation, subject)
+    if not question:
+        raise LeftOut("a relation that is no question")
+    return Step(question, as_phrase(relation, subject), relation, subject)
+
+
 def _from_facts(facts: Sequence[Fact], example: Example) -> list[Step]:
-    """A step for each fact; its subject is named in the question, or is the value of an earlier fact."""
+    """Return a step for each fact, whose subject is named in the question or is the value of an earlier fact."""
     steps: list[Step] = []
     for place, (subject, name, _) in enumerate(facts):
         earlier = [n for n, fact in enumerate(facts[:place], 1) if _same(fact[2], subject)]
         about = f"#{earlier[-1]}" if earlier else _called(subject, example)
         if not about:
             about = _left_over(place, facts, example, [step.subject for step in steps])
-        steps.append(Step(_required(as_question(name, about)), as_phrase(name, about), name, about))
+        steps.append(_relation_step(name, about))
     return steps
 
 
@@ -126,44 +133,43 @@ def _same(value: str, subject: str) -> bool:
 
 
 def _called(subject: str, example: Example) -> str:
-    """What the question calls a subject: the title of its page, where that is longer and in the question as a whole.
-
-    "" where the question does not name it.
-    """
+    """Return what the question calls a subject: its title if that is longer and in the question; "" if nothing."""
     if not is_named(subject, example.question):
         return ""
     return max((title for title in _titles(example) if is_named(subject, title)), key=len, default=subject)
 
 
 def _titles(example: Example) -> list[str]:
-    """The titles of gold pages that the question names."""
+    """Return the titles of gold pages that the question names."""
     return [title for title in example.supporting_titles if is_named(title, example.question)]
 
 
 def _left_over(place: int, facts: Sequence[Fact], example: Example, given: Sequence[str]) -> str:
-    """What a fact is about whose subject is written in a way of its own, by what no other fact accounts for.
+    """Return what a fact is about whose subject is written differently, by what no other fact accounts for.
 
-    That is the one page that the question names, or, where it names no other, the one answer that nothing rests on.
+    That is the only page that the question names, or, if it names no other, the only answer that nothing depends on.
     `given` is what the facts before it are about.
     """
     subjects = [subject for number, (subject, _, _) in enumerate(facts) if number != place]
-    pages = [title for title in _titles(example) if not any(is_named(one, title) for one in (*subjects, *given))]
+    pages = [title for title in _titles(example) if not any(is_named(name, title) for name in (*subjects, *given))]
     if len(pages) == 1:
         return pages[0]
     values = [
         number
         for number, fact in enumerate(facts[:place], 1)
-        if f"#{number}" not in given and not when_of(fact[2]) and not any(_same(fact[2], one) for one in subjects)
+        if f"#{number}" not in given
+        and not when_of(fact[2])
+        and not any(_same(fact[2], subject) for subject in subjects)
     ]
-    told = [fact[2] for fact in facts]
-    behind = [one for one, _, _ in facts[place + 1 :] if not is_named(one, example.question)]
-    if pages or len(values) != 1 or not all(any(_same(value, one) for value in told) for one in behind):
+    later = [subject for subject, _, _ in facts[place + 1 :] if not is_named(subject, example.question)]
+    known = all(any(_same(fact[2], subject) for fact in facts) for subject in later)
+    if pages or len(values) != 1 or not known:
         raise LeftOut("a step about what the question does not name")
     return f"#{values[0]}"
 
 
 def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: str) -> list[Step]:
-    """The steps with a reference where one names the answer of an earlier one, which nobody knows yet.
+    """Replace answers of earlier steps by references to them.
 
     Some data sets put answers into their steps; a model trained on those would learn to make them up.
     """
@@ -172,21 +178,21 @@ def _without_answers(steps: Sequence[Step], answers: Sequence[str], question: st
         for number, answer in enumerate(answers[:place], 1):
             if len(answer) > 2 and not is_named(answer, question):
                 name = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)", re.IGNORECASE)
-                put = [name.sub(f"#{number}", text) for text in (step.question, step.phrase, step.subject)]
-                step = replace(step, question=put[0], phrase=put[1], subject=put[2])
+                texts = {field: getattr(step, field) for field in ("question", "phrase", "subject")}
+                step = replace(step, **{field: name.sub(f"#{number}", text) for field, text in texts.items()})
         kept.append(step)
     return kept
 
 
 def _check_subjects(steps: Sequence[Step], facts: Sequence[Fact], question: str) -> None:
-    """Refuse a later step about somebody whom only the answer of an earlier one could have brought in."""
+    """Refuse a later step about what only the answer of an earlier one could have named."""
     for step, (subject, _, _) in zip(steps[1:], facts[1:], strict=True):
         if is_named(subject, step.question) and not is_named(subject, question):
             raise LeftOut("a step about what the question does not name")
 
 
-def _stand_alone(steps: Sequence[Step]) -> list[str]:
-    """The questions with names in the place of references; a step that is named in a later one is not asked itself."""
+def _self_contained(steps: Sequence[Step]) -> list[str]:
+    """Replace references by names; a step that is named in a later one is not asked itself."""
     phrases: list[str] = []
     questions: list[str] = []
     named: set[int] = set()
@@ -200,8 +206,8 @@ def _stand_alone(steps: Sequence[Step]) -> list[str]:
     return [question for number, question in enumerate(questions, 1) if number not in named]
 
 
-def _one_by_one(steps: Sequence[Step]) -> list[str]:
-    """All questions in order, with "that …" in the place of references, where it is clear which is meant."""
+def _linked(steps: Sequence[Step]) -> list[str]:
+    """Replace references by "that …", if it is clear which answer is meant."""
     names = [name_of(step.question) for step in steps]
     for place, step in enumerate(steps):
         meant = [names[number - 1] for number in sorted(set(references(step.question)))]
@@ -216,17 +222,11 @@ def _filled(text: str, names: Sequence[str]) -> str:
 
 
 def references(text: str) -> list[int]:
-    """The numbers of the steps that a step refers to, as often as it does."""
+    """Return the numbers of the steps that a text refers to, as often as it does."""
     return [int(number) for number in REFERENCE.findall(text)]
 
 
-def _check_references(steps: Sequence[Step]) -> None:
-    for place, step in enumerate(steps):
-        if any(not 1 <= number <= place for number in references(step.question)):
-            raise LeftOut("a reference to no earlier step")
-
-
-def _checked(questions: Sequence[str], parent: str) -> tuple[str, ...]:
+def _check_list(questions: Sequence[str], parent: str) -> tuple[str, ...]:
     normal = [normalise(question) for question in questions]
     if normalise(parent) in normal:
         raise LeftOut("a sub-question that is the question itself")
@@ -246,9 +246,3 @@ def is_named(name: str, text: str) -> bool:
 
 def _words(text: str) -> str:
     return normalise(_POSSESSIVE.sub(" ", text))
-
-
-def _required(question: str) -> str:
-    if not question:
-        raise LeftOut("a relation that is no question")
-    return question

@@ -1,6 +1,6 @@
-"""Plans that were written by hand for questions of public data sets; the questions themselves are not in the package.
+"""Plans written by hand for questions of public data sets, which are not in the package themselves.
 
-PLANS.md beside the file says who wrote them, and how.
+PLANS.md says who wrote them, and how.
 """
 
 from __future__ import annotations
@@ -37,37 +37,33 @@ class WrittenPlan:
 
     @property
     def size(self) -> int:
-        """How many sub-questions it has."""
+        """The number of its sub-questions."""
         return len(make_plan(self.plan, "").nodes)
 
 
 def packaged_plans() -> dict[str, WrittenPlan]:
-    """The plans that come with Hoptree, by the keys of their questions."""
+    """Return the plans that come with Hoptree, by the keys of their questions."""
     text = (files("hoptree.training.plans") / "plans.jsonl").read_text(encoding="utf-8")
     return read_plans(text, Path("plans.jsonl"))
 
 
 def read_plans(text: str, path: Path) -> dict[str, WrittenPlan]:
-    """The plans of a file's text, one JSON object a line; anything that is no plan is an error that names its line."""
-    found: dict[str, WrittenPlan] = {}
+    """Return the plans of a file's text, one JSON object a line; errors name the line."""
+    plans: dict[str, WrittenPlan] = {}
     for line, row in enumerate(text.splitlines(), 1):
         if not row.strip():
             continue
         plan = _read(row, f"Line {line} of {path}")
-        if plan.key in found:
+        if plan.key in plans:
             raise InputError(f"Line {line} of {path} repeats the plan of '{plan.key}'.", "Keep one of them.")
-        found[plan.key] = plan
-    return found
+        plans[plan.key] = plan
+    return plans
 
 
 def check_plans(
     plans: Mapping[str, WrittenPlan], questions: Sequence[TrainingQuestion], excluded: Excluded
 ) -> dict[str, Any]:
-    """What is wrong with plans when they are held against the questions they are for, and against evaluation questions.
-
-    A plan is at fault where TAIKC would have to mend it. Its question must be none of the excluded ones, nor be asked
-    in the same words.
-    """
+    """Report plans that TAIKC would have to repair, and those whose questions are evaluation questions."""
     asked = {question.key: question for question in questions}
     faults: dict[str, str] = {}
     leaks: dict[str, str] = {}
@@ -104,7 +100,7 @@ def _read(row: str, where: str) -> WrittenPlan:
 
 
 def _check_entries(entries: object, where: str, names: list[str]) -> None:
-    """Refuse what is no tree of questions, each of which refers to entries before it alone."""
+    """Refuse what is no tree of questions that refer to earlier entries only."""
     if not isinstance(entries, dict) or not entries:
         raise InputError(f"{where} has a plan without entries.", 'Write {"query1": {"question": …}}.')
     for name, entry in entries.items():
