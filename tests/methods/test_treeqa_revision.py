@@ -16,7 +16,7 @@ from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import Claim, carried
 from hoptree.methods.steps.verify import Verdict
 from hoptree.methods.treeqa.hypotheses import Rebuilt
-from hoptree.methods.treeqa.robust import revise_siblings
+from hoptree.methods.treeqa.robust_revision import revise_siblings
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import Attempt, Branch, Outcome, Walk, Wanted, hang
 from hoptree.models.scripted import ScriptedModel

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import grow, plant, spent_under, together
-from hoptree.methods.ra_isf_modules import UNKNOWN, Branch, Lookup, Pairs, Setting, recall, relevance_summary, retrieve
+from hoptree.methods.ra_isf_modules import (
+    UNKNOWN,
+    Branch,
+    KnowledgeJudged,
+    Lookup,
+    Pairs,
+    RelevanceJudged,
+    Setting,
+    recall,
+    relevance_summary,
+    retrieve,
+)
 from hoptree.methods.ra_isf_robust import RobustModules
 from hoptree.methods.steps.answer import answer_from
 from hoptree.methods.steps.combine import combine_answers
@@ -84,6 +97,18 @@ async def ra_isf(
         depth, depth_rule = 0, "prune"
     algorithm = _Algorithm1(ctx, modules, depth=depth, prune=depth_rule == "prune", linked=link_siblings)
     return await algorithm.solve(plant(ctx, question.text), question.text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerSoFar(Decision):
+    """What a node has before it is decomposed, in case the budget ends before the node does."""
+
+    kind: ClassVar[str] = "so_far"
+    value: str
+    source: str
+    support: list[str] = field(default_factory=list)
+    branch: str
+    why: str
 
 
 class _PaperModules:
@@ -205,22 +230,23 @@ class _Algorithm1:
         return answer
 
     def _record_so_far(self, node: Node, lookup: Lookup) -> None:
-        """Record what a node has before it is decomposed, in case the budget ends before the node does."""
         answer = lookup.answer
         if node.depth == 0:
             self._ctx.propose(answer, order=0)
         if answer.known:
-            where = {"source": answer.source, "support": list(answer.support), "branch": lookup.branch}
-            self._ctx.decide("so_far", answer.text, node=node, **where, why=lookup.why)
+            support = list(answer.support)
+            so_far = AnswerSoFar(
+                value=answer.text, source=answer.source, support=support, branch=lookup.branch, why=lookup.why
+            )
+            self._ctx.emit(so_far, node=node)
 
 
 def _judgements(ctx: Context, node: int) -> dict[str, object]:
     """Return what the modules said of a question's self-knowledge, and of each of its passages."""
     record: dict[str, object] = {}
     for event in ctx.trace.events:
-        if event["event"] == "decision" and event.get("node") == node:
-            if event["kind"] == "know":
-                record |= {"know": event["value"], "know_raw": event["raw"]}
-            elif event["kind"] == "relevance":
-                record |= {"relevance": event["judged"]}
+        if isinstance(event, KnowledgeJudged) and event.node == node:
+            record |= {"know": event.value, "know_raw": event.raw}
+        elif isinstance(event, RelevanceJudged) and event.node == node:
+            record |= {"relevance": event.judged}
     return record

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.answer import direct_answer, least_probability
@@ -56,6 +57,26 @@ class Lookup:
     judged_by: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnowledgeJudged(Decision):
+    """Whether the model says that it knows; `answer` is what it said in the same reply."""
+
+    kind: ClassVar[str] = "know"
+    value: bool
+    raw: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelevanceJudged(Decision):
+    """How many passages are relevant; `judged` are pairs of id and verdict."""
+
+    kind: ClassVar[str] = "relevance"
+    value: int
+    how: str
+    judged: list[list[Any]] = field(default_factory=list)
+
+
 async def judge_knowledge(
     ctx: Context, question: str, *, node: Node | None = None, logprobs: bool = False
 ) -> SelfKnowledge:
@@ -70,7 +91,7 @@ async def judge_knowledge(
     knowing = read_self_knowledge(reply.text, question)
     readable = knowing.known or says_unknown(reply.text) or read_way(reply.text, ("Yes", "No")) == "No"
     note_reply(ctx, "know", "" if readable else "neither yes nor no")
-    ctx.decide("know", knowing.known, node=node, raw=reply.text, answer=knowing.answer)
+    ctx.emit(KnowledgeJudged(value=knowing.known, raw=reply.text, answer=knowing.answer), node=node)
     return replace(knowing, confidence=least_probability(reply)) if logprobs else knowing
 
 
@@ -112,7 +133,8 @@ async def judge_passages(
     else:
         verdicts = await together(_judge(ctx, question, text, node) for text in shown)
     judged = [[passage.id, verdict] for passage, verdict in zip(passages, verdicts, strict=True)]
-    ctx.decide("relevance", sum(verdicts), node=node, how="listwise" if listwise else "each", judged=judged)
+    how = "listwise" if listwise else "each"
+    ctx.emit(RelevanceJudged(value=sum(verdicts), how=how, judged=judged), node=node)
     return tuple(passage for passage, verdict in zip(passages, verdicts, strict=True) if verdict)
 
 

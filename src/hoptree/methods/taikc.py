@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
 
 from hoptree.core.values import Answer, Passage, Question
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.registry import method
 from hoptree.engine.schedule import both, in_order, together
 from hoptree.methods.steps.answer import answer_from, confident_answer, direct_answer, holding, synthesise
@@ -32,6 +33,25 @@ class _Solved:
 
     question: str
     answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbabilityJudged(Decision):
+    """Whether the least token probability of a direct answer reaches the threshold."""
+
+    kind: ClassVar[str] = "probability"
+    value: bool
+    signal: float | None
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingGrounded(Decision):
+    """Whether passages hold what was read in them, and which."""
+
+    kind: ClassVar[str] = "grounded"
+    value: bool
+    passages: list[str] = field(default_factory=list)
 
 
 class _Unanswered(Exception):
@@ -91,7 +111,7 @@ async def taikc(
         if source == "internal":
             return answer
         confident = answer.confidence is not None and answer.confidence >= tau
-        ctx.decide("probability", confident, node=node, signal=answer.confidence, threshold=tau)
+        ctx.emit(ProbabilityJudged(value=confident, signal=answer.confidence, threshold=tau), node=node)
         return answer if confident else replace(answer, status="refused")
 
     async def read(asked: str, node: Node) -> Answer:
@@ -225,7 +245,7 @@ class _Robust:
         for prompt in ("read", "read_or_not_found"):  # models overuse NOT FOUND: it is allowed the second time only
             reading = await answer_from(self._ctx, asked, passages, prompt=prompt, node=node, titles=True)
             answer = grounded(reading, asked, passages) if reading.known else reading
-            self._ctx.decide("grounded", answer.known, node=node, passages=list(answer.support))
+            self._ctx.emit(ReadingGrounded(value=answer.known, passages=list(answer.support)), node=node)
             self._read_from[node.id] = answer.support or reading.support
             if answer.known:
                 return answer

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
+from typing import ClassVar
 
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import prompt_for
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.logic_tree import text_of
@@ -217,6 +219,15 @@ class Listing:
     named: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionsSplit(Decision):
+    """The conditions of a question, none where it has no such conditions, and what is asked for."""
+
+    kind: ClassVar[str] = "conditions"
+    value: list[str]
+    asked: str
+
+
 def may_list(question: str) -> bool:
     """Whether a question may ask for what fulfils several conditions: it asks which, and names two things or more.
 
@@ -348,7 +359,7 @@ async def split_conditions(ctx: Context, question: str) -> Listing | None:
     reply = await ctx.generate("conditions", prompt, role="decompose", max_tokens=_TOKENS)
     found = read_conditions(reply.text, question)
     note_reply(ctx, "conditions", "" if isinstance(read_json(reply.text).value, Mapping) else "no object")
-    ctx.decide("conditions", list(found.conditions) if found else [], asked=found.asked if found else "")
+    ctx.emit(ConditionsSplit(value=list(found.conditions) if found else [], asked=found.asked if found else ""))
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.methods.steps.agreement import agree, same, tells
 from hoptree.methods.steps.compare import chooses
@@ -45,6 +46,37 @@ class Verdict:
     references: tuple[str, ...] = ()
     cited: Cited = _NOTHING_CITED
     doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HypothesisValidated(Decision):
+    """What evidence says of a hypothesis; `asked` is False where there was none to ask about."""
+
+    kind: ClassVar[str] = "verdict"
+    value: str
+    attempt: int
+    asked: bool
+    hypothesis: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictsWeighed(Decision):
+    """The judgement where the verdicts of texts and facts differ."""
+
+    kind: ClassVar[str] = "weighed"
+    value: str
+    attempt: int
+    texts: str
+    facts: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferencesFabricated(Decision):
+    """References that name nothing in the evidence."""
+
+    kind: ClassVar[str] = "ref_fabricated"
+    value: list[str]
 
 
 def read_verdict(reading: JsonReading, question: str = "") -> Verdict:
@@ -122,9 +154,10 @@ async def validate(
             question=question, hypothesis=hypothesis or NOTHING, texts=texts, facts=facts
         )
         verdict = await _judged(ctx, "validate", prompt, question, hypothesis, box, node)
-    ctx.decide(
-        "verdict", verdict.label, node=node, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
+    validated = HypothesisValidated(
+        value=verdict.label, attempt=attempt, asked=bool(box), hypothesis=hypothesis, why=verdict.reason
     )
+    ctx.emit(validated, node=node)
     return verdict
 
 
@@ -150,7 +183,8 @@ async def weigh(
         of_facts=by_facts.reason or by_facts.label,
     )
     verdict = await _judged(ctx, "weigh", prompt, question, hypothesis, box, node)
-    ctx.decide("weighed", verdict.label, node=node, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
+    weighed = VerdictsWeighed(value=verdict.label, attempt=attempt, texts=by_texts.label, facts=by_facts.label)
+    ctx.emit(weighed, node=node)
     return verdict
 
 
@@ -166,7 +200,7 @@ async def _judged(
     if verdict.label != "unknown":  # what settles nothing is no reference either
         verdict = replace(verdict, cited=box.cited(verdict.references))
     if verdict.cited.fabricated:
-        ctx.decide("ref_fabricated", list(verdict.cited.fabricated), node=node)
+        ctx.emit(ReferencesFabricated(value=list(verdict.cited.fabricated)), node=node)
     return verdict
 
 

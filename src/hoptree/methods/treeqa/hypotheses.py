@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.prompts import Filled, prompt_for
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, same
@@ -34,6 +35,14 @@ _MAX_CLUE_CHARS = 300
 _CLUE_KEYS = ("new_clue", "clue", "newclue", "query", "search")
 _EXTRA_LEVELS = 1
 """Levels that a rebuilt tree may have more than the one it replaces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClueFound(Decision):
+    """What to search for next, "" where the reply holds nothing."""
+
+    kind: ClassVar[str] = "clue"
+    value: str
 
 
 async def build_tree(ctx: Context, question: str) -> LogicTree:
@@ -228,7 +237,7 @@ async def new_clue(ctx: Context, question: str, hypothesis: str, box: EvidenceBo
     )
     clue = read_clue((await ctx.generate("clue", prompt, role="verify", max_tokens=_CLUE_TOKENS, node=node)).text)
     note_reply(ctx, "clue", "" if clue else "no clue")
-    ctx.decide("clue", clue, node=node)
+    ctx.emit(ClueFound(value=clue), node=node)
     return clue
 
 

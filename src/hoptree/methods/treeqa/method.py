@@ -20,8 +20,9 @@ from hoptree.methods.steps.logic_tree import Claim, LogicTree
 from hoptree.methods.steps.relations import BySharedEncoder
 from hoptree.methods.steps.verify import find_conflict, validate
 from hoptree.methods.treeqa.hypotheses import build_recursively, build_tree, complete, new_clue, rebuild
-from hoptree.methods.treeqa.robust import RobustProcess, align_ancestors, revise_siblings
+from hoptree.methods.treeqa.robust import RobustProcess
 from hoptree.methods.treeqa.robust_lists import Intersection, conclude, intersect, read_own
+from hoptree.methods.treeqa.robust_revision import align_ancestors, revise_siblings
 from hoptree.methods.treeqa.sources import PRESETS, Sources
 from hoptree.methods.treeqa.speculative import make_walk
 from hoptree.methods.treeqa.walk import (

@@ -1,37 +1,32 @@
-"""TreeQA beyond its paper (`robust=on`): how a node is validated and corrected, and the tree revised afterwards."""
+"""TreeQA beyond its paper (`robust=on`): how a node is validated and corrected."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from typing import ClassVar
 
 from hoptree.core.values import Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.schedule import both, together
 from hoptree.graph.facts import Entity, Fact
 from hoptree.methods.steps.agreement import agree
-from hoptree.methods.steps.answer import synthesise
 from hoptree.methods.steps.evidence_box import Cited, EvidenceBox
 from hoptree.methods.steps.link import choose_facts, names_in
-from hoptree.methods.steps.logic_tree import Claim, carried, names_it, substituted
+from hoptree.methods.steps.logic_tree import Claim, carried, names_it
 from hoptree.methods.steps.mentions import Kinds
 from hoptree.methods.steps.verify import Verdict, held, validate, weigh
 from hoptree.methods.treeqa.hypotheses import Rebuilt, new_clue, rebuild
 from hoptree.methods.treeqa.sources import SEARCHED, Sources
 from hoptree.methods.treeqa.walk import (
-    MODEL_SAYS,
     Attempt,
     Branch,
     Outcome,
-    Path,
-    Walk,
     Wanted,
-    flatten,
     last_stated,
-    render_tree,
-    strip_certainty,
 )
 from hoptree.retrieval.retriever import TITLE
 from hoptree.text.answer_types import explain_type_mismatch
@@ -46,6 +41,43 @@ _MENTIONED_NAMES, _MENTIONED_PASSAGES = 8, 3
 """Names in passages whose pages are looked at, and passages that are kept of these."""
 _MENTIONED_ENTITIES = 3
 """Entities in facts whose own facts are looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcesDisagree(Decision):
+    """The reasons of texts and of facts, which contradict each other."""
+
+    kind: ClassVar[str] = "sources_disagree"
+    value: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictOverruled(Decision):
+    """The verdict that code finds tenable, where the model said another."""
+
+    kind: ClassVar[str] = "held"
+    value: str
+    said: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HypothesisReplaced(Decision):
+    """The correction that took the place of a wrong answer; so many questions `below` were kept."""
+
+    kind: ClassVar[str] = "replaced"
+    value: str
+    wrong: str
+    below: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MentionsFollowed(Decision):
+    """The titles of new passages that the evidence mentions, and how many new facts."""
+
+    kind: ClassVar[str] = "followed"
+    value: list[str]
+    facts: int
 
 
 class RobustProcess:
@@ -125,7 +157,7 @@ class RobustProcess:
         agrees = not (by_texts.stated and by_facts.stated) or agree(by_texts.stated, by_facts.stated)
         if by_texts.label == by_facts.label and agrees:
             return _joined(by_texts, by_facts)
-        self._ctx.decide("sources_disagree", [by_texts.reason, by_facts.reason], node=node)
+        self._ctx.emit(SourcesDisagree(value=[by_texts.reason, by_facts.reason]), node=node)
         verdict = await weigh(
             self._ctx, claim.question, claim.hypothesis, box, by_texts, by_facts, attempt=number, node=node
         )
@@ -135,7 +167,7 @@ class RobustProcess:
         said = await validate(self._ctx, claim.question, claim.hypothesis, box, attempt=number, node=node)
         verdict = _checked(said, claim, box)
         if verdict.label != said.label:
-            self._ctx.decide("held", verdict.label, node=node, said=said.label, why=verdict.reason)
+            self._ctx.emit(VerdictOverruled(value=verdict.label, said=said.label, why=verdict.reason), node=node)
         return verdict
 
     async def _correct(
@@ -147,13 +179,13 @@ class RobustProcess:
             return Outcome(attempts)
         below = carried(claim, correction, guesses=False) if correction and claim.children else ()
         if correction and below is not None:
-            self._ctx.decide("replaced", correction, node=node, wrong=claim.hypothesis, below=len(below))
+            self._ctx.emit(HypothesisReplaced(value=correction, wrong=claim.hypothesis, below=len(below)), node=node)
             return Outcome(attempts, _with_support(Rebuilt(Claim(claim.question, correction, below)), last.box))
         rebuilt = await rebuild(self._ctx, self._question, claim, last.verdict, last.box, node=node)
         same_question = rebuilt and question_key(rebuilt.claim.question) == question_key(claim.question)
         if rebuilt and correction and same_question and not agree(rebuilt.claim.hypothesis, correction):
             wrong = rebuilt.claim.hypothesis
-            self._ctx.decide("replaced", correction, node=node, wrong=wrong, below=claim.size - 1)
+            self._ctx.emit(HypothesisReplaced(value=correction, wrong=wrong, below=claim.size - 1), node=node)
             rebuilt = replace(rebuilt, claim=_corrected(rebuilt.claim, correction))
         return Outcome(attempts, _with_support(rebuilt, last.box) if rebuilt else None, stays=rebuilt is None)
 
@@ -163,7 +195,8 @@ class RobustProcess:
         seen = {passage.id for passage in box.passages}
         new_passages = tuple(passage for passage in passages if passage.id not in seen)
         new = EvidenceBox(new_passages, tuple(fact for fact in facts if fact not in box.facts))
-        self._ctx.decide("followed", [passage.title for passage in new.passages], node=node, facts=len(new.facts))
+        titles = [passage.title for passage in new.passages]
+        self._ctx.emit(MentionsFollowed(value=titles, facts=len(new.facts)), node=node)
         return new
 
     async def _mentioned_pages(self, claim: Claim, box: EvidenceBox, node: Node) -> tuple[Passage, ...]:
@@ -270,159 +303,3 @@ def _fuse(channels: Sequence[EvidenceBox]) -> EvidenceBox:
     best = sorted(passages, key=lambda name: (-scores[name], name))[:most]
     in_turn = [fact for group in zip_longest(*(channel.facts for channel in channels)) for fact in group if fact]
     return EvidenceBox(tuple(passages[name] for name in best), tuple(dict.fromkeys(in_turn))[:_MAX_FUSED_FACTS])
-
-
-_Target = tuple[int, str, int, str]
-"""A node, its wrong answer, and the number and question of one that may rest on it."""
-
-
-async def revise_siblings(ctx: Context, walk: Walk, question: str) -> None:
-    """Ask anew what names the refuted answer of a sibling, with the right one in its place; below its siblings too.
-
-    What the main question names itself, a sibling may name for that reason. Each change may change the tree, so that it
-    is looked at from its top again; what was looked at once for the same reason is left as it is.
-    """
-    seen: set[_Target] = set()
-    while True:
-        cases = (case for case in _cases(walk, question) if walk.outcomes[case.corrected.node.id].checked)
-        case = next((case for case in cases if not seen.issuperset(case.targets)), None)
-        if case is None:
-            return
-        seen.update(case.targets)
-        changes = _rewrite(ctx, case)
-        seen.update(case.targets)  # with the questions that they have now
-        for change in changes:
-            branch = change.branch
-            if not any(one is branch for one in (case.sibling, *case.sibling.below())):
-                continue  # what hung above it was rebuilt
-            if walk.spent:
-                change.undo()
-                _record_left(ctx, case, branch, "no validations left")
-                continue
-            ctx.decide("sibling_revised", branch.node.id, node=case.corrected.node, asked=branch.node.question)
-            await walk.again(branch, change.path)
-
-
-def moot_nodes(walk: Walk, question: str) -> frozenset[int]:
-    """Return the nodes that name what a sibling, or the node above, was wrongly thought to be, and those below them.
-
-    What evidence says of them it says of the wrong thing, however true that is.
-    """
-    moot = [branch for case in _cases(walk, question) for branch, _ in case.named]
-    for above in flatten(walk.tops):
-        if above.dropped and not agree(above.dropped, above.hypothesis) and not names_it(question, above.dropped):
-            moot += [one for one in above.below() if names_it(one.node.question, above.dropped, above.hypothesis)]
-    return frozenset(branch.node.id for branch in flatten(moot))
-
-
-async def align_ancestors(ctx: Context, walk: Walk, question: str) -> None:
-    """Bring nodes in line with what was corrected below them, the deepest first.
-
-    Evidence of their own counts more: only those that none supports or refutes are asked again.
-    """
-    await _align(ctx, walk, walk.tops, (0,), moot_nodes(walk, question))
-
-
-async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path, moot: Collection[int]) -> bool:
-    """Return whether anything in these branches was corrected, and evidence says what is right."""
-    touched = False
-    for branch in branches:
-        number = branch.node.id
-        below = await _align(ctx, walk, branch.children, (*path, number), moot)
-        if below and walk.outcomes[number].label == "unknown":
-            lines = list(render_tree(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, moot=moot))
-            answer = strip_certainty(
-                await synthesise(ctx, branch.node.question, lines, prompt="final", step="align", node=branch.node)
-            )
-            if answer.known and not agree(answer.text, branch.hypothesis):
-                ctx.decide("aligned", answer.text, node=branch.node, before=branch.hypothesis)
-                walk.restate(branch, path, answer.text)
-        touched = touched or below or (number in walk.struck and walk.outcomes[number].checked)
-    return touched
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A node that was corrected, the wrong answer that it had, and a sibling that may rest on it."""
-
-    corrected: Branch
-    wrong: str
-    sibling: Branch
-    path: Path
-
-    @property
-    def named(self) -> list[tuple[Branch, Path]]:
-        """The sibling and what is below it, as far as they name what is wrong, each with the path to it."""
-        right = self.corrected.hypothesis
-        below = _with_paths(self.sibling, self.path)
-        return [(branch, path) for branch, path in below if names_it(branch.node.question, self.wrong, right)]
-
-    @property
-    def targets(self) -> set[_Target]:
-        nodes = (branch.node for branch, _ in _with_paths(self.sibling, self.path))
-        return {(self.corrected.node.id, self.wrong, node.id, node.question) for node in nodes}
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A branch that was rewritten, and what it was before."""
-
-    branch: Branch
-    path: Path
-    question: str
-    hypothesis: str
-    dropped: str
-
-    def undo(self) -> None:
-        self.branch.node = replace(self.branch.node, question=self.question)
-        self.branch.hypothesis, self.branch.dropped = self.hypothesis, self.dropped
-
-
-def _cases(walk: Walk, question: str) -> Iterator[_Case]:
-    """Yield siblings of which one may rest on what was wrong with another, those above before those below."""
-    for siblings, path in _sibling_groups(walk.tops, (0,)):
-        for corrected in siblings:
-            for wrong in walk.struck.get(corrected.node.id, ()):
-                if agree(wrong, corrected.hypothesis) or names_it(question, wrong):
-                    continue
-                cases = (_Case(corrected, wrong, other, path) for other in siblings if other is not corrected)
-                yield from (case for case in cases if case.named)
-
-
-def _sibling_groups(branches: Sequence[Branch], path: Path) -> Iterator[tuple[Sequence[Branch], Path]]:
-    yield branches, path
-    for branch in branches:
-        yield from _sibling_groups(branch.children, (*path, branch.node.id))
-
-
-def _with_paths(branch: Branch, path: Path) -> Iterator[tuple[Branch, Path]]:
-    yield branch, path
-    for child in branch.children:
-        yield from _with_paths(child, (*path, branch.node.id))
-
-
-def _rewrite(ctx: Context, case: _Case) -> list[_Change]:
-    """Put what is right into what names what is wrong, wherever code can tell how."""
-    changes = []
-    for branch, path in case.named:
-        question = substituted(branch.node.question, case.wrong, case.corrected.hypothesis)
-        if question is None or question == branch.node.question:
-            _record_left(ctx, case, branch, "cannot be rewritten")
-            continue
-        changes.append(_Change(branch, path, branch.node.question, branch.hypothesis, branch.dropped))
-        branch.node = replace(branch.node, question=question)
-        # The old hypothesis answers another question.
-        branch.hypothesis, branch.dropped = "", branch.hypothesis or branch.dropped
-    return changes
-
-
-def _record_left(ctx: Context, case: _Case, branch: Branch, why: str) -> None:
-    ctx.decide(
-        "sibling_left",
-        branch.node.id,
-        node=case.corrected.node,
-        asked=branch.node.question,
-        names=case.wrong,
-        right=case.corrected.hypothesis,
-        why=why,
-    )

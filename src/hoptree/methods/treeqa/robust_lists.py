@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import ClassVar
 
 from hoptree.core.values import Answer, Passage
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.result import UNSUPPORTED
 from hoptree.engine.schedule import together
 from hoptree.methods.steps.agreement import agree, tells
@@ -24,7 +26,8 @@ from hoptree.methods.steps.evidence import show_passages
 from hoptree.methods.steps.evidence_box import EvidenceBox
 from hoptree.methods.steps.mentions import Kinds
 from hoptree.methods.steps.multi_read import GLANCES, glances
-from hoptree.methods.treeqa.robust import RobustProcess, moot_nodes
+from hoptree.methods.treeqa.robust import RobustProcess, VerdictOverruled
+from hoptree.methods.treeqa.robust_revision import moot_nodes
 from hoptree.methods.treeqa.sources import SEARCHED
 from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Outcome, Walk, flatten, render_tree, strip_certainty
 from hoptree.text.answer_types import explain_type_mismatch
@@ -63,6 +66,26 @@ class Intersection:
     validations: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesFound(Decision):
+    """The candidates that are checked against all conditions."""
+
+    kind: ClassVar[str] = "candidates"
+    value: list[str]
+    asked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatesIntersected(Decision):
+    """The names that fulfil all conditions; `found` is how many candidates there were."""
+
+    kind: ClassVar[str] = "intersected"
+    value: list[str]
+    found: int
+    candidates: int
+    validations: int
+
+
 async def intersect(ctx: Context, question: str, process: RobustProcess, *, max_validations: int) -> Intersection:
     """Find the names that fulfil all conditions of a question.
 
@@ -82,7 +105,7 @@ async def intersect(ctx: Context, question: str, process: RobustProcess, *, max_
     checks = accumulate(_open_conditions(name, conditions) for name in candidates)
     names = [name for name, so_far in zip(candidates, checks, strict=True) if so_far <= max_validations]
     names = names[:_MAX_CANDIDATES]
-    ctx.decide("candidates", names, asked=listing.asked)
+    ctx.emit(CandidatesFound(value=names, asked=listing.asked))
     if not names:
         return Intersection()
     if len(names) < len(candidates):
@@ -93,7 +116,7 @@ async def intersect(ctx: Context, question: str, process: RobustProcess, *, max_
     fulfilling = await together(_check(ctx, condition, names, process) for condition in conditions)
     left = [name for name in names if all(name in passages for passages in fulfilling)]
     validations = sum(_open_conditions(name, conditions) for name in names)
-    ctx.decide("intersected", left, found=len(candidates), candidates=len(names), validations=validations)
+    ctx.emit(CandidatesIntersected(value=left, found=len(candidates), candidates=len(names), validations=validations))
     if not left:
         return Intersection(validations=validations)
     support = dict.fromkeys(passage_id for ids in fulfilling for name in left for passage_id in ids[name])
@@ -162,7 +185,8 @@ async def _check_candidate(
     ctx.begin_node(branch.node, branch.node.question)
     outcome = await process(branch, 1, may_rebuild=False, wanted=lambda: True)
     if outcome.label == "supported" and not condition.grounds(name, outcome.attempts[-1].box):
-        ctx.decide("held", "unknown", node=branch.node, said="supported", why="nothing that was found holds both")
+        why = "nothing that was found holds both"
+        ctx.emit(VerdictOverruled(value="unknown", said="supported", why=why), node=branch.node)
         outcome = Outcome()
     text = {"supported": "Yes", "refuted": "No"}.get(outcome.label, "")
     cited = outcome.verdict.cited

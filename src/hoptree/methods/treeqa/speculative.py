@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from hoptree.core.errors import HoptreeError
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.schedule import both, together
 from hoptree.methods.steps.logic_tree import MAX_NODES, carried
 from hoptree.methods.steps.verify import Verdict
@@ -29,6 +32,22 @@ from hoptree.methods.treeqa.walk import (
     hang,
     key_of,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkDiscarded(Decision):
+    """The nodes below a refuted one whose work ahead was given up."""
+
+    kind: ClassVar[str] = "discarded"
+    value: list[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedAhead(Decision):
+    """The error of work ahead on a node."""
+
+    kind: ClassVar[str] = "failed_ahead"
+    value: str
 
 
 def make_walk(traversal: Traversal, ctx: Context, process: NodeProcess, tops: list[Branch]) -> Walk:
@@ -114,7 +133,7 @@ class SpeculativeWalk(Walk):
         given_up = [key for key in dict.fromkeys(self._descendants(key_of(branch))) if key not in stays]
         if given_up:
             self._discarded.update(given_up)
-            self._ctx.decide("discarded", [number for number, _ in given_up], node=branch.node)
+            self._ctx.emit(WorkDiscarded(value=[number for number, _ in given_up]), node=branch.node)
 
     def _refuted_by(self, key: Key) -> asyncio.Future[Verdict | None]:
         """Return the verdict that refutes a node, as soon as it is known; None where it is not refuted."""
@@ -138,7 +157,7 @@ class SpeculativeWalk(Walk):
         try:
             return await self._process_once(branch)
         except HoptreeError as error:
-            self._ctx.decide("failed_ahead", type(error).__name__, node=branch.node)
+            self._ctx.emit(FailedAhead(value=type(error).__name__), node=branch.node)
             return None
 
     async def _process_once(self, branch: Branch) -> Processed:

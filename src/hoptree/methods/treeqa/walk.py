@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from hoptree.core.singleflight import Once
 from hoptree.core.values import Answer, Source
 from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
 from hoptree.engine.schedule import together
 from hoptree.engine.trace import events_of
 from hoptree.methods.steps.agreement import agree
@@ -167,6 +168,16 @@ class Processed:
     below: tuple[Branch, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeCorrected(Decision):
+    """How many nodes were rebuilt and how often nodes were validated; `nodes` are left in the tree."""
+
+    kind: ClassVar[str] = "corrected"
+    value: int
+    validations: int
+    nodes: int
+
+
 Key = tuple[int, Claim]
 """What the outcome of a node depends on: a cap may have left less below it than it began with."""
 
@@ -197,7 +208,7 @@ class Walk:
     async def run(self) -> None:
         """Validate and correct all nodes, those that come into the tree on the way included."""
         await self._traverse()
-        self._ctx.decide("corrected", self.fixes, validations=self.validations, nodes=self._nodes)
+        self._ctx.emit(TreeCorrected(value=self.fixes, validations=self.validations, nodes=self._nodes))
 
     async def _traverse(self) -> None:
         if not self._by_level:

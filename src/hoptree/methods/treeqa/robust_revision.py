@@ -1,0 +1,194 @@
+"""TreeQA beyond its paper (`robust=on`): the tree is revised by what was corrected in it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hoptree.engine.context import Context
+from hoptree.engine.events import Decision
+from hoptree.methods.steps.agreement import agree
+from hoptree.methods.steps.answer import synthesise
+from hoptree.methods.steps.logic_tree import names_it, substituted
+from hoptree.methods.treeqa.walk import MODEL_SAYS, Branch, Path, Walk, flatten, render_tree, strip_certainty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiblingRevised(Decision):
+    """The id of a node that names the refuted answer of a sibling, and what it asks now."""
+
+    kind: ClassVar[str] = "sibling_revised"
+    value: int
+    asked: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiblingLeft(Decision):
+    """The id of a node that still names a refuted answer, with the right one and why it was left."""
+
+    kind: ClassVar[str] = "sibling_left"
+    value: int
+    asked: str
+    names: str
+    right: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeAligned(Decision):
+    """An answer that follows from what was corrected below, and the one before."""
+
+    kind: ClassVar[str] = "aligned"
+    value: str
+    before: str
+
+
+_Target = tuple[int, str, int, str]
+"""A node, its wrong answer, and the number and question of one that may rest on it."""
+
+
+async def revise_siblings(ctx: Context, walk: Walk, question: str) -> None:
+    """Ask anew what names the refuted answer of a sibling, with the right one in its place; below its siblings too.
+
+    What the main question names itself, a sibling may name for that reason. Each change may change the tree, so that it
+    is looked at from its top again; what was looked at once for the same reason is left as it is.
+    """
+    seen: set[_Target] = set()
+    while True:
+        cases = (case for case in _cases(walk, question) if walk.outcomes[case.corrected.node.id].checked)
+        case = next((case for case in cases if not seen.issuperset(case.targets)), None)
+        if case is None:
+            return
+        seen.update(case.targets)
+        changes = _rewrite(ctx, case)
+        seen.update(case.targets)  # with the questions that they have now
+        for change in changes:
+            branch = change.branch
+            if not any(one is branch for one in (case.sibling, *case.sibling.below())):
+                continue  # what hung above it was rebuilt
+            if walk.spent:
+                change.undo()
+                _record_left(ctx, case, branch, "no validations left")
+                continue
+            ctx.emit(SiblingRevised(value=branch.node.id, asked=branch.node.question), node=case.corrected.node)
+            await walk.again(branch, change.path)
+
+
+def moot_nodes(walk: Walk, question: str) -> frozenset[int]:
+    """Return the nodes that name what a sibling, or the node above, was wrongly thought to be, and those below them.
+
+    What evidence says of them it says of the wrong thing, however true that is.
+    """
+    moot = [branch for case in _cases(walk, question) for branch, _ in case.named]
+    for above in flatten(walk.tops):
+        if above.dropped and not agree(above.dropped, above.hypothesis) and not names_it(question, above.dropped):
+            moot += [one for one in above.below() if names_it(one.node.question, above.dropped, above.hypothesis)]
+    return frozenset(branch.node.id for branch in flatten(moot))
+
+
+async def align_ancestors(ctx: Context, walk: Walk, question: str) -> None:
+    """Bring nodes in line with what was corrected below them, the deepest first.
+
+    Evidence of their own counts more: only those that none supports or refutes are asked again.
+    """
+    await _align(ctx, walk, walk.tops, (0,), moot_nodes(walk, question))
+
+
+async def _align(ctx: Context, walk: Walk, branches: Sequence[Branch], path: Path, moot: Collection[int]) -> bool:
+    """Return whether anything in these branches was corrected, and evidence says what is right."""
+    touched = False
+    for branch in branches:
+        number = branch.node.id
+        below = await _align(ctx, walk, branch.children, (*path, number), moot)
+        if below and walk.outcomes[number].label == "unknown":
+            lines = list(render_tree(ctx, branch.children, walk.outcomes, says=MODEL_SAYS, moot=moot))
+            answer = strip_certainty(
+                await synthesise(ctx, branch.node.question, lines, prompt="final", step="align", node=branch.node)
+            )
+            if answer.known and not agree(answer.text, branch.hypothesis):
+                ctx.emit(NodeAligned(value=answer.text, before=branch.hypothesis), node=branch.node)
+                walk.restate(branch, path, answer.text)
+        touched = touched or below or (number in walk.struck and walk.outcomes[number].checked)
+    return touched
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A node that was corrected, the wrong answer that it had, and a sibling that may rest on it."""
+
+    corrected: Branch
+    wrong: str
+    sibling: Branch
+    path: Path
+
+    @property
+    def named(self) -> list[tuple[Branch, Path]]:
+        """The sibling and what is below it, as far as they name what is wrong, each with the path to it."""
+        right = self.corrected.hypothesis
+        below = _with_paths(self.sibling, self.path)
+        return [(branch, path) for branch, path in below if names_it(branch.node.question, self.wrong, right)]
+
+    @property
+    def targets(self) -> set[_Target]:
+        nodes = (branch.node for branch, _ in _with_paths(self.sibling, self.path))
+        return {(self.corrected.node.id, self.wrong, node.id, node.question) for node in nodes}
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A branch that was rewritten, and what it was before."""
+
+    branch: Branch
+    path: Path
+    question: str
+    hypothesis: str
+    dropped: str
+
+    def undo(self) -> None:
+        self.branch.node = replace(self.branch.node, question=self.question)
+        self.branch.hypothesis, self.branch.dropped = self.hypothesis, self.dropped
+
+
+def _cases(walk: Walk, question: str) -> Iterator[_Case]:
+    """Yield siblings of which one may rest on what was wrong with another, those above before those below."""
+    for siblings, path in _sibling_groups(walk.tops, (0,)):
+        for corrected in siblings:
+            for wrong in walk.struck.get(corrected.node.id, ()):
+                if agree(wrong, corrected.hypothesis) or names_it(question, wrong):
+                    continue
+                cases = (_Case(corrected, wrong, other, path) for other in siblings if other is not corrected)
+                yield from (case for case in cases if case.named)
+
+
+def _sibling_groups(branches: Sequence[Branch], path: Path) -> Iterator[tuple[Sequence[Branch], Path]]:
+    yield branches, path
+    for branch in branches:
+        yield from _sibling_groups(branch.children, (*path, branch.node.id))
+
+
+def _with_paths(branch: Branch, path: Path) -> Iterator[tuple[Branch, Path]]:
+    yield branch, path
+    for child in branch.children:
+        yield from _with_paths(child, (*path, branch.node.id))
+
+
+def _rewrite(ctx: Context, case: _Case) -> list[_Change]:
+    """Put what is right into what names what is wrong, wherever code can tell how."""
+    changes = []
+    for branch, path in case.named:
+        question = substituted(branch.node.question, case.wrong, case.corrected.hypothesis)
+        if question is None or question == branch.node.question:
+            _record_left(ctx, case, branch, "cannot be rewritten")
+            continue
+        changes.append(_Change(branch, path, branch.node.question, branch.hypothesis, branch.dropped))
+        branch.node = replace(branch.node, question=question)
+        # The old hypothesis answers another question.
+        branch.hypothesis, branch.dropped = "", branch.hypothesis or branch.dropped
+    return changes
+
+
+def _record_left(ctx: Context, case: _Case, branch: Branch, why: str) -> None:
+    asked, right = branch.node.question, case.corrected.hypothesis
+    left = SiblingLeft(value=branch.node.id, asked=asked, names=case.wrong, right=right, why=why)
+    ctx.emit(left, node=case.corrected.node)
