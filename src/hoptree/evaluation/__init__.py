@@ -1,1 +1,1 @@
-"""Numbers people can believe."""
+"""Runs, scores, statistics and reports."""

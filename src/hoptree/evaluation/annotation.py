@@ -1,4 +1,4 @@
-"""What RA-ISF's three modules decided in a run, each decision as something that can be rated (the paper's Table 5)."""
+"""Draw decisions of RA-ISF's modules from a run, and exchange them with annotators as CSV sheets (Table 5)."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One judgement or one split: `question` is what the module was asked about, `shown` what it or a rater goes by.
+    """One judgement or split to rate.
 
-    That is the passage, or what the model said from memory, with the accepted answers of the data set's own question.
-    `decided` is one of the words above, or the sub-questions. Equal decisions of one question have one `key`.
+    `question` is what the module was asked about, `shown` what a rater goes by: the passage, or the model's answer from
+    memory, with the accepted answers. `decided` is one of the words above, or the sub-questions. Equal decisions of one
+    question have one `key`.
     """
 
     key: str
@@ -50,7 +51,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The decisions drawn of one run, how many of each module they are, and how many there were."""
+    """The decisions drawn from one run, how many of each module, and how many there were."""
 
     folder: Path
     data: str
@@ -60,7 +61,7 @@ class Drawn:
 
 
 def read_decisions(folder: Path) -> dict[str, list[Decision]]:
-    """The decisions of a run by the ids of its questions, in the order they were made; none for other methods."""
+    """Return the decisions of a run by question id, in order; none for other methods than RA-ISF."""
     run, rows = read_run(folder), read_rows(folder)
     of_trace = {row.trace: row for row in rows if row.trace}
     waiting: dict[str, list[Event]] = {}
@@ -84,10 +85,9 @@ def read_decisions(folder: Path) -> dict[str, list[Decision]]:
 
 
 def draw_decisions(found: Mapping[str, Sequence[Decision]], count: int, seed: int) -> list[Decision]:
-    """So many decisions of each module, no two of them of one question; fewer where fewer questions have any.
+    """Draw `count` decisions of each module, at most one a question, as the paper does.
 
-    The paper takes 40 questions of each data set, and its percentages are those of 200 ratings: one a question. A
-    question is drawn by its id alone, however many decisions it led to, and then one of these.
+    A question is drawn by its id alone, however many decisions it led to, and then one of these.
     """
     chosen = []
     for module in MODULES:
@@ -98,7 +98,7 @@ def draw_decisions(found: Mapping[str, Sequence[Decision]], count: int, seed: in
 
 
 def draw_of_runs(folders: Sequence[Path], count: int | None, seed: int) -> list[Drawn]:
-    """What is drawn of each of several runs, or all there is where no `count` is given; one run a data set."""
+    """Draw from several runs, one a data set; without `count` take all decisions."""
     drawn: dict[str, Drawn] = {}
     without = []
     for folder in folders:
@@ -128,7 +128,7 @@ def _counted(decisions: Sequence[Decision]) -> dict[Module, int]:
 
 
 class _Reading:
-    """The events of one question, made into decisions."""
+    """Collects the decisions of one question from its events."""
 
     def __init__(self, run: Mapping[str, object], row: Row, events: Sequence[Event]) -> None:
         self._data, self._row = str(run["data_name"]), row
@@ -175,7 +175,7 @@ class _Reading:
         return Decision(key, _line(self._data), module, question, shown, decided)
 
     def _memory(self, event: Event) -> str:
-        """What the model answered from memory, if it was asked, and what would have been right, where that is known."""
+        """Return the model's answer from memory, if it was asked, and the accepted answers."""
         node = event["node"]
         said = event["answer"] or self._recalled.get(node, "")
         parts = [f"From memory: {_line(said)}"] if said else []
@@ -184,7 +184,7 @@ class _Reading:
         return "\n".join(parts)
 
     def _passage(self, node: int, name: str) -> str:
-        """A passage as the module saw it, and its title: without what gives orders to a model, and cut to length."""
+        """Return a passage and its title as the module saw it."""
         title, text = (_line(part) for part in self._found[node, name])
         for sentence in self._left_out.get(name, ()):
             title, text = title.replace(sentence, " "), text.replace(sentence, " ")
@@ -193,7 +193,7 @@ class _Reading:
 
 
 def _line(text: str) -> str:
-    """The text on one line, without what no spreadsheet keeps."""
+    """Put a text on one line, without characters that spreadsheets drop."""
     text = " ".join(_CONTROL.sub(" ", text).split())
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
 
@@ -224,7 +224,7 @@ _INSIDE_NEUTRAL = re.compile(rf"(?<=[,;\t\r\n\"])'('*)(?=[ \u00a0]*[{_FORMULA}])
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What one annotator was given and what came back; a decision without a rating is in `decisions` alone."""
+    """One annotator's sheet; unrated decisions are in `decisions` alone."""
 
     name: str
     decisions: Mapping[str, Decision]
@@ -233,19 +233,19 @@ class Sheet:
 
 
 def neutral(text: str) -> str:
-    """The text as a cell that no spreadsheet takes for a formula."""
+    """Return a cell that no spreadsheet takes for a formula."""
     start = "'" if _RISKY.match(text) else ""
     return _INSIDE.sub(r"'\1", start + text)
 
 
 def undone(cell: str) -> str:
-    """The text that a neutral cell stands for."""
+    """Return the text of a neutral cell."""
     text = _INSIDE_NEUTRAL.sub(r"\1", cell)
     return text[1:] if text.startswith("'") and _RISKY.match(text) else text
 
 
 def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
-    """Write a sheet to be filled in; a file that is there already may hold somebody's ratings, and is left alone."""
+    """Write a sheet to fill in; an existing file may hold ratings and is not overwritten."""
     if path.exists():
         raise InputError(f"{path} is there already, and may hold ratings.", "Choose another --out.")
     text = io.StringIO(newline="")
@@ -266,7 +266,7 @@ def write_sheet(path: Path, decisions: Iterable[Decision]) -> None:
 
 
 def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
-    """The sheets of several annotators, each named by its file, or by its path where two files have the same name."""
+    """Read the sheets of several annotators, named by file, or by path where names collide."""
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("A sheet was given twice.", "Name each annotator's sheet once.")
     stems = [path.stem for path in paths]
@@ -274,7 +274,7 @@ def read_sheets(paths: Sequence[Path]) -> list[Sheet]:
 
 
 def read_sheet(path: Path, name: str) -> Sheet:
-    """What stands in a sheet; every cell that cannot be right is named, with its row and column."""
+    """Read a sheet; every cell that cannot be right is reported with its row and column."""
     header, *records = _records(path)
     reading = _SheetReading(path, header)
     for number, record in enumerate(records, 2):
@@ -372,7 +372,7 @@ class _SheetReading:
 
 
 def _records(path: Path) -> list[list[str]]:
-    """The rows, with the separator that the first one has."""
+    """Read the rows with the separator of the first one."""
     try:
         data = path.read_bytes()
         utf_16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
@@ -393,7 +393,7 @@ def _records(path: Path) -> list[list[str]]:
 
 
 def _digests(decision: Decision) -> list[str]:
-    """A few digits for each text of a row, whatever its line ends: which of them was changed can be told."""
+    """Return a short digest of each text of a row, to detect which was changed."""
     found = []
     for column in _GIVEN:
         text = " ".join(getattr(decision, column).split())
@@ -407,7 +407,7 @@ def _check(decision: Decision) -> str:
 
 
 def _letters(place: int) -> str:
-    """The letters of a column, as spreadsheets count: A to Z, AA and so on."""
+    """Return a column's letters as spreadsheets count: A to Z, AA and so on."""
     place, letter = divmod(place, 26)
     return (_letters(place - 1) if place else "") + chr(ord("A") + letter)
 

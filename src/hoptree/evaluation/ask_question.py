@@ -1,4 +1,4 @@
-"""One question of a run: who is asked, and what became of it."""
+"""Ask one question of a run, and score its outcome."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _A_SLOT = 4
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question's outcome; `hopeless` is the error that no other question could do without either."""
+    """A question's outcome; `hopeless` is an error that every other question would meet too."""
 
     row: Row
     hopeless: HoptreeError | None = None
 
 
 class Asker(Protocol):
-    """What puts questions to a method, `at_once` of them together."""
+    """Puts questions to a method, `at_once` of them together."""
 
     @property
     def at_once(self) -> int: ...
@@ -68,15 +68,14 @@ class EngineAsker:
 
 
 def searches(engine: Engine) -> bool:
-    """Whether there is anything its method could be scored on as a search."""
+    """Tell whether the engine's method retrieves from a corpus, so that retrieval can be scored."""
     return engine.retriever is not None and "corpus" in engine.method.needs
 
 
 def at_once(slots: int, *, timed: bool = False) -> int:
-    """How many questions keep a model with so many slots busy.
+    """Return how many questions keep a model with so many slots busy.
 
-    Where a budget limits their seconds (`timed`), each has a slot: a question that waits for others would be stopped
-    for their sake.
+    With a budget of seconds (`timed`) each question has a slot: one that waits for others would be stopped for it.
     """
     return max(1, min(_AT_ONCE, slots if timed else _A_SLOT * slots))
 
@@ -107,14 +106,14 @@ def _row(example: Example, result: Result, events: Sequence[Event], *, searchabl
 
 
 def _retrieved(events: Sequence[Event]) -> tuple[tuple[str, ...], ...]:
-    """What every search found; where a method searches for more than it reads, it tells by a decision what was read."""
+    """Return the passage ids of every search, or those a method says it read."""
     told = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "read"]
     found = (event["passages"] for event in events if event["event"] == "retrieve")
     return (tuple(told[-1]),) if told else tuple(tuple(passage["id"] for passage in some) for some in found)
 
 
 def _sources(events: Sequence[Event]) -> dict[str, int]:
-    """Where the nodes of the tree have their answers from; a plan of the whole question puts an earlier one aside."""
+    """Count where the nodes of the last plan have their answers from."""
     found: Counter[str] = Counter()
     for event in events:
         if event["event"] == "plan" and event.get("under") is None:
@@ -125,10 +124,9 @@ def _sources(events: Sequence[Event]) -> dict[str, int]:
 
 
 def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
-    """The sentences a method says its answer rests on, each a title and a number from 0 on; None if it says none.
+    """Return the sentences an answer cites as (title, number) pairs; None if the method cites none.
 
-    It says so in a decision "cited_sentences", whose value is a list of such pairs; the last one counts. What is no
-    such list cites nothing.
+    Methods cite in a decision "cited_sentences" whose value is a list of such pairs; the last one counts.
     """
     said = [event["value"] for event in events if event["event"] == "decision" and event["kind"] == "cited_sentences"]
     if not said:
@@ -140,7 +138,7 @@ def cited_sentences(events: Sequence[Event]) -> tuple[Sentence, ...] | None:
 
 
 def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> Row:
-    """The outcome of a question that nobody could be asked."""
+    """Return the outcome of a question that could not be asked."""
     row = Row(
         id=example.id,
         question=example.question,
@@ -159,7 +157,7 @@ def failed_row(example: Example, failure: HoptreeError, *, searchable: bool) -> 
 
 
 def _listed(example: Example, row: Row, events: Sequence[Event]) -> dict[str, float | None]:
-    """The scores of an answer that is a list of names; none for other questions."""
+    """Score an answer that is a list of names; {} for other questions."""
     if not example.wanted:
         return {}
     known = considered(events)
@@ -170,7 +168,7 @@ def _listed(example: Example, row: Row, events: Sequence[Event]) -> dict[str, fl
 def _scored(
     example: Example, row: Row, sentences: tuple[Sentence, ...] | None, *, searched: bool
 ) -> dict[str, float | None]:
-    """All scores of an outcome; None where the data set does not tell what is gold, or there was nothing to search."""
+    """Return all scores of an outcome; None where the data set has no gold or nothing was searched."""
     scores = (
         score_answer(row.answer, row.answers) if example.answerable else score_none(row.abstained and not row.error)
     )

@@ -80,7 +80,7 @@ class Standing:
 
     @property
     def usable(self) -> bool | None:
-        """Whether the model's own word can be rested on; None where the questions do not tell."""
+        """Whether the model's own word can be relied on; None where the questions do not tell."""
         if not self.sure and not self.refused:
             return None
         if not self.sure or not self.refused:
@@ -92,7 +92,7 @@ class Standing:
 
     @property
     def verdict(self) -> str:
-        """What follows for TAIKC, whose default (source=unified) rests on the model's own word."""
+        """The recommendation for TAIKC, whose default (source=unified) relies on the model's own word."""
         if not self.sure and not self.refused:
             return "No question has an outcome yet."
         if not self.refused:
@@ -118,7 +118,7 @@ class Standing:
 
 
 def standing_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> Standing:
-    """What a verdict rests on: the questions that were asked in both settings, by their ids."""
+    """Sum up the questions asked in both settings, by id."""
     kept = [sure for sure in confident.values() if sure is not None]
     refused = [direct[name].f1 for name, sure in confident.items() if sure is None]
     fewer = min(len(kept), len(refused))
@@ -157,7 +157,7 @@ class BoundaryExperiment(Experiment):
 
 
 def _ask_twice_method() -> Method:
-    """The two steps under TAIKC's name, so that they find its prompts; the one it has to itself is on record."""
+    """Return the two steps under TAIKC's name, so that they find its prompts."""
     prompt = prompt_for(_STEPS_OF, "confident")
     template = f"{prompt.name}@{prompt.digest}"
     options = (Option("strict", bool, False), Option("prompt", Literal[template], template))
@@ -165,7 +165,7 @@ def _ask_twice_method() -> Method:
 
 
 async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, prompt: str = "") -> Answer:
-    """Both settings at once; `strict` takes only RAG_REQUIRED for a refusal."""
+    """Ask in both settings at once; `strict` takes only RAG_REQUIRED for a refusal."""
     direct, confident = await together(
         (_direct(ctx, question.text), confident_answer(ctx, question.text, strict=strict))
     )
@@ -180,7 +180,7 @@ async def _ask_twice(question: Question, ctx: Context, *, strict: bool = False, 
 
 
 async def _direct(ctx: Context, question: str) -> Answer:
-    """The direct answer, with the probability of its least likely token where the model tells it."""
+    """Answer directly, with the probability of the least likely token where available."""
     return await direct_answer(ctx, question, logprobs="logprobs" in ctx.model_for("answer").capabilities)
 
 
@@ -219,7 +219,7 @@ class Judgement:
 
 
 def read_pairs(folder: Path) -> list[Pair]:
-    """Both answers to every question of a run that has an outcome."""
+    """Return both answers to every finished question of a run."""
     said = _events(folder / TRACES)
     pairs = []
     for row in read_rows(folder):
@@ -248,7 +248,7 @@ def _events(path: Path) -> dict[str, Event]:
 
 
 async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judgement:
-    """Have all answers judged, and all pairs of them; the blank answer to a failed question is judged unasked."""
+    """Have all answers and all pairs judged; failed questions count as wrong without a call."""
     kept = [(pair, pair.confident) for pair in pairs if pair.confident is not None and not pair.failed]
     direct = [JudgeItem(pair.id, pair.question, pair.direct, pair.golds) for pair in pairs]
     confident = [JudgeItem(pair.id, pair.question, said, pair.golds) for pair, said in kept]
@@ -264,7 +264,7 @@ async def judge_pairs(pairs: Sequence[Pair], model: Model, calls: Calls) -> Judg
 
 
 def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str, Any]:
-    """Everything that is known of a model from these questions, as `boundary.json` has it; shares are of 1.
+    """Return everything known of a model from these questions, as in `boundary.json`.
 
     Failed questions are wrong in Direct QA and in no other figure; while there are any, there is no verdict.
     """
@@ -298,7 +298,7 @@ def measure(pairs: Sequence[Pair], judged: Judgement | None = None) -> dict[str,
 def measure_several(
     sets: Mapping[str, Sequence[Pair]], judged: Mapping[str, Judgement] | None = None
 ) -> tuple[dict[str, Any], dict[str, float | None]]:
-    """All questions of several data sets together, and the mean of the data sets, each counting the same."""
+    """Measure several data sets pooled, and the mean over the data sets."""
     parts = [_awareness(pairs, judged[name] if judged else None) for name, pairs in sets.items()]
     pooled = [replace(pair, id=f"{name}/{pair.id}") for name, pairs in sets.items() for pair in pairs]
     together = _merged(judged) if judged else None
@@ -306,7 +306,7 @@ def measure_several(
 
 
 def _awareness(pairs: Sequence[Pair], judged: Judgement | None) -> BoundaryAwareness:
-    """Both settings of what was asked, beside Direct QA of everything."""
+    """Compare both settings of what was asked, beside Direct QA of everything."""
     same = {verdict.id: verdict.correct for verdict in judged.same.verdicts} if judged else None
     found = boundary(*_attempts([pair for pair in pairs if not pair.failed], judged), same)
     direct, _ = _attempts(pairs, judged)
@@ -325,7 +325,7 @@ def _attempts(pairs: Sequence[Pair], judged: Judgement | None) -> tuple[dict[str
 
 
 def _merged(judged: Mapping[str, Judgement]) -> Judgement:
-    """Several judgements as one, under the ids of the questions taken together."""
+    """Merge judgements under the ids of the pooled questions."""
     kinds = []
     for kind in ("direct", "confident", "same"):
         reports = [(name, getattr(one, kind)) for name, one in judged.items()]
@@ -335,7 +335,7 @@ def _merged(judged: Mapping[str, Judgement]) -> Judgement:
 
 
 def _probability(pairs: Sequence[Pair], direct: Mapping[str, Attempt]) -> dict[str, Any] | None:
-    """The same decision by the least token probability of the direct answer; None where the model tells none."""
+    """Decide by the least token probability of the direct answer; None where the model gives none."""
     if all(pair.confidence is None for pair in pairs):
         return None
     decisions = [

@@ -1,4 +1,4 @@
-"""Measuring boundary awareness: run what has no outcome yet, have it judged, and write down what it came to."""
+"""Run, judge and measure boundary awareness for one or more models."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Listener = Callable[[Planned, Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The run of one data set, and what whoever reads its scores should know."""
+    """The run of one data set, and its warnings."""
 
     folder: Path
     warnings: tuple[str, ...]
 
 
 def planned_for(files: Sequence[Path], wanted: BoundaryExperiment) -> list[Planned]:
-    """The runs of one model over several files of questions, each under its data set's name."""
+    """Plan the runs of one model over several files of questions, named by data set."""
     names = [replace(wanted, data=path).read_data().name for path in files]
     told = [
         name if names.count(name) == 1 else f"{path.resolve().parent.name} {path.name.partition('.')[0]}"
@@ -61,9 +61,9 @@ async def measure_all(
     *,
     on_progress: Listener = lambda planned, progress: None,
 ) -> list[dict[str, Any]]:
-    """What each model of the runs knows of what it knows: every data set, all together, and the mean of them.
+    """Measure each model on every data set, pooled, and on average.
 
-    Judges are opened when all is asked, so that no two models are in memory at once.
+    Judges are opened after all questions are asked, so that no two models are in memory at once.
     """
     by_model: dict[str, dict[str, Planned]] = {}
     for one in planned:
@@ -84,7 +84,7 @@ async def measure_all(
 
 
 async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: Listener) -> dict[str, _Asked]:
-    """Run what has no outcome yet, with one model that is loaded once."""
+    """Run what has no outcome yet, loading the model once."""
     first = next(iter(sets.values())).experiment
     model = open_model(first.model, base_url=first.base_url)
     asked = {}
@@ -104,7 +104,7 @@ async def _ask(sets: Mapping[str, Planned], out: Path, ways: Ways, on_progress: 
 
 
 async def _open_judge(wanted: Experiment, ways: Ways, opened: AsyncExitStack) -> tuple[Model, Calls] | None:
-    """The judge, if there is to be one, with the cache of replies."""
+    """Open the judge, if any, with the reply cache."""
     if not wanted.judge:
         return None
     model = wanted.open_judge()

@@ -1,4 +1,4 @@
-"""Does a model know what it knows? The decision to answer from memory, held against whether memory was right."""
+"""Compare a model's decision to answer from memory with whether its memory was right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Calibration:
 
 
 def calibrate(decisions: Sequence[Decision]) -> Calibration:
-    """Hold the decisions against what memory was worth."""
+    """Measure coverage, precision and calibration of decisions."""
     taken = [decision for decision in decisions if decision.from_memory]
     right = sum(decision.memory_correct for decision in taken)
     sure = [(_checked(one.confidence), one.memory_correct) for one in decisions if one.confidence is not None]
@@ -114,7 +114,7 @@ class Attempt:
 
 
 def score_attempt(answer: str, golds: Sequence[str], *, judged: bool | None = None) -> Attempt:
-    """An attempt scored against the accepted answers."""
+    """Score an answer against the accepted ones."""
     scores = score_answer(answer, golds)
     return Attempt(answer, scores["em"] == 1, scores["f1"] or 0.0, judged)
 
@@ -191,8 +191,7 @@ def boundary(
 ) -> BoundaryAwareness:
     """Compare the two settings question by question; an attempt of None is a refusal (RAG_REQUIRED).
 
-    `same` is a judge's word on whether the two answers to a question mean the same, for all that both settings
-    answered.
+    `same` says for each pair of answers whether a judge finds that they mean the same.
     """
     _check_same_questions(direct, confident)
     both = {name: (direct[name], sure) for name, sure in confident.items() if sure is not None}
@@ -213,10 +212,7 @@ def boundary(
 
 
 def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
-    """The mean of every measure over data sets, each counting the same, as the paper averages.
-
-    A measure that one of them lacks has no mean: a mean over the others would be one of other questions.
-    """
+    """Average every measure over data sets with equal weight; a measure that one lacks has no mean."""
     figures = [part.figures() for part in parts]
     found: dict[str, float | None] = {}
     for name in figures[0] if figures else ():
@@ -226,7 +222,7 @@ def average(parts: Iterable[BoundaryAwareness]) -> dict[str, float | None]:
 
 
 def decisions_of(direct: Mapping[str, Attempt], confident: Mapping[str, Attempt | None]) -> list[Decision]:
-    """The same comparison as decisions: refusing is looking up, and what memory held is what Direct QA said."""
+    """Turn the comparison into decisions: refusing is looking up, memory is the Direct QA answer."""
     _check_same_questions(direct, confident)
     return [
         Decision(sure is not None, direct[name].correct if sure is None else sure.correct)
@@ -262,7 +258,7 @@ def _ece(bins: Iterable[Bin], questions: int) -> float | None:
 
 
 def _curve(sure: Iterable[tuple[float, bool]], questions: int) -> tuple[CurvePoint, ...]:
-    """A point for each confidence that occurs, from the highest down: equal ones are answered or not together."""
+    """Return a point for each confidence that occurs, from the highest down."""
     points = []
     answered = right = 0
     for threshold, equals in groupby(sorted(sure, reverse=True), key=lambda one: one[0]):
@@ -293,7 +289,7 @@ def _domain(attempts: Iterable[Attempt]) -> Domain:
 
 
 def _flips(both: Mapping[str, tuple[Attempt, Attempt]], same: Mapping[str, bool]) -> Iterable[Flip]:
-    """Two wordings of one answer are no flip: those equal in form, of one meaning to the judge, or both right."""
+    """Yield the questions with two different answers; two wordings of one answer are no flip."""
     for name, (plain, sure) in both.items():
         equal = normalise(plain.answer) == normalise(sure.answer) or same.get(name, False)
         if not equal and not (plain.correct and sure.correct):

@@ -1,4 +1,4 @@
-"""An experiment: which questions are put to which method, with which model over which documents."""
+"""An experiment: questions, method, model and corpus of one run."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Experiment:
     name: str = ""
 
     def read_data(self) -> DataSet:
-        """The questions that are asked, in their order."""
+        """Return the questions in order."""
         return read_examples(self.data, limit=self.limit, seed=self.seed, ids=self.ids, of_half=self.half)
 
     def __post_init__(self) -> None:
@@ -81,9 +81,9 @@ class Experiment:
             raise ConfigError(f"{self.judge!r} names no judge.", "Write judge: openai/NAME, or another model.")
 
     async def filtered(self, data: DataSet) -> tuple[DataSet, dict[str, Any]]:
-        """The questions without the answers that the corpus does not give, and what `run.json` says of that.
+        """Drop accepted answers that BM25 does not find in the corpus; also return what `run.json` records of it.
 
-        They are looked for with BM25, so that they are the same for runs with other retrievers over the same corpus.
+        BM25 is used whatever the run's retriever is, so that the answers are the same for all runs over a corpus.
         """
         if self.filter_answers is None:
             return data, {}
@@ -98,7 +98,7 @@ class Experiment:
         return found.data, {"looked_in": looked_in, "left_out": found.left_out, "untouched": len(found.untouched)}
 
     def open_judge(self) -> Model:
-        """The model that judges; at the address of the run's own model, if it is at one too and has none itself."""
+        """Open the judge, at the run's own endpoint if it has no address of its own."""
         at_endpoint = self.judge.startswith("openai/")
         return open_model(self.judge, base_url=self.judge_base_url or (self.base_url if at_endpoint else ""))
 
@@ -111,7 +111,7 @@ class Experiment:
         model: Model | None = None,
         roles: Mapping[str, Model] | None = None,
     ) -> Engine:
-        """The engine that answers them; models that are open already are used, and stay open."""
+        """Open the engine; models that are passed in open stay open."""
         return Engine(
             method=self.method,
             model=model or self.model,
@@ -133,7 +133,7 @@ class Experiment:
 def described(
     experiment: Experiment, data: DataSet, engine: Engine, answer_filter: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What `run.json` says of a run: two runs whose `rests_on` are equal ask the same of the same."""
+    """Return what `run.json` records; runs with equal `rests_on` ask the same of the same."""
     ids = [example.id for example in data.examples]
     options = {option.name: engine.options.get(option.name, option.default) for option in engine.method.options}
     rests_on = {
@@ -166,7 +166,7 @@ def described(
 
 
 def experiment_of(run: Mapping[str, Any], kind: type[Experiment] = Experiment) -> Experiment:
-    """The experiment that a `run.json` tells of."""
+    """Rebuild the experiment that a `run.json` records."""
     known = {one.name for one in fields(Experiment)}
     try:
         said = {name: value for name, value in run["experiment"].items() if name in known}

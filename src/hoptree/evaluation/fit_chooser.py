@@ -1,4 +1,4 @@
-"""What runs of `hop` teach about choosing: which answers were right, what each move was worth, and when to go on."""
+"""Fit hop's chooser to runs that made every move, and replay policies on them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,9 @@ class Example:
 
 
 def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[str, float], float]:
-    """The weights and the bias under which what happened is likeliest; the bias is not penalised.
+    """Fit weights and bias by penalised maximum likelihood; the bias is not penalised.
 
-    A weight against what its feature says is an accident of the sample: the worst of them is set to nothing and the
-    others are fitted anew, until there is none.
+    A weight whose sign contradicts its feature is set to 0 and the others are refitted, until there is none.
     """
     names = list(FEATURES)
     while True:
@@ -54,7 +53,7 @@ def fit(examples: Sequence[Example], *, penalty: float = PENALTY) -> tuple[dict[
 
 
 def _likeliest(rows: Sequence[Sequence[float]], examples: Sequence[Example], penalty: float) -> list[float]:
-    """The sum is convex, so a step of Newton's that does not go down is halved until it does."""
+    """Minimise by Newton's method, halving steps that do not go down."""
     point = [0.0] * (len(rows[0]) if rows else 1)
     loss = _loss(rows, examples, point, penalty)
     for _ in range(_ROUNDS):
@@ -92,7 +91,7 @@ def _loss(
 def _newton(
     rows: Sequence[Sequence[float]], examples: Sequence[Example], point: Sequence[float], penalty: float
 ) -> list[float]:
-    """Hessian's inverse times gradient."""
+    """Return the inverse Hessian times the gradient."""
     size = len(point)
     slope = [penalty * weight for weight in point[:-1]] + [0.0]
     bend = [[penalty if at == other < size - 1 else 0.0 for other in range(size)] for at in range(size)]
@@ -112,7 +111,7 @@ def _newton(
 
 
 def _solved(matrix: list[list[float]], right: Sequence[float]) -> list[float]:
-    """The solution of a system of linear equations, by elimination with the largest pivot."""
+    """Solve linear equations by elimination with the largest pivot."""
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     size = len(rows)
     for at in range(size):
@@ -142,7 +141,7 @@ _BLANK = Chooser({}, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A move: the answers that it brought, what a check said, and what it cost."""
+    """A move: the answers it brought, what a check said, and its cost."""
 
     move: str
     added: tuple[Candidate, ...]
@@ -153,7 +152,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Course:
-    """One question of a run that made every move, from move to move."""
+    """One question of a run that made every move."""
 
     id: str
     question: str
@@ -175,7 +174,7 @@ class Course:
         return {}
 
     def standings(self, chooser: Chooser, moves: Iterable[str]) -> list[Standing]:
-        """How the answers stand after some of the moves, in the order in which the run made these."""
+        """Return the answers after some of the moves, in the order the run made them."""
         made = frozenset(moves)
         if made not in self._counted:
             pool = Pool(self.question, _BLANK, operated=self.operator in OPERATED)
@@ -188,14 +187,14 @@ class Course:
         return sorted(weighed, key=lambda one: (one.recalled, -one.probability))
 
     def best(self, chooser: Chooser, moves: Iterable[str]) -> tuple[float, float]:
-        """F1 and probability of the answer that would be given after some moves; nothing of either where none is."""
+        """Return F1 and probability of the answer given after some moves."""
         standings = self.standings(chooser, moves)
         return (self.f1[standings[0].answer.text], standings[0].probability) if standings else (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What a policy comes to: means of a question."""
+    """Mean results of a policy."""
 
     policy: Policy
     f1: float
@@ -239,7 +238,7 @@ class Fitted:
 
 
 def courses_in(folders: Iterable[Path]) -> list[Course]:
-    """The questions of several runs that made every move, each of them once."""
+    """Return the questions of several runs that made every move, each once."""
     courses = [course for folder in folders for course in courses_of(folder)]
     if twice := len(courses) - len({(course.data, course.id) for course in courses}):
         raise InputError(f"{twice} questions are in two of these runs.", "Give each question once.")
@@ -247,7 +246,7 @@ def courses_in(folders: Iterable[Path]) -> list[Course]:
 
 
 def courses_of(folder: Path) -> list[Course]:
-    """The questions of a run of `hop` with what every move brought."""
+    """Return the questions of one run with what every move brought."""
     run = read_run(folder)
     if run["experiment"].get("method") != "hop":
         raise InputError(f"The run in {folder} is not of hop.", "Give runs of --method hop.")
@@ -288,9 +287,9 @@ def _course(name: str, question: str, golds: Sequence[str], events: Iterable[Eve
 def fit_chooser(
     courses: Sequence[Course], *, calls: float, penalty: float = PENALTY, made_from: Mapping[str, Any]
 ) -> Fitted:
-    """Fit weights, outlooks and a policy of so many `calls` a question at most to all questions.
+    """Fit weights, expected gains and a stopping policy of at most `calls` a question.
 
-    How good they are is told by questions that were left out in turn.
+    Quality is measured by cross-validation.
     """
     if len(courses) < 2 * FOLDS:
         raise InputError(f"{len(courses)} questions are too few to fit a chooser to.", f"Give {2 * FOLDS} or more.")
@@ -317,10 +316,9 @@ def fit_chooser(
 
 
 def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[str] = ()) -> tuple[float, int, int]:
-    """F1, calls and tokens of a question under a policy, and without some moves, from what every move had brought.
+    """Return F1, calls and tokens under a policy, optionally without some moves.
 
-    A check of two close answers is told of only where the run made it; what another order of moves would have changed
-    within a move is not seen.
+    A check counts only where the run made it; effects of another order within a move are not modelled.
     """
     left = {moment.move: moment for moment in course.moments if moment.move not in without}
     made: list[str] = []
@@ -335,7 +333,7 @@ def replay(course: Course, chooser: Chooser, policy: Policy, without: Sequence[s
 
 
 def replayed(courses: Sequence[Course], chooser: Chooser, *, without: Sequence[str] = ()) -> Replayed:
-    """What a chooser comes to by its own policy, and without some moves: means of a question."""
+    """Replay a chooser by its own policy: means over questions."""
     return _means(chooser.policy, [replay(course, chooser, chooser.policy, without) for course in courses])
 
 
@@ -344,7 +342,7 @@ def _means(policy: Policy, each: Sequence[tuple[float, int, int]]) -> Replayed:
 
 
 def _weighed(courses: Sequence[Course], penalty: float) -> Chooser:
-    """Weights alone: every answer at every moment; a question counts as much as another, however many it has."""
+    """Fit the weights to every answer at every moment; each question counts the same."""
     examples = []
     for course in courses:
         moves = _moves(course)
@@ -359,7 +357,7 @@ def _moves(course: Course) -> list[str]:
 
 
 def _outlooks(judged: Sequence[tuple[Course, Chooser]]) -> dict[str, Outlook]:
-    """For each move, by kind of question and over all: what it gained of the doubt that there was, and its tokens."""
+    """Return for each move the share of doubt it settled and its tokens, by kind of question and overall."""
     gained: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for course, chooser in judged:
         moves = _moves(course)
@@ -381,7 +379,7 @@ def _outlooks(judged: Sequence[tuple[Course, Chooser]]) -> dict[str, Outlook]:
 
 
 def _policies(judged: Sequence[tuple[Course, Chooser]], calls: float) -> tuple[Replayed, ...]:
-    """What each policy comes to; the one with the best F1 among those within so many calls, then the others."""
+    """Try stopping policies; the best F1 within so many calls comes first."""
     tried = []
     for sure in _SURE:
         for worth in _WORTH:

@@ -1,4 +1,4 @@
-"""JSON Lines files that grow while something is going on, and survive its being killed."""
+"""Append-only JSON Lines files that survive a kill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hoptree.core.errors import HoptreeError, InputError
 
 
 class LineFile:
-    """A file that lines are added to, by one process; what was added is on disk for good."""
+    """Append lines durably, from one process."""
 
     def __init__(self, path: Path) -> None:
         mend(path)
@@ -23,11 +23,7 @@ class LineFile:
         self._disk = asyncio.Lock()
 
     async def add(self, value: Any) -> None:
-        """Put a value on disk as a line.
-
-        A disk may take its time, in which other work goes on: it is waited for in a thread, and lines that come
-        meanwhile share its next turn.
-        """
+        """Append a value and wait until it is on disk; lines that arrive meanwhile share one fsync."""
         assert self._file is not None
         try:
             left = memoryview((json.dumps(value) + "\n").encode())
@@ -53,7 +49,7 @@ class LineFile:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
-    """The values with the numbers of their lines; a last line that was cut off by a kill is passed over."""
+    """Yield (line number, value); a truncated last line is skipped."""
     if not path.exists():
         return
     lines = path.read_bytes().split(b"\n")
@@ -69,7 +65,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def mend(path: Path) -> None:
-    """Cut off a line that a kill left half written: what follows it must begin on a line of its own."""
+    """Cut off a half-written last line."""
     if not path.exists():
         return
     with path.open("r+b") as file:

@@ -1,4 +1,4 @@
-"""Semantic accuracy: a language model decides whether a prediction implies the answer that is known to be right."""
+"""LLM-as-judge accuracy: does a prediction imply an accepted answer?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class JudgeItem:
-    """A prediction to be judged against the accepted answers, the main one first."""
+    """A prediction and the accepted answers, the main one first."""
 
     id: str
     question: str
@@ -138,11 +138,11 @@ class Agreement:
 
 
 async def _unheard(verdict: Verdict) -> None:
-    """Nobody listens."""
+    """Ignore a verdict."""
 
 
 def template() -> str:
-    """The name and digest of the prompt a judge is given."""
+    """Return the name and digest of the judge's prompt."""
     prompt = prompt_for("evaluation", "judge")
     return f"{prompt.name}@{prompt.digest}"
 
@@ -150,10 +150,10 @@ def template() -> str:
 async def judge_all(
     items: Sequence[JudgeItem], model: Model, calls: Calls, on_verdict: Callable[[Verdict], Awaitable[None]] = _unheard
 ) -> JudgeReport:
-    """Have every prediction judged, as many at once as the endpoint takes; `on_verdict` hears of each when it is there.
+    """Judge every prediction concurrently; `on_verdict` is called for each.
 
-    A prediction that matches exactly is judged like any other, so that the judge can be held against it. A call that
-    fails is a No and counted; if all fail, that is an error and no accuracy of 0.
+    Exact matches are judged too, so that the judge can be compared with exact match. A failed call counts as No; if all
+    fail, the error is raised.
     """
     failures: list[ModelError] = []
 
@@ -169,13 +169,13 @@ async def judge_all(
 
 
 def read_verdict(reply: str) -> bool | None:
-    """Yes or No by the first word of a reply; None where it is neither."""
+    """Return Yes or No by the first word of a reply; None if it is neither."""
     word = _WORD.search(reply)
     return {"yes": True, "no": False}.get(word[0].casefold()) if word else None
 
 
 def agreement(first: JudgeReport, second: JudgeReport) -> Agreement:
-    """Hold two judges of the same predictions against each other, by the verdicts that could be read."""
+    """Compare two judges of the same predictions by their readable verdicts."""
     theirs = {verdict.id: verdict.correct for verdict in second.verdicts if verdict.clear}
     mine = {verdict.id: verdict.correct for verdict in first.verdicts if verdict.clear}
     pairs = [(said, theirs[name]) for name, said in mine.items() if name in theirs]
@@ -214,7 +214,7 @@ async def _judge(item: JudgeItem, model: Model, calls: Calls, failures: list[Mod
 
 
 def _accepted(item: JudgeItem) -> str:
-    """The main answer and those beside it that differ in more than form."""
+    """Return the main answer and the others that differ in more than form."""
     by_form: dict[str, str] = {}
     for gold in item.golds:
         by_form.setdefault(normalise(gold), _line(gold))
@@ -227,7 +227,7 @@ def _accepted(item: JudgeItem) -> str:
 
 
 def _line(text: str) -> str:
-    """The text on one line, so that no part of it can pass for another line of the prompt."""
+    """Put a text on one line, so that it cannot pass for another line of the prompt."""
     return " ".join(text.split())
 
 
@@ -287,15 +287,15 @@ class Judgements:
 
 
 def words_of(row: Answered) -> str:
-    """A digest of the question, the answer and the accepted ones."""
+    """Return a digest of question, answer and accepted answers."""
     words = json.dumps([row.question, row.answer, row.answers])
     return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 def read_judgements(folder: Path) -> list[Judgements]:
-    """All judges of a run with their verdicts, the one that judged last at the end.
+    """Return all judges of a run with their verdicts, the latest last.
 
-    Judges go by their names: verdicts of one that had other weights or another prompt at the time do not count.
+    Verdicts of a judge with other weights or another prompt do not count.
     """
     found: dict[str, Judgements] = {}
     path = folder / JUDGEMENTS

@@ -1,4 +1,4 @@
-"""Judging the answers of a run: every answer once by each judge, each verdict on disk when it is there."""
+"""Judge the answers of a run; verdicts are written as they arrive."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from hoptree.models.model import Model
 
 @dataclass(slots=True)
 class JudgeProgress:
-    """How far a judge is; verdicts of earlier calls of the command are among those that are `done`."""
+    """How far a judge is, verdicts of earlier invocations included."""
 
     total: int
     done: int = 0
@@ -55,10 +55,10 @@ async def judge_run(
     concurrency: int | None = None,
     on_progress: Listener = lambda progress: None,
 ) -> dict[str, Any]:
-    """Have the answers of a run judged that this judge has not judged yet, and sum up.
+    """Judge the answers this judge has not judged yet, and summarise.
 
-    What a run has answered so far is judged, a failed question and a blank answer as wrong without a call. A verdict
-    that could not be had counts as wrong too, and is asked for again by the next call.
+    Failed questions and blank answers are wrong without a call. A verdict that failed counts as wrong and is asked for
+    again by the next invocation.
     """
     run, rows = read_run(folder), read_rows(folder)
     if not rows:
@@ -84,7 +84,7 @@ async def judge_run(
 
 
 def _warnings(folder: Path) -> dict[str, Any]:
-    """What the run was warned of, which its results do not tell."""
+    """Return the warnings of the run, which its results do not hold."""
     try:
         known = json.loads((folder / METRICS).read_text(encoding="utf-8"))
         return {"warnings": known["warnings"]}

@@ -1,4 +1,4 @@
-"""How often the entity and the relation of a question are among the first that are found: TreeQA's Figures 4 and 5."""
+"""Entity and relation linking recall (TreeQA, Figures 4 and 5)."""
 
 from __future__ import annotations
 
@@ -66,17 +66,17 @@ class LinkingQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LinkingSet:
-    """The questions of a file that can be scored; the others name no entity."""
+    """The questions of a file whose entity is known."""
 
     questions: tuple[LinkingQuestion, ...]
     without_entity: int = 0
 
 
 def read_linking_questions(path: Path, *, half: str = "", limit: int | None = None) -> LinkingSet:
-    """The first `limit` questions of a file, or of one half of it.
+    """Read the first `limit` questions of a file, or of one half of it.
 
-    The entity stands in `subject_qid`, `subject`, or as the first part of the first of `evidence_triples`; the relation
-    in `property` (with `property_label`), `relation`, or as the second part.
+    The entity is in `subject_qid`, `subject`, or the first of `evidence_triples`; the relation in `property`,
+    `relation`, or its second part.
     """
     if half and half not in HALVES:
         raise ConfigError(f"'{half}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
@@ -139,9 +139,9 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """What became of one question: at which place, from 1 on, each way has the right one, None where it has not.
+    """The rank (from 1) of the right entity and relation by each linker; None where it is missing.
 
-    `in_graph` and `relation_in_graph` say whether it could be found at all; `relations` is how many were ranked.
+    `in_graph` and `relation_in_graph` tell whether it could be found at all; `relations` is how many were ranked.
     """
 
     question: LinkingQuestion
@@ -174,7 +174,7 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class LinkingRun:
-    """All questions, and the recall of each way with its interval."""
+    """All questions, and the recall of each linker with its interval."""
 
     asked: LinkingSet
     linked: tuple[Linked, ...]
@@ -205,7 +205,7 @@ class LinkingRun:
 
 
 def _recall(linked: Sequence[Linked], field_name: str, ks: Iterable[int]) -> dict[str, dict[str, dict[str, float]]]:
-    """By way and depth: the share found, and the interval that 95 of 100 samples like this would hold it in."""
+    """Return recall with a 95 % interval by linker and depth."""
     places: list[Mapping[str, int | None]] = [getattr(one, field_name) for one in linked]
     ways = dict.fromkeys(way for one in places for way in one)
     told: dict[str, dict[str, dict[str, float]]] = {}
@@ -232,9 +232,9 @@ async def evaluate_linking(
     relation_ks: tuple[int, ...] = RELATION_KS,
     on_done: Callable[[], None] = lambda: None,
 ) -> LinkingRun:
-    """Look up every question; one that fails has found nothing.
+    """Link every question; a failed one has found nothing.
 
-    A failure that no other question could do without either (a key, a missing model) ends it.
+    A failure that every question would meet (a key, a missing model) is raised.
     """
     import_optional("numpy", "Measuring linking", "eval")  # missed before the work, not after it
     properties = await parts.graph.properties()
@@ -300,7 +300,7 @@ class _Looked:
         )
 
     async def _gold(self, question: LinkingQuestion) -> tuple[Entity, ...]:
-        """The entity itself, if the graph has it; all of its name where only that is known."""
+        """Return the entity if the graph has it; all entities of its name where only that is known."""
         if question.by_name:
             return await self._parts.graph.entities(question.entity)
         try:
@@ -310,7 +310,7 @@ class _Looked:
         return (known,) if known else ()
 
     async def _entities(self, question: LinkingQuestion, ways: dict[str, int | None]) -> Found:
-        """Fill in the places as far as they are known when something fails."""
+        """Fill in the ranks as far as they are known when something fails."""
         text = question.text
         depth = max(self._entities_kept, _SHOWN)
         linker = self._parts.linker or self._parts.candidates

@@ -1,6 +1,6 @@
-"""Questions whose answer is a list of names: how many of the names were said, and how many were considered at all.
+"""Score answers that are lists of names.
 
-A wanted name is a tuple: the name, and what else it may be called.
+A wanted name is a tuple of the name and its aliases.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _LONGEST = 200
 
 
 def score_list(answer: str, wanted: Sequence[Sequence[str]]) -> dict[str, float | None]:
-    """`list_em`, `list_f1`, `list_precision` and `list_recall` of the names that an answer holds; {} if none is wanted.
+    """Return `list_em`, `list_f1`, `list_precision` and `list_recall`; {} if no list is wanted.
 
-    A name counts once, however often it is said. Who says nothing has a precision of 0.
+    A name counts once. An empty answer has a precision of 0.
     """
     found = support(said_names(answer, wanted), range(len(wanted)))
     return {} if found is None else {name: getattr(found, name.removeprefix("list_")) for name in LIST_SCORES}
@@ -86,7 +86,7 @@ def said_names(answer: str, wanted: Sequence[Sequence[str]]) -> list[int | str]:
 
 
 def candidate_recall(names: Iterable[str], told: Iterable[str], wanted: Sequence[Sequence[str]]) -> float | None:
-    """The share of the wanted names among the `names` a run considered, or as whole words in what it was `told`."""
+    """Return the share of wanted names among the candidates, or as whole words in the hypotheses."""
     places = _places(wanted)
     found = {places[form] for name in names for form in _forms(name) if form in places}
     texts = list(told)
@@ -95,11 +95,7 @@ def candidate_recall(names: Iterable[str], told: Iterable[str], wanted: Sequence
 
 
 def considered(events: Iterable[Any]) -> tuple[list[str], list[str]] | None:
-    """What a run considered, by its events: candidates by name, and hypotheses; None if its method has neither.
-
-    Candidates are told in decisions "candidates", whose value is a list of names. Hypotheses stand in plans and nodes:
-    they are what a method considers that follows one guess at a time.
-    """
+    """Return the candidates and hypotheses that a run considered; None if its method has neither."""
     names: list[str] = []
     hypotheses: list[str] = []
     known = False

@@ -1,4 +1,4 @@
-"""Answer metrics, as the data sets' own scripts define them."""
+"""Answer, citation and ranking metrics, as the data sets' own scripts define them."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> bool:
-    """Whether the answer is one of the accepted ones, in normal form; a blank one never is."""
+    """Tell whether the answer equals an accepted one in normal form; a blank one never does."""
     said = normalise(prediction)
     return bool(said) and said in {normalise(gold) for gold in golds}
 
 
 def contains(prediction: str, golds: Sequence[str]) -> bool:
-    """Whether an accepted answer occurs in the prediction as whole words ("no" does not occur in "know")."""
+    """Tell whether an accepted answer occurs in the prediction as whole words."""
     said = f" {normalise(prediction)} "
     return any(f" {normal} " in said for gold in golds if (normal := normalise(gold)))
 
@@ -61,16 +61,13 @@ def overlap(prediction: str, gold: str) -> Overlap:
 
 
 def best_overlap(prediction: str, golds: Sequence[str]) -> Overlap:
-    """The overlap with the accepted answer whose F1 is highest (the earliest of equals)."""
+    """Return the overlap with the accepted answer of the highest F1 (the earliest of equals)."""
     said = normalise(prediction)
     return max((_overlap(said, normalise(gold)) for gold in golds), key=lambda found: found.f1, default=Overlap())
 
 
 def yes_no(prediction: str, golds: Sequence[str]) -> float | None:
-    """Whether the first word of the prediction is the yes or no that is right; None where the answer is neither.
-
-    The first gold is the one that counts: "No, they are not" is right where it is "no".
-    """
+    """Tell whether the first word of the prediction is the right yes or no; None for other golds."""
     wanted = normalise(golds[0]) if golds else ""
     if wanted not in ("yes", "no"):
         return None
@@ -104,7 +101,7 @@ def score_answer(prediction: str, golds: Sequence[str]) -> dict[str, float | Non
 
 
 def score_none(abstained: bool) -> dict[str, float | None]:
-    """The same metrics of a question that has no answer: right is who gives none."""
+    """Score a question without an answer: abstaining is right."""
     right = float(abstained)
     return {name: None if name == "yes_no" else right for name in score_answer("", ("x",))}
 
@@ -173,7 +170,7 @@ def _cutoffs(k: int) -> tuple[int, ...]:
 
 @contextmanager
 def _interpreted() -> Iterator[None]:
-    """ranx taken in as plain Python: compiling it costs a minute, running it as it is costs milliseconds."""
+    """Import ranx as plain Python: compiling it costs a minute, running it milliseconds."""
     config = import_optional("numba", _NEEDED_FOR, "eval").config
     before, config.DISABLE_JIT = config.DISABLE_JIT, True
     try:
@@ -211,10 +208,7 @@ class Scores:
 
 
 def support(cited: Collection[Hashable] | None, gold: Collection[Hashable] | None) -> Scores | None:
-    """HotpotQA's supporting-fact scores for (title, sentence) pairs, MuSiQue's support scores for paragraph ids.
-
-    Who cites nothing has a precision of 0, as in both official scripts.
-    """
+    """HotpotQA's supporting-fact scores, MuSiQue's support scores; citing nothing has precision 0."""
     if cited is None or not gold:
         return None
     said, wanted = set(cited), set(gold)
@@ -258,24 +252,24 @@ def score_citations(cited: Collection[str], gold: Collection[str], *, failed: bo
 
 
 def recall(found: Iterable[str], gold: Collection[str]) -> float | None:
-    """The share of the gold passages that were found."""
+    """Return the share of gold passages that were found."""
     wanted = set(gold)
     return len(wanted & set(found)) / len(wanted) if wanted else None
 
 
 def recall_by_hop(found: Iterable[str], gold_by_hop: Sequence[Collection[str]]) -> tuple[float | None, ...]:
-    """For each hop, the share of its gold passages that were found; None for a hop that has none of its own."""
+    """Return the recall of each hop; None for a hop without gold of its own."""
     names = set(found)
     return tuple(recall(names, gold) for gold in gold_by_hop)
 
 
 def tree_recall(searches: Iterable[Iterable[str]], gold: Collection[str]) -> float | None:
-    """The share of the gold passages that any search of the question found; 0 where nothing was searched for."""
+    """Return the share of gold passages that any search found."""
     return recall((name for search in searches for name in search), gold)
 
 
 def score_passages(cited: Collection[str], gold: Collection[str]) -> dict[str, float | None]:
-    """MuSiQue's support F1, by passage ids: who cites nothing scores 0."""
+    """MuSiQue's support F1 by passage ids; citing nothing scores 0."""
     found = support(cited, gold)
     return {"passage_support_f1": found.f1 if found else None}
 

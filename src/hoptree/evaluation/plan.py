@@ -46,10 +46,7 @@ _OF_A_MODEL = ("model", "base_url", "prices")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One run of an experiment file; `corpora` are an index, or the files of passages it is to be made from.
-
-    There are none for a corpus on the network or one of the command line, which the experiment names.
-    """
+    """One run of an experiment file; `corpora` are an index, or the files of passages to index."""
 
     data_name: str
     run_name: str
@@ -58,14 +55,14 @@ class Planned:
 
     @property
     def folder(self) -> Path:
-        """Where the run lies below the folder of them all."""
+        """The run's folder below that of all runs."""
         return Path(*(_plain(name) for name in (self.data_name, self.run_name) if name))
 
 
 def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
-    """The runs of an experiment file, data set by data set; `overrides` are settings that hold for all of them.
+    """Read the runs of an experiment file, data set by data set; `overrides` hold for all of them.
 
-    A model among these takes the place of all that the file names, and so do a `graph` and a `corpus`.
+    A model, graph or corpus among the overrides replaces all that the file names.
     """
     overrides = dict(overrides or {})
     graph, corpus = overrides.pop("graph", None), overrides.pop("corpus", None)
@@ -95,7 +92,7 @@ def read_plan(path: Path, root: Path, overrides: Mapping[str, Any] | None = None
 
 
 def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
-    """The runs of the data sets and of the names that are given; all data sets, or all runs, where none is."""
+    """Return the runs of the given data sets and names; all where none are given."""
     data, runs = {one.data_name for one in planned}, {one.run_name for one in planned}
     for name in names:
         if name not in data | runs:
@@ -107,7 +104,7 @@ def chosen(planned: Sequence[Planned], names: Sequence[str]) -> list[Planned]:
 
 
 def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
-    """The corpora of a data set as the file names them: one, or several that are searched as one."""
+    """Return the corpora of a data set: one, or several that are searched as one."""
     said = places.get("corpus") or []
     found = tuple(said) if isinstance(said, list) else (str(said),)
     if not all(isinstance(one, str) for one in found):
@@ -118,23 +115,23 @@ def _corpora(places: Mapping[str, Any], path: Path) -> tuple[str, ...]:
 
 
 def _place(said: str, root: Path, path: Path) -> Path:
-    """Below the folder of the data, or beside the experiment file."""
+    """Resolve a path below the data folder, or beside the experiment file."""
     return (path.parent if said.startswith("./") else root) / said
 
 
 def _asks_a_graph(said: Mapping[str, Any]) -> bool:
-    """Whether a run's method looks facts up: others do without the graph of a data set."""
+    """Tell whether a run's method uses a knowledge graph."""
     return any(one.name == said.get("method") and "graph" in one.needs for one in list_methods())
 
 
 def _graph(places: Mapping[str, Any], root: Path, path: Path) -> str | None:
-    """Where the graph of a data set is: a folder, unless it is on the network."""
+    """Resolve where the graph of a data set is."""
     said = str(places.get("graph") or "")
     return (said if said == "wikidata" or "://" in said else str(_place(said, root, path))) if said else None
 
 
 def _named_runs(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
-    """The settings of every run with every model, by the name tables give it."""
+    """Return the settings of every run with every model, by display name."""
     runs = _mapping(plan.get("runs"), "runs", path)
     every = _mapping(plan.get("every", {}), "every", path)
     models = _models(plan, overrides, path)
@@ -160,14 +157,14 @@ def _options(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _run_name(run: str, model: str, runs: int, models: int) -> str:
-    """What tells it from the others: the run, the model, or both."""
+    """Return what tells a run from the others: run, model, or both."""
     if model and runs == 1:
         return model
     return f"{run}, {model}" if models > 1 else run
 
 
 def _models(plan: Mapping[str, Any], overrides: Mapping[str, Any], path: Path) -> dict[str, dict[str, Any]]:
-    """The models by the names tables give them: a specification each, or settings."""
+    """Return the models by display name."""
     if "models" not in plan:
         return {"": {}}
     if "model" in overrides:
@@ -223,7 +220,7 @@ def _converted(said: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _plain(name: str) -> str:
-    """A name that is one folder's: text from a file never becomes a path."""
+    """Return a name that is safe as one folder's: text from a file never becomes a path."""
     plain = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name).strip(".-")
     if not plain:
         raise InputError(f"'{name}' cannot name a folder.", "Use letters and digits.")
@@ -231,7 +228,7 @@ def _plain(name: str) -> str:
 
 
 def index_for(corpus: Path | Sequence[Path], folder: Path) -> Path:
-    """The corpus itself if it is an index, else the index of it below `folder`, made or brought up to date.
+    """Return the corpus if it is an index, else its index below `folder`, built or updated.
 
     Several corpora share one index; none of them can be an index then.
     """

@@ -1,4 +1,4 @@
-"""What ratings come to: how often each module was right by people and by a model, and how far these agree."""
+"""Rate RA-ISF's decisions by people and by a model, and compute agreement."""
 
 from __future__ import annotations
 
@@ -75,10 +75,9 @@ async def rate_decisions(
     concurrency: int | None = None,
     on_progress: Listener = lambda done, total: None,
 ) -> ModelRatings:
-    """Have every decision rated, as many at once as the endpoint takes.
+    """Have a model rate every decision, concurrently.
 
-    A call that fails is no rating, and counted; if all fail, that is an error. Replies are remembered: the same again
-    goes on where it was ended.
+    A failed call is no rating; if all fail, the error is raised. Replies are cached, so the call is resumable.
     """
     calls = open_calls(cache, concurrency=concurrency)
     failures: list[ModelError] = []
@@ -126,7 +125,7 @@ async def _rate(decision: Decision, model: Model, calls: Calls, failures: list[M
 
 
 def _prompt(decision: Decision) -> Filled:
-    """What the model sees; texts are on one line each, so that none can pass for another part of the prompt."""
+    """Fill the prompt; texts are on one line each, so that none can pass for another part."""
     prompt, question = prompt_for("evaluation", f"rate_{decision.module}"), " ".join(decision.question.split())
     if decision.module == "know":
         return prompt.fill(question=question)
@@ -136,7 +135,7 @@ def _prompt(decision: Decision) -> Filled:
 
 
 def _right(decision: Decision, said: bool) -> bool:
-    """Whether a decision is right, if this is what the model said to its prompt."""
+    """Tell whether a decision is right, given the model's reply."""
     if decision.module == "decompose":
         return said
     return said == (decision.decided in (KNOWS, RELEVANT))
@@ -212,7 +211,7 @@ def _counts(decisions: Iterable[Decision]) -> dict[str, dict[str, int]]:
 
 
 def _means(ratings: Ratings, decisions: Mapping[str, Decision]) -> dict[str, dict[str, Any]]:
-    """By module the mean over all decisions, and by data set."""
+    """Return the mean of each module, overall and by data set."""
     found: dict[str, dict[str, Any]] = {}
     for module in MODULES:
         by_data: dict[str, list[float]] = {}
@@ -227,14 +226,14 @@ def _means(ratings: Ratings, decisions: Mapping[str, Decision]) -> dict[str, dic
 
 
 def _mean(values: Sequence[float]) -> dict[str, float] | None:
-    """The mean with half of its interval (95 %); None where nothing was rated."""
+    """Return the mean with half of its 95 % interval; None where nothing was rated."""
     if not values:
         return None
     return {"mean": statistics.fmean(values), "plus_minus": half_width(values), "decisions": len(values)}
 
 
 def _agreement(by_decision: Mapping[str, Sequence[bool]], decisions: Mapping[str, Decision]) -> dict[str, Any]:
-    """Krippendorff's alpha of the people by module and in all, with the number of decisions that two or more rated."""
+    """Return Krippendorff's alpha of the people by module and overall."""
     found = {}
     for part in (*MODULES, _ALL):
         twice = [said for key, said in by_decision.items() if len(said) > 1 and part in (_ALL, decisions[key].module)]
@@ -245,11 +244,11 @@ def _agreement(by_decision: Mapping[str, Sequence[bool]], decisions: Mapping[str
 def _alike(
     mine: Mapping[str, bool], theirs: Mapping[str, bool], decisions: Mapping[str, Decision]
 ) -> dict[str, Agreement]:
-    """How often two raters say the same, by module and in all."""
+    """Return how often two raters agree, by module and overall."""
     return {part: agreement(*(_report(said, part, decisions) for said in (mine, theirs))) for part in (*MODULES, _ALL)}
 
 
 def _report(said: Mapping[str, bool], part: str, decisions: Mapping[str, Decision]) -> JudgeReport:
-    """Ratings as verdicts, which is what kappa is reckoned from; there is no exact match to hold against them."""
+    """Turn ratings into verdicts, from which kappa is computed."""
     chosen = (key for key in said if part in (_ALL, decisions[key].module))
     return JudgeReport("", "", tuple(Verdict(key, said[key], em=False) for key in chosen))

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def told(error: HoptreeError) -> dict[str, Any]:
-    """An error as it can be sent: what its class is called, and what it says."""
+    """Serialise an error: class name and message."""
     return {
         "class": type(error).__name__,
         "cause": error.cause,
@@ -56,7 +56,7 @@ class SharedReplies:
         self._claims: dict[bytes, tuple[int, asyncio.Future[None]]] = {}
 
     async def claim(self, key: bytes, worker: int) -> str | None:
-        """What is remembered under a key; None: the worker is the one to pay for it, and to tell."""
+        """Return the cached reply; None makes the caller responsible for it."""
         while True:
             if (text := self._cache.text(key)) is not None:
                 return text
@@ -66,19 +66,19 @@ class SharedReplies:
             await asyncio.shield(self._claims[key][1])
 
     async def put(self, key: bytes, text: str, worker: int) -> None:
-        """Remember a reply; it is on disk when this returns."""
+        """Store a reply durably."""
         try:
             await self._cache.put_text(key, text)
         finally:
             await self.give_up(key, worker)
 
     async def give_up(self, key: bytes, worker: int) -> None:
-        """Let others pay for what the worker was to pay for."""
+        """Release a claim so that others may send the request."""
         if key in self._claims and self._claims[key][0] == worker:
             self._claims.pop(key)[1].set_result(None)
 
     async def lost(self, worker: int) -> None:
-        """Let others pay for all that a worker had under way."""
+        """Release all claims of a lost worker."""
         for key in [key for key, (claimed_by, _) in self._claims.items() if claimed_by == worker]:
             await self.give_up(key, worker)
 
@@ -116,7 +116,7 @@ class Replies:
         self._shared.give_up.remote(key, self._worker)
 
     def close(self) -> None:
-        """The file is closed where it is open."""
+        """Close the file where it is open."""
 
 
 def _unusable(error: Exception) -> CacheError:
@@ -152,7 +152,7 @@ class Worker:
         )
 
     async def ask(self, question: str) -> str:
-        """The outcome of a question with its events, both as they stand in a run's folder."""
+        """Return the outcome of a question with its events, as in a run's folder."""
         assert self._engine is not None
         asked = await EngineAsker(self._engine).ask(_example(json.loads(question)))
         return json.dumps(
@@ -180,12 +180,12 @@ _SLOTS_EACH = 16
 
 
 class WorkerLost(HoptreeError):
-    """The processes that were to answer a question, or all of them, are gone."""
+    """The workers that were to answer are gone."""
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A place for a worker: when the worker is lost, Ray starts another there, with another `pid`."""
+    """A place for a worker: when one is lost, Ray starts another there, with another `pid`."""
 
     number: int
     actor: Any
@@ -267,7 +267,7 @@ class RayAsker:
             task.add_done_callback(self._reviving.discard)
 
     async def _revive(self, seat: _Seat) -> None:
-        """Use a place again once there is a worker who can answer."""
+        """Use a place again once its worker can answer."""
         if self._shared is not None:
             await self._shared.lost.remote(seat.number)
         while True:
@@ -299,7 +299,7 @@ async def on_ray(
     concurrency: int | None,
     hear: Callable[[Event], None],
 ) -> AsyncIterator[RayAsker]:
-    """Workers on the cluster at an address ("local": one that is started here), for as long as the block lasts."""
+    """Yield an asker backed by workers on a cluster ("local" starts one here)."""
     ray, started = _connect(address)
     try:
         shared = None if cache is None else _share(ray, cache)
@@ -320,7 +320,7 @@ async def on_ray(
 
 
 def _share(ray: Any, cache: str | Path) -> Any:
-    """The store of all workers' replies, which are written to a file of this machine: so it must run here."""
+    """Start the shared reply store on this machine, where its file is."""
     path = (default_cache_path() if cache == "default" else Path(cache)).absolute()
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
@@ -330,7 +330,7 @@ def _share(ray: Any, cache: str | Path) -> Any:
 
 
 def _connect(address: str) -> tuple[Any, bool]:
-    """Ray, and whether the connection was made here."""
+    """Connect to Ray; also return whether the connection was made here."""
     try:
         import ray
         import ray.util.scheduling_strategies
@@ -354,7 +354,7 @@ def _connect(address: str) -> tuple[Any, bool]:
 
 
 def _knock(address: str) -> None:
-    """Whether anybody is there: Ray itself tries for minutes."""
+    """Check quickly whether the cluster answers: Ray itself tries for minutes."""
     host, separator, port = address.rpartition(":")
     if separator and port.isdigit():
         try:
@@ -371,9 +371,9 @@ def _no_cluster(address: str, error: Exception) -> InputError:
 
 
 def _places(ray: Any, experiment: Experiment, slots: int) -> tuple[int, dict[str, Any], int]:
-    """How many workers there are to be, what each needs, and how many requests all of them may have under way.
+    """Decide how many workers there are, what each needs, and how many requests may be under way.
 
-    Workers that share an endpoint share its slots; those that load a model themselves have slots of their own.
+    Workers that share an endpoint share its slots; those that load a model have their own.
     """
     has = ray.cluster_resources()
     kind = experiment.model.partition("/")[0]

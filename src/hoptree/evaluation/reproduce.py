@@ -1,4 +1,4 @@
-"""Running a run again: what is not the same any more, whether the answers are, and whether the scores differ."""
+"""Repeat a run: what changed, whether the answers agree, and whether the scores differ."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENVIRONMENT = ("python", "platform", "packages")
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Where things are now that were somewhere else when the run was made; what is empty is where it was."""
+    """Replacements for paths of the original run; empty ones are unchanged."""
 
     data: Path | None = None
     corpus: str = ""
@@ -69,7 +69,7 @@ class Reproduction:
 
     @property
     def share(self) -> float:
-        """Of the questions with an answer, those with another one."""
+        """The share of answered questions with another answer."""
         return len(self.unlike) / (self.questions - self.failed_twice)
 
     @property
@@ -86,7 +86,7 @@ class Reproduction:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the run is not reproduced; none if it is."""
+        """Why the run is not reproduced; empty if it is."""
         told = [
             f"{name.upper()} differs by more than chance"
             for name, pair in self.compared.items()
@@ -174,7 +174,7 @@ async def reproduce(
 
 
 def differences(run: Mapping[str, Any], again: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What two runs do not both rest on: the first's and the second's, by name; the environment is part of it."""
+    """Return what two runs do not both rest on, environment included, by name."""
     old, new = run["rests_on"], again["rests_on"]
     found = {name: (old.get(name), new.get(name)) for name in {**old, **new} if old.get(name) != new.get(name)}
     if len(run["questions"]) != len(again["questions"]):
@@ -192,7 +192,7 @@ def _flat(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same_questions(experiment: Experiment, ids: Sequence[str]) -> DataSet:
-    """The questions that were asked, whatever else the file holds by now."""
+    """Select the questions that were asked, whatever else the file holds now."""
     try:
         return read_examples(experiment.data).select(ids)
     except InputError as error:
@@ -212,7 +212,7 @@ def _check_corpus(experiment: Experiment) -> None:
 
 
 def _fresh(folder: Path, run: str) -> Path:
-    """A folder beside the run's for its repetition: a new one, or that of a repetition that was broken off."""
+    """Return a folder beside the run's for its repetition, new or interrupted."""
     place, number = folder.resolve(), 1
     while True:
         out = place.with_name(f"{place.name}-again{'' if number == 1 else f'-{number}'}")
@@ -279,7 +279,7 @@ def _compared(
 def _unlike(
     folder: Path, before: Sequence[Row], out: Path, after: Mapping[str, Row], *, confident: bool
 ) -> tuple[str, ...]:
-    """The questions with another answer; where both settings were asked, in either of them."""
+    """Return the questions with another answer, in either setting where there are two."""
     was, now = ({pair.id: pair.confident for pair in read_pairs(one)} if confident else {} for one in (folder, out))
     return tuple(
         row.id

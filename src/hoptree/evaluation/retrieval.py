@@ -1,4 +1,4 @@
-"""Running a file of questions with known gold passages against a retriever."""
+"""Evaluate a retriever on questions with known gold passages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOOKED_UP = 500
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question with the ids or titles of the passages that answer it, each once."""
+    """A question with the ids or titles of its gold passages."""
 
     id: str
     text: str
@@ -37,20 +37,20 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file that can be scored; `gold_by` says what names their passages (ids or titles)."""
+    """The questions that can be scored; `gold_by` says whether ids or titles name their passages."""
 
     questions: tuple[Judged, ...]
     without_gold: int
     gold_by: str = "ids"
 
     def names(self, passages: Iterable[Passage]) -> tuple[str, ...]:
-        """The passages as gold names them."""
+        """Return the passages as gold names them."""
         return tuple(spaced(passage.title) if self.gold_by == "titles" else passage.id for passage in passages)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one search gave, best first, and the time it took; an error where it failed."""
+    """The result of one search, best first, with its time or error."""
 
     names: tuple[str, ...] = ()
     milliseconds: float = 0.0
@@ -59,7 +59,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRun:
-    """All questions against one retriever: what it found and, question by question, the score of each metric."""
+    """All questions against one retriever, with the scores of each question."""
 
     corpus: str
     asked: QuestionSet
@@ -89,7 +89,7 @@ class RetrievalRun:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a question."""
+        """Return one row a question."""
         return [
             {
                 "id": question.id,
@@ -127,7 +127,7 @@ def read_questions(path: Path, *, gold_by: str = "ids", half: str = "", limit: i
 
 
 def missing_gold(folder: Path, asked: QuestionSet) -> list[str]:
-    """Gold passages that an index does not hold, so that nobody can find them."""
+    """Return gold passages that the index does not hold."""
     gold = sorted({name for question in asked.questions for name in question.gold})
     index = Index(folder)
     if asked.gold_by == "titles":
@@ -156,10 +156,9 @@ async def evaluate(
     k: int,
     on_done: Callable[[], None] = lambda: None,
 ) -> RetrievalRun:
-    """Search for every question, one at a time, and score what was found.
+    """Search for every question, one at a time, and score the results.
 
-    A search that fails finds nothing and scores 0. If all fail, or if the fault lies with what the caller gave, that
-    is an error.
+    A failed search scores 0. If all fail, or the caller's input is at fault, the error is raised.
     """
     found: list[Found] = []
     for question in asked.questions:
@@ -199,5 +198,5 @@ def _other(gold_by: str) -> str:
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that this share of all values does not exceed."""
+    """Return the smallest value that this share of all values does not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

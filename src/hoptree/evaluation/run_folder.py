@@ -90,10 +90,10 @@ class RunFolder:
         self._made: list[Path] = []
 
     def begin(self, wanted: dict[str, Any], *, anyway: bool = False) -> dict[str, Any]:
-        """Take the folder for a run, or go on with one that rests on the same; what `run.json` says from now on.
+        """Start a run in the folder, or resume one that rests on the same; return its `run.json`.
 
-        `anyway` goes on although something it rests on has changed: the run is the new one from now on, `changes` says
-        what it was before, and each row under which of them it was made.
+        `anyway` resumes although something changed: `changes` records what it was before, and each row what it was made
+        with.
         """
         try:
             self._made = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
@@ -133,12 +133,12 @@ class RunFolder:
         return {**wanted, "changes": [*known.get("changes", []), before]}
 
     async def add(self, row: Row) -> None:
-        """Put a question's outcome on disk, for good."""
+        """Write a question's outcome durably."""
         assert self._results is not None
         await self._results.add(asdict(replace(row, rests_on=self._id)))
 
     def close(self, *, refused: bool = False) -> None:
-        """Let go of the folder; a run that was `refused` is taken away if it was begun just now and has no outcome."""
+        """Release the folder; a `refused` run that was just begun and has no outcome is removed."""
         if self._results is not None:
             self._results.close()
             self._results = None
@@ -163,7 +163,7 @@ def _difference(name: str, known: dict[str, Any], wanted: dict[str, Any]) -> str
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """What `run.json` says."""
+    """Read `run.json`."""
     try:
         data: dict[str, Any] = json.loads((path / RUN).read_text(encoding="utf-8"))
         if data.get("format") != FORMAT:
@@ -254,12 +254,12 @@ def _score(verdict: Verdict | None) -> float | None:
 
 
 def trace_of(path: Path, row: Row) -> list[Event]:
-    """The events of one question."""
+    """Return the events of one question."""
     return [event for event in read_events(path / TRACES) if event["run"] == row.trace]
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file so that it is either the old one or the new one, whatever happens."""
+    """Write a JSON file atomically."""
     part = _part(path)
     part.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", errors="replace")
     part.replace(path)

@@ -1,4 +1,4 @@
-"""Running an experiment: every question once, each on disk when it is done, and a killed run goes on."""
+"""Run an experiment: every question once, durable, resumable."""
 
 from __future__ import annotations
 
@@ -84,12 +84,10 @@ async def run_experiment(
     on_progress: Listener = lambda progress: None,
     on_judged: Callable[[JudgeProgress], None] = lambda progress: None,
 ) -> dict[str, Any]:
-    """Ask every question that has no outcome yet, have the answers judged where the experiment says so, and sum up.
+    """Ask every question without an outcome, judge if the experiment says so, and summarise.
 
-    `model` is one that is open already, `data` the questions where they are read already. `on_begin` hears what the run
-    rests on before anything is asked. `warnings` of the summary tell of questions that could not be scored and were
-    left out, and of a trace that could not be written to its end; where the outcomes are in the trace, as those of a
-    boundary run, it is an error instead.
+    `model` and `data` may be passed in open. `on_begin` gets `run.json` before anything is asked. A trace that cannot
+    be written is a warning, or an error for boundary runs, whose outcomes are in it.
     """
     ways = ways or Ways()
     data, answer_filter = await experiment.filtered(data or experiment.read_data())
@@ -133,7 +131,7 @@ async def run_experiment(
 
 
 def _noticed(summary: Mapping[str, Any], ways: Ways) -> Iterator[str]:
-    """What whoever reads the scores should know first."""
+    """Yield what a reader of the scores should know first."""
     left = summary["questions"] - summary["finished"]
     if ways.max_cost is not None and ways.only is None and left:
         yield f"{left:,} questions were not asked: the limit of {ways.max_cost:g} leaves no room."
@@ -169,7 +167,7 @@ async def _ask_missing(
 
 @asynccontextmanager
 async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
-    """The model that judges, if one is to: opened before the first question, as it may not be there."""
+    """Open the judge before the first question, if there is one."""
     judge = experiment.open_judge() if experiment.judge else None
     try:
         yield judge
@@ -182,7 +180,7 @@ async def _judge(experiment: Experiment) -> AsyncIterator[Model | None]:
 async def _asker(
     engine: Engine, experiment: Experiment, ways: Ways, hear: Callable[[Event], None]
 ) -> AsyncIterator[Asker]:
-    """Whoever answers the questions: the engine itself, or engines like it on a cluster."""
+    """Yield what answers the questions: this engine, or engines like it on a Ray cluster."""
     if not ways.ray:
         slots = min(engine.model.slots, ways.concurrency or engine.model.slots)
         yield EngineAsker(engine, at_once(slots, timed=experiment.budget.seconds is not None))
@@ -194,10 +192,9 @@ async def _asker(
 
 
 class _Waiting:
-    """The questions that are still to be asked, given out one by one while the money lasts.
+    """Hand out questions while the money lasts.
 
-    What a question under way will cost is not known: it is taken to cost the mean price of those before it, as if none
-    of its replies were remembered. Where no price is known yet, one question goes alone.
+    A question under way is taken to cost the mean price of those before it. Until a price is known, one goes alone.
     """
 
     def __init__(self, examples: Sequence[Example], progress: Progress, limit: float | None) -> None:

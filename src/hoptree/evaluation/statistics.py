@@ -1,6 +1,6 @@
-"""Whether a difference between runs is more than luck: intervals, a paired test, its correction and its power.
+"""Intervals, paired permutation tests, Holm's correction and power.
 
-All functions take the scores of single questions, compare the same question in both runs, and draw with a fixed seed.
+All functions compare the same question in both runs and draw with a fixed seed.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def interval(scores: Iterable[float], *, level: float = 0.95, samples: int = SAM
 def compare_pair(
     a: Scores, b: Scores, *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
 ) -> PairedComparison:
-    """Compare two runs over the questions they share: what b has more than a.
+    """Compare two runs over the questions they share.
 
     A question that only one of them has is an error, unless `common_only` leaves it out.
     """
@@ -226,9 +226,9 @@ def compare_groups(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> dict[str, PairedComparison]:
-    """Compare two runs within each group of questions; `groups` says which one a question is in, by its id.
+    """Compare two runs within groups of questions; `groups` maps question ids to groups.
 
-    Questions without a group make the group "none". A group in which nothing can be compared is not listed.
+    Questions without a group make the group "none". A group without a comparable question is not listed.
     """
     _check(level, samples)
     aligned = _align((a, b), common_only)
@@ -242,7 +242,7 @@ def compare_groups(
 def compare_runs(
     runs: Mapping[str, Scores], *, common_only: bool = False, level: float = 0.95, samples: int = SAMPLES, seed: int = 0
 ) -> dict[tuple[str, str], PairedComparison]:
-    """Compare each run with each later one, all over the same questions: those that every run has."""
+    """Compare each run with each later one over the questions that all have."""
     _check(level, samples)
     if len(runs) < 2:
         raise InputError("There is only one run." if runs else "There is no run.", "Name two runs or more to compare.")
@@ -253,7 +253,7 @@ def compare_runs(
 
 
 def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
-    """Compare the scores of the same questions in the same order: the paired test alone, without an interval."""
+    """Run the paired test on scores of the same questions in the same order."""
     differences = [_difference(a, b) for a, b in zip(ours, theirs, strict=True)]
     better, worse = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     return Comparison(
@@ -266,10 +266,7 @@ def compare(ours: Sequence[float], theirs: Sequence[float]) -> Comparison:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Holm's correction for having looked several times, in the order given.
-
-    The smallest p counts as many times as there are, the next one time less, and none may fall below the one before.
-    """
+    """Apply Holm's correction; results are in the order given."""
     if not all(0 <= p <= 1 for p in p_values):
         raise InputError("A p-value is not between 0 and 1.", "Give the p-values of the tests made together.")
     adjusted = [1.0] * len(p_values)
@@ -281,16 +278,16 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def detectable_difference(deviation: float, questions: int) -> float:
-    """The smallest true difference found with 80 % power at 5 %, two-sided, by the normal approximation.
+    """Return the smallest true difference found with 80 % power at 5 %, two-sided.
 
-    `deviation` is that of the differences of single questions.
+    `deviation` is that of the differences of single questions; normal approximation.
     """
     normal = NormalDist()
     return (normal.inv_cdf(1 - _SIGNIFICANCE / 2) + normal.inv_cdf(_POWER)) * deviation / math.sqrt(questions)
 
 
 def power_to_detect(difference: float, deviation: float, questions: int) -> float:
-    """How often a true difference is found at 5 %, two-sided, by the normal approximation."""
+    """Return how often a true difference is found at 5 %, two-sided, by the normal approximation."""
     normal = NormalDist()
     steps = abs(difference) * math.sqrt(questions) / deviation
     bar = normal.inv_cdf(1 - _SIGNIFICANCE / 2)

@@ -1,4 +1,4 @@
-"""What a run came to: means of every score with their intervals, by type and hops, and what it cost."""
+"""Summarise a run: means with intervals, by type and hops, and costs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Spread:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """The total of the values and how they are spread."""
+    """Return total, mean and spread of values."""
     if not values:
         return Spread(0.0, None, None, None)
     total, ordered = math.fsum(values), sorted(values)
@@ -93,7 +93,7 @@ def summarise(folder: Path) -> dict[str, Any]:
 
 
 def money_spent(folder: Path) -> float:
-    """The money that a run has cost so far, also for what was cut off or asked again; 0 where there is no run."""
+    """Return what a run has cost so far, interrupted and repeated questions included."""
     if not (folder / RUN).exists():
         return 0.0
     rows = read_rows(folder)
@@ -103,9 +103,9 @@ def money_spent(folder: Path) -> float:
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % interval of a mean, by the normal approximation: quick enough to be shown during a run.
+    """Return half of the 95 % interval of a mean, by the normal approximation.
 
-    Where all are alike, how far the mean of values from 0 to 1 may be from them all the same.
+    Where all values are alike, how far the mean of values from 0 to 1 may be from them all the same.
     """
     if len(set(values)) == 1:
         return unseen(len(values)) * max(values[0], 1 - values[0])
@@ -115,7 +115,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def _means(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """Each metric with its mean, half the width of its interval, and how many questions it is defined for."""
+    """Return each metric with its mean, half interval and number of questions."""
     found: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         for name, value in row.scores.items():
@@ -135,8 +135,7 @@ def _by(rows: Iterable[Row], group: Callable[[Row], str]) -> dict[str, Any]:
 
 
 def _traced(folder: Path, finished: set[str]) -> tuple[dict[str, float], dict[str, Warned]]:
-    """What was spent on questions that were cut off by a kill, or asked again, which the bill counts, too; and what the
-    others warned of."""
+    """Return the cost of interrupted or repeated questions, and the warnings of the others."""
     spent = {"calls": 0.0, "prompt_tokens": 0.0, "completion_tokens": 0.0, "cost": 0.0}
     warnings: list[Event] = []
     with suppress(TraceError):

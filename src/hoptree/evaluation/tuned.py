@@ -1,4 +1,4 @@
-"""What a tuning came to: each trial's score and cost, the best of them, and what may be said of it."""
+"""Trials of a tuning: their values, scores and costs, and what may be concluded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Trial:
 
 
 def as_text(value: Any) -> str:
-    """A value as --set takes it."""
+    """Format a value as --set takes it."""
     if value is None:
         return "none"
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
@@ -84,7 +84,7 @@ def read_trials(
 
 
 def _values(method: Method, varied: Sequence[str]) -> dict[str, tuple[Any, ...]]:
-    """The values of each option that is varied, checked against the method's signature, each once."""
+    """Return the values of each varied option, checked against the method's signature."""
     if not varied:
         raise InputError("Nothing is varied.", _HOW)
     options = {option.name: option for option in method.options}
@@ -105,7 +105,7 @@ def _values(method: Method, varied: Sequence[str]) -> dict[str, tuple[Any, ...]]
 
 
 def _expanded(part: str, option: Option, said: str) -> list[str]:
-    """The values that a part of the list stands for: one, or those of a range."""
+    """Expand one part of a list: a value or a range."""
     if not part:
         raise InputError(f"--vary {said} lacks a value.", _HOW)
     kinds = {option.type, *typing.get_args(option.type)}
@@ -202,7 +202,7 @@ class Tuned:
 
     @property
     def ranked(self) -> list[Outcome]:
-        """The best first; of those that score the same, the defaults are."""
+        """The trials, best first; defaults win ties."""
         others = sorted(self.trials, key=lambda one: one.rank)
         place = sum(one.rank[:2] < self.defaults.rank[:2] for one in others)
         return [*others[:place], self.defaults, *others[place:]]
@@ -213,13 +213,13 @@ class Tuned:
 
     @property
     def better(self) -> bool:
-        """Whether the best is better than the defaults by more than the chance that so many trials had."""
+        """Whether the best beats the defaults beyond chance, corrected for all trials."""
         pair = self.best.against
         return pair is not None and pair.interval.low > 0 and pair.adjusted_p < _SIGNIFICANCE
 
     @property
     def remark(self) -> str:
-        """What may be concluded, for people."""
+        """The conclusion in a sentence."""
         pair = self.best.against
         tried = f"{len(self.trials):,} combination{'s' if len(self.trials) > 1 else ''}"
         if pair is None:
@@ -234,7 +234,7 @@ class Tuned:
 
     @property
     def warning(self) -> str:
-        """Why this is no result yet, before the commands that make one."""
+        """Why the best trial's score is no result yet."""
         where = f"the {self.others:,} other questions of the file" if self.others else "other questions"
         return (
             "A score on the questions that the values were chosen by is no result: what won had luck on its side. Show "
@@ -243,7 +243,7 @@ class Tuned:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """What shows the best and the defaults on other questions; none where the defaults are the best."""
+        """The commands that measure the best and the defaults on other questions."""
         if self.best.against is None:
             return ()
         out = str(self.folder).rstrip("/")
@@ -256,7 +256,7 @@ class Tuned:
 
     @property
     def setting(self) -> str:
-        """The values of the best as a run of an experiment file takes them, with those that all trials had."""
+        """The best values as an experiment file takes them."""
         chosen = {**self.experiment.options, **self.best.trial.values}
         return f"options: {{{', '.join(f'{name}: {_yaml(value)}' for name, value in chosen.items())}}}"
 
@@ -284,7 +284,7 @@ class Tuned:
         return ["hoptree", "run", *named, *roles, *settings, "--out", out]
 
     def as_dict(self) -> dict[str, Any]:
-        """What `tune.json` holds."""
+        """Return the content of `tune.json`."""
         wanted = self.experiment
         return {
             "format": 1,
@@ -316,6 +316,6 @@ class Tuned:
 
 
 def _yaml(value: Any) -> str:
-    """A value inside braces; what YAML would read as something else is quoted."""
+    """Format a value inside braces, quoted where YAML would read something else."""
     text = as_text(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

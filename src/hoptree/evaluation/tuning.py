@@ -38,7 +38,7 @@ _NAMES: dict[str, Callable[[str], object]] = {"tagger": open_tagger, "encoder": 
 
 
 def check_options(chosen: Method, given: Mapping[str, Any]) -> None:
-    """Refuse options that a method does not have, values that stand for nothing, and what does not go together."""
+    """Refuse unknown options, invalid values and combinations that do not go together."""
     values = {option.name: option.default for option in chosen.options} | read_options(chosen, given)
     for name, find in _NAMES.items():
         if name in values:
@@ -96,7 +96,7 @@ class Tuning:
         return tuple(example.id for example in self.data.examples)
 
     def planned(self, trial: Trial, out: Path) -> tuple[Experiment, Path]:
-        """A trial as the run it is, and its folder."""
+        """Return a trial as a run, and its folder."""
         wanted = replace(
             self.experiment,
             options={**self.experiment.options, **trial.values},
@@ -111,7 +111,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trial that is being asked `questions` of them: the `number`-th of `total` steps."""
+    """A trial that is being asked `questions` questions: the `number`-th of `total` steps."""
 
     number: int
     total: int
@@ -141,7 +141,7 @@ async def tune(
     on_progress: Callable[[Step, Progress], None] = lambda step, progress: None,
     on_outcome: Callable[[Step, Outcome], None] = lambda step, outcome: None,
 ) -> Tuned:
-    """Ask what has no outcome yet, and compare each trial with the defaults, question by question."""
+    """Ask what has no outcome yet, and compare each trial with the defaults."""
     ways = ways or Ways()
     defaults, *left = tuning.trials
     steps = rungs(len(left), len(tuning.data.examples), tuning.search)
@@ -169,7 +169,7 @@ async def _tried(
     models: Mapping[str, Model],
     on_progress: Callable[[Step, Progress], None],
 ) -> Outcome:
-    """A trial that has an outcome for the first questions, as many as the step wants."""
+    """Run a trial on the first questions, as many as the step wants."""
     wanted, folder = tuning.planned(step.trial, out)
     ids = tuning.ids[: step.questions]
     known = {row.id for row in _rows_of(folder) if not (ways.retry_failed and row.error)}
@@ -240,7 +240,7 @@ def _compared(tuning: Tuning, found: Sequence[Outcome], out: Path) -> Tuned:
 
 
 def _rows(whole: DataSet, said: str, experiment: Experiment) -> DataSet:
-    """The questions from one number to another, as they stand in the file."""
+    """Select questions by their places in the file."""
     if experiment.limit is not None or experiment.ids is not None:
         raise ConfigError(f"--questions {said} is a choice already.", "Leave it out, or --limit and --ids.")
     match = re.fullmatch(r"(\d{1,12})-(\d{1,12})", said.strip(), re.ASCII)
@@ -263,7 +263,7 @@ def _check_metric(metric: str, data: DataSet, experiment: Experiment) -> None:
 
 
 def _check_trials(trials: Sequence[Trial], experiment: Experiment) -> None:
-    """Refuse a trial that would be refused when its turn comes, after what those before it cost."""
+    """Refuse a trial that would fail when its turn comes."""
     method = find_method(experiment.method)
     for trial in trials:
         try:
@@ -279,7 +279,7 @@ def _rows_of(folder: Path) -> list[Row]:
 
 @asynccontextmanager
 async def _taken(tuning: Tuning, out: Path) -> AsyncIterator[None]:
-    """The folder with the questions written down; one that was made for what is refused is taken away again."""
+    """Create the folder with the lists of questions; remove it if the tuning is refused."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         _take(tuning, out)
@@ -316,7 +316,7 @@ def _take(tuning: Tuning, out: Path) -> None:
 
 @asynccontextmanager
 async def _models(experiment: Experiment) -> AsyncIterator[dict[str, Model]]:
-    """The models of all trials, loaded once: the one for all, under no name, and those that play roles."""
+    """Open the models of all trials once."""
     async with AsyncExitStack() as opened:
         found: dict[tuple[str, str], Model] = {}
         models = {}

@@ -1,4 +1,4 @@
-"""Questions with known answers: reading them in the forms they come in, and choosing among them."""
+"""Data sets of questions with known answers, in the formats they come in."""
 
 from hoptree.evaluation.datasets.examples import DataSet, Example, digest_of
 from hoptree.evaluation.datasets.formats import FORMS

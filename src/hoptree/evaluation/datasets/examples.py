@@ -1,4 +1,4 @@
-"""A question of a data set with all that is known about its answer, and a set of them."""
+"""A question with its gold answers and passages, and a data set of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Example:
     answerable: bool = True
 
     def as_question(self) -> Question:
-        """What a method is asked: nothing of the gold is in it."""
+        """Return what a method is asked, without the gold."""
         return Question(self.question, id=self.id, type=self.type, hops=self.hops)
 
 
@@ -96,7 +96,7 @@ class DataSet:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever reads the scores should know of what was left out, in sentences."""
+        """Sentences about questions that were left out."""
         return tuple(
             f"{len(keys):,} {'question' if len(keys) == 1 else 'questions'} of {self.name} "
             f"{'was' if len(keys) == 1 else 'were'} left out: {why} (the first: {keys[0]})."
@@ -109,7 +109,7 @@ class DataSet:
         return any(example.answers for example in self.examples)
 
     def select(self, ids: Iterable[str]) -> DataSet:
-        """The same set with just these examples, in this order; an id that is not there is an error."""
+        """Return the set with these examples in this order; an unknown id is an error."""
         by_id = {example.id: example for example in self.examples}
         chosen: dict[str, Example] = {}
         for key in ids:
@@ -127,7 +127,7 @@ class DataSet:
 
 
 def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
-    """The title and sentence number of each supporting fact; None if the row has none."""
+    """Return the title and sentence number of each supporting fact; None if the row has none."""
     value = row.get("supporting_facts")
     pairs: list[tuple[Any, ...]]
     if isinstance(value, dict):
@@ -144,7 +144,7 @@ def gold_facts(row: Fields) -> tuple[tuple[str, int], ...] | None:
 
 
 def passage_name(title: str, text: str) -> str:
-    """The id that an index made from the same file gives to a passage that comes with a question."""
+    """Return the id that an index of the same file gives to a passage of a question."""
     return name_for(title, document_digest(Document("", title, text, whole=True)))
 
 

@@ -1,4 +1,4 @@
-"""The forms in which questions come, and how the first row of a file tells them apart."""
+"""The formats of question files, recognised by their first row."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def musique(row: Fields, position: int, aliases: Aliases) -> Iterator[Example]:
 
 
 def _paragraph(part: Fields) -> tuple[str, str]:
-    """Title and id of a paragraph."""
+    """Return title and id of a paragraph."""
     named = context_passages({"question": "", "paragraphs": [part.row]})
     title, text = named[0] if named else (part.text("title"), "")
     return spaced(title), passage_name(title, text)
@@ -151,7 +151,7 @@ def strategyqa(row: Fields, position: int, aliases: Aliases) -> Iterator[Example
 
 
 def _evidence(given: object) -> tuple[tuple[str, ...], ...]:
-    """One annotator's paragraphs, step by step; words such as "operation" and "no_evidence" name none."""
+    """Return one annotator's paragraphs, step by step; "operation" and "no_evidence" name none."""
     hops: list[tuple[str, ...]] = []
     for step in given if isinstance(given, list) else ():
         groups = [group for group in step if isinstance(group, list)] if isinstance(step, list) else []
@@ -318,7 +318,7 @@ FORMS: dict[str, Form] = {
 
 
 def form_of(row: object) -> str:
-    """The name of the form a row is of; `own` if it is of no other."""
+    """Return the name of a row's format; `own` if it is of no other."""
     if not isinstance(row, dict):
         return "own"
     return next((name for name, form in FORMS.items() if form.fits(row)), "own")

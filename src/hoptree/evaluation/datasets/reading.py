@@ -1,4 +1,4 @@
-"""From a file of questions to examples, whatever form it is in."""
+"""Read examples from a question file of any format, and select among them."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ HALVES = ("first", "second")
 
 
 def half_of(key: str) -> str:
-    """The half of its data set, first or second, that a question is in: its id alone decides."""
+    """Return the half, first or second, that a question's id puts it in."""
     return HALVES[hashlib.sha256(key.encode("utf-8", "replace")).digest()[0] % 2]
 
 
 def half(examples: Iterable[Example], which: str) -> tuple[Example, ...]:
-    """The examples of one half: choose settings on one, show them on the other."""
+    """Return the examples of one half: choose settings on one, report the other."""
     if which not in HALVES:
         raise ConfigError(f"'{which}' is no half of a data set.", f"Choose {' or '.join(HALVES)}.")
     return tuple(example for example in examples if half_of(example.id) == which)
 
 
 def sample(examples: Sequence[Example], count: int, seed: int = 0) -> tuple[Example, ...]:
-    """So many examples drawn at random: which ones, and in what order, depends on the ids and the seed alone.
+    """Draw examples by ids and seed alone.
 
     A smaller sample is the beginning of a larger one with the same seed.
     """
@@ -65,7 +65,7 @@ def _drawn(seed: int, key: str) -> bytes:
 
 
 def write_ids(path: Path, ids: Iterable[str]) -> None:
-    """Record ids, one a line; an id that a line cannot hold as it is stands there in JSON."""
+    """Write ids, one a line; an id that a line cannot hold is written as JSON."""
     lines = [key if _is_plain(key) else json.dumps(key) for key in ids]
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
@@ -78,7 +78,7 @@ def _is_plain(key: str) -> bool:
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
-    """The ids of a file with one a line, each once."""
+    """Read the ids of a file with one a line."""
     problems = Problems(limit=sys.maxsize)
     ids: dict[str, None] = {}
     try:
@@ -182,7 +182,7 @@ def _check(form: str, limit: int | None) -> None:
 
 
 def _file(path: Path) -> AbstractContextManager[Path]:
-    """The file that a path means."""
+    """Return the file that a path means."""
     if path != _SAMPLE or path.exists():
         return nullcontext(path)
     from hoptree.sample import sample_questions_file  # which brings all that makes an index
@@ -191,7 +191,7 @@ def _file(path: Path) -> AbstractContextManager[Path]:
 
 
 def _read(path: Path, told: str, aliases: Aliases | None) -> tuple[str, list[Placed]]:
-    """The name of the form, and all examples."""
+    """Return the name of the format, and all examples."""
     placed: list[Placed] = []
     name = "" if told == "auto" else told
     for position, (line, row) in enumerate(read_question_rows(path)):
@@ -209,7 +209,7 @@ def _read(path: Path, told: str, aliases: Aliases | None) -> tuple[str, list[Pla
 
 
 def _same_form(row: object, name: str, where: str) -> str:
-    """The form of the first row, which that of each other has to be, unless it is of none that can be told."""
+    """Check that every row is of the format of the first."""
     found = form_of(row)
     if not name or found in (name, "own") or (name, found) == ("own", "nq"):  # both have a question and its answers
         return name or found
@@ -236,7 +236,7 @@ def _refuse_repeated(placed: list[Placed]) -> None:
 
 
 def _sound(placed: list[Placed], taken_apart: tuple[str, ...], path: Path) -> list[Placed]:
-    """The examples without those whose answers were taken apart."""
+    """Drop examples whose answers are the characters of a printed list."""
     if placed and len(taken_apart) == len(placed):
         raise InputError(
             f"The accepted answers of all questions of {path} are the single characters of a printed list.",
@@ -247,7 +247,7 @@ def _sound(placed: list[Placed], taken_apart: tuple[str, ...], path: Path) -> li
 
 
 def _answered(placed: list[Placed], form: Form) -> list[Example]:
-    """The examples that can be scored; all, if the file has no answers at all."""
+    """Return the examples that can be scored; all, if the file has no answers at all."""
     kept = [example for _, example in placed if example.answers or not example.answerable]
     if not kept or len(kept) == len(placed):
         return [example for _, example in placed]
@@ -260,13 +260,13 @@ def _answered(placed: list[Placed], form: Form) -> list[Example]:
 
 
 def _named(examples: list[Example], path: Path) -> tuple[Example, ...]:
-    """The examples with the name of their data set: that of the file where nothing else tells."""
+    """Name the examples' data set, after the file where nothing else tells."""
     stem = _stem(path)
     return tuple(example if example.dataset else replace(example, dataset=stem) for example in examples)
 
 
 def _stem(path: Path) -> str:
-    """The file's name without endings, or its folder's where it says no more than which split it is."""
+    """Return the file's name without endings, or its folder's where it only names a split."""
     stem = path.name.partition(".")[0]
     return path.resolve().parent.name or stem if stem in _SPLITS else stem or path.name
 
@@ -286,9 +286,9 @@ class FilteredAnswers:
 async def filter_answers(
     data: DataSet, retriever: Retriever, *, k: int = 1000, on_done: Callable[[], None] = lambda: None
 ) -> FilteredAnswers:
-    """Keep the answers that occur, as whole words in normal form, in the first `k` passages for the question.
+    """Keep the answers that occur, as whole words, in the first `k` passages for the question.
 
-    The digest becomes that of the examples that are left, so that runs with other answers are told apart.
+    The digest becomes that of the remaining examples.
     """
     kept: list[Example] = []
     untouched: list[str] = []

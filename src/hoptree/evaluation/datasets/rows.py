@@ -1,4 +1,4 @@
-"""The rows of a file of questions: JSON Lines, a JSON array, an array inside one JSON object, or a table."""
+"""Rows of question files: JSON Lines, a JSON array, an array inside an object, or a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fields:
         self.row: dict[str, Any] = row
 
     def wrong(self, what: str) -> InputError:
-        """The error that says what is wrong with the row."""
+        """Return the error that says what is wrong with the row."""
         if self._form == "own":
             remedy = 'Each row is a JSON object with a text "question" and, to score answers, a list "answers".'
         else:
@@ -40,14 +40,14 @@ class Fields:
         return InputError(f"{self._where}{'' if what.startswith(':') else ' '}{what}.", remedy)
 
     def question(self, *names: str) -> str:
-        """The question itself, in the first of these fields."""
+        """Return the question in the first of these fields."""
         text = self.text(*names)
         if not text:
             raise self.wrong("holds no question")
         return text
 
     def text(self, *names: str) -> str:
-        """A text or a number in the first of these fields that is there, trimmed; "" if none is."""
+        """Return the text or number in the first field that is there; "" if none is."""
         value = self.get(*names)
         text = "" if value is None else _text(value)
         if text is None:
@@ -55,10 +55,7 @@ class Fields:
         return text
 
     def texts(self, *names: str, of: str = "texts") -> tuple[str, ...]:
-        """The texts of a list that are not blank, trimmed unless they are names of something.
-
-        The list may be written as JSON, or as Python writes lists, within a text.
-        """
+        """Return the non-blank texts of a list, which may be written as JSON or Python within a text."""
         value = self.get(*names)
         if isinstance(value, str) and value.lstrip()[:1] == "[":
             value = _unpacked(value)
@@ -76,7 +73,7 @@ class Fields:
         return tuple(texts)
 
     def whole(self, name: str) -> int:
-        """A whole number from 0 on; 0 if there is none."""
+        """Return a whole number from 0 on; 0 if there is none."""
         value = self.row.get(name)
         if value is None:
             return 0
@@ -85,7 +82,7 @@ class Fields:
         return value
 
     def items(self, name: str) -> list[Any]:
-        """The items of a list, which may be written as JSON within a text."""
+        """Return the items of a list, which may be written as JSON within a text."""
         value = self.row.get(name)
         if isinstance(value, str):
             value = _unpacked(value) if value.strip() else None
@@ -96,23 +93,23 @@ class Fields:
         return value
 
     def part(self, name: str) -> Fields:
-        """An object inside this one; an empty one if it is not there."""
+        """Return an object inside this one; an empty one if missing."""
         value = self.row.get(name)
         return self._inside(name, {} if value is None else value)
 
     def parts(self, name: str) -> list[Fields]:
-        """The objects of a list."""
+        """Return the objects of a list."""
         return [self._inside(name, item) for item in self.items(name)]
 
     def rows(self, name: str, width: int) -> list[tuple[Any, ...]]:
-        """The items of a list of lists, each with this many items or more."""
+        """Return the items of a list of lists, each with at least this many items."""
         found = self.items(name)
         if not all(isinstance(item, list) and len(item) >= width for item in found):
             raise self.wrong(f': "{name}" is no list of lists of {width} values')
         return [tuple(item) for item in found]
 
     def get(self, *names: str) -> Any:
-        """What stands in the first of these fields that holds anything."""
+        """Return the first of these fields that holds anything."""
         return next((value for name in names if (value := self.row.get(name)) is not None), None)
 
     def _present(self, names: Iterable[str]) -> str:
@@ -125,17 +122,17 @@ class Fields:
 
 
 def distinct(*groups: Iterable[str]) -> tuple[str, ...]:
-    """The texts that are not blank, each once, in order."""
+    """Return the non-blank texts, each once, in order."""
     return tuple(dict.fromkeys(text for group in groups for text in group if text.strip()))
 
 
 def spaced(title: str) -> str:
-    """A title with single spaces."""
+    """Collapse white space in a title."""
     return " ".join(title.split())
 
 
 def _text(value: object) -> str | None:
-    """A plain value as a text; None if it is no plain value."""
+    """Return a plain value as text; None if it is none."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool):
@@ -146,7 +143,7 @@ def _text(value: object) -> str | None:
 
 
 def _unpacked(text: str) -> Any:
-    """The list that a text stands for, in JSON or as Python writes lists of texts; the text itself if it is none."""
+    """Return the list that a text stands for, in JSON or Python notation; the text itself otherwise."""
     try:
         return mended(json.loads(text), text)
     except (ValueError, RecursionError):
@@ -166,7 +163,7 @@ def _unpacked(text: str) -> Any:
 
 
 def _meant(escaped: re.Match[str]) -> str:
-    """The character an escape in a Python text stands for."""
+    """Return the character of an escape in a Python literal."""
     if digits := escaped[1] or escaped[2]:
         character = chr(int(digits, 16))
         return "\ufffd" if "\ud800" <= character <= "\udfff" else character
@@ -185,9 +182,9 @@ _decode = json.JSONDecoder().raw_decode
 
 
 def read_question_rows(path: Path) -> Iterator[Row]:
-    """The rows with the numbers of their lines; the first thing that is broken is an error.
+    """Yield rows with their line numbers; anything broken is an error.
 
-    A score over the rest of a broken file would not be comparable, so nothing is passed over.
+    A score over the rest of a broken file would not be comparable.
     """
     problems = Problems(limit=sys.maxsize)
     for row in _rows(_file(path), problems):
@@ -233,7 +230,7 @@ def _rows(file: SourceFile, problems: Problems) -> Iterator[Row]:
 
 
 def _is_table(head: str, name: str) -> bool:
-    """Whether a file is no JSON; what begins with a quote may be either, and its name tells."""
+    """Tell whether a file is a table rather than JSON."""
     first = head.lstrip()[:1]
     if first == '"':
         return name.lower().removesuffix(".gz").endswith((".csv", ".tsv", ".txt"))
@@ -241,7 +238,7 @@ def _is_table(head: str, name: str) -> bool:
 
 
 def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """The items of the array, decoded one at a time, since TriviaQA's files are large."""
+    """Yield the items of the array, decoded one at a time: TriviaQA's files are large."""
     content = stream.read()
     try:
         text = content.decode(bom_encoding(content[:4]) or "utf-8")
@@ -268,7 +265,7 @@ def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[Row]:
-    """Rows by the names in the first line, or by their number of fields where that line names nothing."""
+    """Yield rows by the names in the first line, or by their number of fields."""
     names: tuple[str, ...] = ()
     for line, fields in _cells(stream, name, delimiter, problems):
         if not names:
@@ -288,7 +285,7 @@ def _table(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
 
 def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Problems) -> Iterator[tuple[int, list[str]]]:
-    """The fields of each row; a quote inside a tab-separated field is part of it, as in SimpleQuestions."""
+    """Yield the fields of each row; quotes inside a tab-separated field are kept."""
     if delimiter == "\t":
         for line, text in read_lines(stream, name, problems):
             yield line, [_unquoted(field) for field in text.rstrip("\r\n").split("\t")]
@@ -308,7 +305,7 @@ def _cells(stream: io.BufferedReader, name: str, delimiter: str, problems: Probl
 
 
 def _unquoted(field: str) -> str:
-    """The field without the quotes a writer put round it, which doubled those inside."""
+    """Remove the quotes a writer put round a field."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field
@@ -322,7 +319,7 @@ class Aliases:
         self._names = names or {}
 
     def of(self, key: str) -> tuple[str, ...]:
-        """The names of one thing; none if nothing is known about it."""
+        """Return the names of one thing."""
         return self._names.get(key, ())
 
 
