@@ -245,7 +245,7 @@ def test_a_long_line_is_one_passage_and_one_beyond_the_limit_is_passed_over(
     rows = [{"id": "a", "title": "", "text": "x" * 300_000}, {"id": "b", "title": "", "text": "y"}]
     path = write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows)))
     assert [len(passage.text) for passage in read(path)] == [300_000, 1]
-    monkeypatch.setattr("hoptree.corpus.json_rows.LONGEST_LINE", 1000)
+    monkeypatch.setattr("hoptree.corpus.json_rows.MAX_LINE_BYTES", 1000)
     passages, problems = lenient(path)
     assert [passage.id for passage in passages] == ["b"] and problems.counts == {"oversized lines or files": 1}
 

@@ -1,4 +1,4 @@
-"""Cutting documents into passages: each is an exact slice of its document's text."""
+"""Cuts documents into passages: each is an exact slice of its document's text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ _GRAMMAR = (
     "It is auto[:SIZE[:OVERLAP]], words:SIZE[:OVERLAP], tokens:SIZE[:OVERLAP] or sections[:SIZE[:OVERLAP]], "
     "as in words:200:20."
 )
-_SIZES = {"auto": 200, "words": 200, "tokens": 256, "sections": 1000}
-_LARGEST = 999_999_999
+_DEFAULT_SIZES = {"auto": 200, "words": 200, "tokens": 256, "sections": 1000}
+_MAX_SIZE = 999_999_999
 _NO_SPACES = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_NO_SPACES}]|[^\s{_NO_SPACES}]{{1,1000}}")
-"""A run of characters that are no space; a single character in scripts that write words without spaces."""
+"""A run of characters that are no space; a single character in scripts without spaces."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]*$")
-_BLOCK = 1_000_000
-"""Characters: more than that are not given to a tokenizer at once."""
+_MAX_TOKENIZER_CHARS = 1_000_000
 
 Span = tuple[int, int]
 
@@ -34,8 +33,8 @@ Span = tuple[int, int]
 class Chunking:
     """How documents are cut; `size` and `overlap` count words, or tokens if it is `by` those.
 
-    No passage reaches across a heading. `auto` cuts texts by words and leaves rows that are passages already as they
-    are; `sections` makes one passage a section and cuts only those that are longer than `size` words.
+    No passage crosses a heading. `auto` cuts texts by words and leaves rows that are passages already as they are.
+    `sections` makes a passage of each section and cuts only those that are longer than `size` words.
     """
 
     by: Literal["auto", "words", "tokens", "sections"] = "auto"
@@ -43,21 +42,21 @@ class Chunking:
     overlap: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.size <= _LARGEST or not 0 <= self.overlap < self.size:
+        if not 1 <= self.size <= _MAX_SIZE or not 0 <= self.overlap < self.size:
             raise ConfigError(
                 f"Passages of {self.size} with an overlap of {self.overlap} cannot be made.",
-                f"The size is from 1 to {_LARGEST:,} and the overlap is smaller than the size.",
+                f"The size is from 1 to {_MAX_SIZE:,} and the overlap is smaller than the size.",
             )
 
     @classmethod
-    def parse(cls, said: str) -> Chunking:
-        """Read the form of the command line, such as words:200:20."""
-        by, *numbers = said.strip().split(":")
-        if len(numbers) > 2 or by not in _SIZES:
-            raise ConfigError(f"'{said}' is no way to cut documents.", _GRAMMAR)
+    def parse(cls, spec: str) -> Chunking:
+        """Parse a setting of the command line, such as words:200:20."""
+        by, *numbers = spec.strip().split(":")
+        if len(numbers) > 2 or by not in _DEFAULT_SIZES:
+            raise ConfigError(f"'{spec}' is no way to cut documents.", _GRAMMAR)
         if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
-            raise ConfigError(f"'{said}' has a size or overlap that is no number.", _GRAMMAR)
-        size, overlap = [*map(int, numbers), *(_SIZES[by], 0)[len(numbers) :]]
+            raise ConfigError(f"'{spec}' has a size or overlap that is no number.", _GRAMMAR)
+        size, overlap = [*map(int, numbers), *(_DEFAULT_SIZES[by], 0)[len(numbers) :]]
         return cls(by, size, overlap)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
@@ -65,18 +64,18 @@ class Chunking:
 
 
 class Tokenizer(Protocol):
-    """Tells where the tokens of a text begin and end."""
+    """Finds where the tokens of a text begin and end."""
 
     def spans(self, text: str) -> list[Span]: ...
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json file, read by the library `tokenizers`."""
+    """Load a tokenizer.json file."""
     try:
         import tokenizers  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise MissingExtra("Cutting documents by tokens", "dense") from error
-    if path.exists() and not path.is_file():  # a pipe would be waited for
+    if path.exists() and not path.is_file():  # reading a pipe could wait for ever
         raise ConfigError(f"{path} is no file.", "Give the tokenizer.json of a model.")
     try:
         loaded = tokenizers.Tokenizer.from_file(str(path))
@@ -93,15 +92,15 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def chunk(document: Document, chunking: Chunking, tokenizer: Tokenizer | None = None) -> Iterator[Passage]:
-    """The passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row that stays whole keeps its own id."""
+    """Yield the passages of a document, named DOCUMENT#1, DOCUMENT#2, …; a row in one piece keeps its own id."""
     key, text, aliases, metadata = document.id, document.text, document.aliases, document.metadata
     if document.whole and chunking.by == "auto":
         yield Passage(key, document.title, text, 0.0, key, 0, len(text), aliases, metadata)
         return
     pieces = _pieces(document, chunking, tokenizer)
-    begun = list(islice(pieces, 2))
-    alone = document.whole and len(begun) == 1
-    for number, (title, start, end) in enumerate(chain(begun, pieces), 1):
+    first_two = list(islice(pieces, 2))
+    alone = document.whole and len(first_two) == 1
+    for number, (title, start, end) in enumerate(chain(first_two, pieces), 1):
         name = key if alone else f"{key}#{number}"
         yield Passage(name, title, text[start:end], 0.0, key, start, end, aliases, metadata)
 
@@ -115,13 +114,13 @@ def _pieces(document: Document, chunking: Chunking, tokenizer: Tokenizer | None)
 
 
 def _above(document: Document) -> str:
-    """What comes before every path of headings: a title from elsewhere, as "Rollback" alone does not say of what."""
+    """Return what comes before every path of headings: the title, as "Rollback" alone does not say of what."""
     roots = {section.title.partition(BETWEEN_HEADINGS)[0] for section in document.sections}
     return "" if not document.title or document.title in roots else f"{document.title}{BETWEEN_HEADINGS}"
 
 
 def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
-    """Title, start and end of what stands between the headings."""
+    """Yield title, start and end of what is between the headings."""
     sections = document.sections
     if not sections or sections[0].start > 0:
         yield "", 0, sections[0].start if sections else len(document.text)
@@ -132,7 +131,7 @@ def _sections(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
-    """Up to `size` words, up to the end of a paragraph or sentence if one is near; the last `overlap` come again."""
+    """Yield pieces of up to `size` words, to the end of a paragraph or sentence if one is near, with the overlap."""
     at = start
     while True:
         words = [match.span() for match in islice(_WORD.finditer(text, at, end), chunking.size + 1)]
@@ -147,7 +146,7 @@ def _by_words(text: str, start: int, end: int, chunking: Chunking) -> Iterator[S
 
 
 def _best_cut(text: str, words: list[Span], chunking: Chunking) -> int:
-    """How many of the words to take: paragraphs are kept together, then sentences, if that costs no more than half."""
+    """Return how many words to take: paragraphs are kept together, then sentences, if at least half remains."""
     size = chunking.size
     least = max(size // 2, chunking.overlap) + 1
     for cut in range(size, least - 1, -1):
@@ -173,14 +172,14 @@ def _by_tokens(tokenizer: Tokenizer | None) -> Callable[[str, int, int, Chunking
 
 
 def _block_end(text: str, start: int, end: int) -> int:
-    if end - start <= _BLOCK:
+    if end - start <= _MAX_TOKENIZER_CHARS:
         return end
-    stop = text.rfind("\n", start + _BLOCK // 2, start + _BLOCK)
-    return stop if stop > 0 else start + _BLOCK
+    stop = text.rfind("\n", start + _MAX_TOKENIZER_CHARS // 2, start + _MAX_TOKENIZER_CHARS)
+    return stop if stop > 0 else start + _MAX_TOKENIZER_CHARS
 
 
 def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking: Chunking) -> Iterator[Span]:
-    begins = list(accumulate((start + begin for begin, end in spans if begin < end), max))  # never backwards
+    begins = list(accumulate((start + begin for begin, end in spans if begin < end), max))  # tokens may overlap
     at, first = start, 0
     while True:
         last = len(begins) <= first + chunking.size
@@ -193,7 +192,7 @@ def _token_pieces(text: str, start: int, stop: int, spans: list[Span], chunking:
 
 
 def _token_cut(text: str, begins: list[int], first: int, chunking: Chunking) -> int:
-    """The last token that begins a word among those where the next passage may begin."""
+    """Return the last token that begins a word among those where the next passage may begin."""
     most, least = first + chunking.size, first + max(chunking.size // 2, chunking.overlap) + 1
     for cut in range(most, least - 1, -1):
         if text[begins[cut]].isspace() or text[begins[cut] - 1].isspace():

@@ -1,4 +1,4 @@
-"""What a file holds before it is cut into passages."""
+"""Documents, before they are cut into passages, and the problems met in reading them."""
 
 from __future__ import annotations
 
@@ -60,15 +60,16 @@ Note = Literal[
     "indexes",
 ]
 
-_KEPT, _KEPT_OF_A_KIND = 20, 5
-"""Sentences: so many, and in any case so many of each kind, lest one kind hide the others."""
+_MAX_SENTENCES, _MIN_SENTENCES_PER_KIND = 20, 5
+"""Kept in all, and in any case of each kind, lest one kind hide the others."""
+_MAX_HEADING_CHARS = 300
 
 
 class Problems:
     """Collects what could not be read (`add`, up to `limit` of them) and what need not be read (`note`).
 
-    `cut_short` counts the files that were not read to their end; `unlisted` names the files and folders of which not
-    even that could be found out what they hold.
+    `cut_short` counts the files that were not read to their end; `unlisted` names files and folders that could not be
+    listed.
     """
 
     def __init__(self, limit: int = 100) -> None:
@@ -80,11 +81,11 @@ class Problems:
         self.unlisted: list[str] = []
 
     def add(self, kind: Problem, sentence: str, *, cuts: bool = False) -> None:
-        """Count something that is broken; above the limit that is the end. `cuts` says that more may lie behind it."""
+        """Count a broken place; an error above the limit. `cuts` says that more may follow in the same file."""
         self.counts[kind] += 1
         self.broken += 1
         self.cut_short += cuts
-        if len(self.sentences) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
+        if len(self.sentences) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.sentences.append(sentence)
         if self.broken <= self.limit:
             return
@@ -98,36 +99,33 @@ class Problems:
         )
 
     def note(self, kind: Note, sentence: str) -> None:
-        """Count something that is left out although nothing is wrong with it."""
+        """Count something that is left out though nothing is wrong with it."""
         self.counts[kind] += 1
-        if len(self.notes) < _KEPT or self.counts[kind] <= _KEPT_OF_A_KIND:
+        if len(self.notes) < _MAX_SENTENCES or self.counts[kind] <= _MIN_SENTENCES_PER_KIND:
             self.notes.append(sentence)
 
     def summary(self) -> str:
-        """One line: each kind with its count, the most frequent first; empty if nothing was passed over."""
+        """Return one line: each kind with its count, the most frequent first; "" if nothing was skipped."""
         return "; ".join(f"{kind}: {count:,}" for kind, count in self.counts.most_common())
 
 
-_LONGEST = 300
-
-
 def short(heading: str) -> str:
-    """A heading in one line and of a length that can be shown."""
-    return " ".join(heading[: _LONGEST * 4].split())[:_LONGEST]
+    """Return a heading in one line and of a length that can be shown."""
+    return " ".join(heading[: _MAX_HEADING_CHARS * 4].split())[:_MAX_HEADING_CHARS]
 
 
 class HeadingPath:
-    """The headings in force, outermost first; below a heading of the first level the document's title adds nothing."""
+    """The current headings, outermost first; the document's title comes before those below the first level."""
 
     def __init__(self, title: str = "") -> None:
         self._title = title
-        self._above: list[tuple[int, str]] = []
+        self._path: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> str:
-        """The path at a new heading, since "Family" alone does not say whose."""
-        self._above = [higher for higher in self._above if higher[0] < level]
-        self._above.append((level, heading))
-        names = [name for _, name in self._above]
-        if self._title and self._above[0][0] > 1 and names[0] != self._title:
+        """Return the path at a new heading, since "Family" alone does not say whose."""
+        self._path = [(above, name) for above, name in self._path if above < level]
+        self._path.append((level, heading))
+        names = [name for _, name in self._path]
+        if self._title and self._path[0][0] > 1 and names[0] != self._title:
             names.insert(0, self._title)
         return BETWEEN_HEADINGS.join(names)

@@ -1,4 +1,4 @@
-"""Finding the files of a corpus: below one folder, never outside it, in an order that repeats."""
+"""The files of a corpus: finding them below a folder, and reading their bytes and text."""
 
 from __future__ import annotations
 
@@ -18,17 +18,15 @@ from hoptree.core.errors import CorpusError
 from hoptree.corpus.document import Document, Problems
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from _typeshed import WriteableBuffer
 
 
 SUFFIXES = (".txt", ".md", ".markdown", ".html", ".htm", ".xhtml", ".pdf", ".jsonl", ".ndjson", ".json", ".tsv")
-_INDEX = "hoptree-index.json"
-"""The file by which a folder shows that it is an index."""
-_CORPUS, _QUESTIONS = (tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries"))
-"""The files of a BEIR folder: passages, and the questions to them."""
-_SAY = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
+_INDEX_MANIFEST = "hoptree-index.json"
+_BEIR_CORPUS, _BEIR_QUESTIONS = (
+    tuple(f"{name}.jsonl{packed}" for packed in ("", ".gz")) for name in ("corpus", "queries")
+)
+_KNOWN_KINDS = f"Documents end in {', '.join(SUFFIXES)}; all but .pdf may be packed with gzip (.gz)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class SourceFile:
 
 
 def suffix_of(name: str) -> str:
-    """The suffix that tells how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind."""
+    """Return the suffix that says how to read a file (".jsonl" for "a.JSONL.gz"), or "" if it is of no known kind."""
     suffix = os.path.splitext(name.lower().removesuffix(".gz"))[1]  # noqa: PTH122 - a name, not a path
     return "" if suffix not in SUFFIXES or (suffix == ".pdf" and name.lower().endswith(".gz")) else suffix
 
@@ -50,43 +48,42 @@ def suffix_of(name: str) -> str:
 def find_files(
     source: Path, *, problems: Problems | None = None, may_be_empty: bool = False, never: Path | None = None
 ) -> Iterator[SourceFile]:
-    """The readable files of a folder in the order of their names, or the one file that `source` is.
+    """Yield the readable files of a folder in the order of their names, or the one file that `source` is.
 
-    Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and folders that are
-    an index are left out; it is an error if nothing is left, unless the folder `may_be_empty`. A link to a folder is
-    not followed: what it names inside the corpus is read there, and nothing outside is read. A link to a file is
-    followed if that lies inside. `never` is a folder that is not looked into, such as the index that is being made.
+    Hidden files, files of other kinds, pipes, sockets and devices, the questions of a BEIR folder and index folders
+    are left out. It is an error if nothing is left, unless the folder `may_be_empty`. Links to folders are not
+    followed, and links to files only inside of the corpus. `never` is a folder to leave out, such as the new index.
     """
     problems = problems or Problems()
     try:
-        found = source.stat()
+        status = source.stat()
     except PermissionError as error:
         raise CorpusError(f"{source} cannot be reached: {error.strerror}.", "Allow reading it.") from error
     except (OSError, ValueError) as error:
         raise CorpusError(f"{_why_not(source, error)}.", "Give a folder or a file with documents.") from error
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         if not suffix_of(source.name):
-            raise CorpusError(f"{source} is no document of a known kind.", _SAY)
-        yield SourceFile(source, _name(source.name), found.st_size, found.st_mtime_ns)
+            raise CorpusError(f"{source} is no document of a known kind.", _KNOWN_KINDS)
+        yield SourceFile(source, _name(source.name), status.st_size, status.st_mtime_ns)
         return
-    if not stat.S_ISDIR(found.st_mode):
+    if not stat.S_ISDIR(status.st_mode):
         raise CorpusError(
-            f"{source} is {_special(found.st_mode)} and no document.",
+            f"{source} is {_special(status.st_mode)} and no document.",
             "Write what comes from there to a file, and give that.",
         )
-    if os.path.lexists(source / _INDEX):
+    if os.path.lexists(source / _INDEX_MANIFEST):
         raise CorpusError(f"{source} is an index and no document.", "Give the folder or file it was made from.")
-    nothing, noted = True, len(problems.notes)
+    empty, noted = True, len(problems.notes)
     for file in _walk(source.resolve(), problems, str(never.resolve()) if never else ""):
-        nothing = False
+        empty = False
         yield file
-    if nothing and not may_be_empty:
+    if empty and not may_be_empty:
         why = "".join(f" ({note.removesuffix('.')})" for note in problems.notes[noted : noted + 1])
-        raise CorpusError(f"{source} holds no document{why}.", _SAY)
+        raise CorpusError(f"{source} holds no document{why}.", _KNOWN_KINDS)
 
 
 def _special(mode: int) -> str:
-    """What a file is that may never end, or never begin, when it is read."""
+    """Name the kind of a file whose reading may never end, or never begin."""
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     return "a socket" if stat.S_ISSOCK(mode) else "a device"
@@ -99,7 +96,7 @@ def _why_not(source: Path, error: Exception) -> str:
 
 
 def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
-    """Depth first, with a stack of its own, so that no nesting is too deep; one folder's names are held at a time."""
+    """Walk depth first with a stack of its own, so that no nesting is too deep; one folder is in memory at a time."""
     stack = [("", _entries(root, "", problems))]
     while stack:
         above, entries = stack[-1]
@@ -116,13 +113,13 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
             elif entry.is_dir():
                 stack.append((f"{name}/", _entries(Path(entry.path), name, problems)))
             elif not entry.is_file():
-                said = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
-                problems.note("pipes, sockets and devices", said)
+                sentence = f"{_name(name)} is {_special(entry.stat().st_mode)} and not read."
+                problems.note("pipes, sockets and devices", sentence)
             elif not suffix_of(entry.name):
                 problems.note("files of an unknown kind", f"{_name(name)} is no document of a known kind.")
             else:
-                found = entry.stat()
-                yield SourceFile(Path(entry.path), _name(name), found.st_size, found.st_mtime_ns)
+                status = entry.stat()
+                yield SourceFile(Path(entry.path), _name(name), status.st_size, status.st_mtime_ns)
         except OSError as error:
             problems.unlisted.append(_name(name))
             problems.add("unreadable files", f"{_name(name)} cannot be read: {error.strerror}.")
@@ -130,24 +127,24 @@ def _walk(root: Path, problems: Problems, never: str) -> Iterator[SourceFile]:
 
 def _entries(folder: Path, name: str, problems: Problems) -> Iterator[os.DirEntry[str]]:
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: (entry.name.startswith("."), entry.name))
+        with os.scandir(folder) as scanned:
+            entries = sorted(scanned, key=lambda entry: (entry.name.startswith("."), entry.name))
     except OSError as error:
-        if not name:  # an update would take a corpus that cannot be read for one that is gone
+        if not name:  # an update would take an unreadable corpus for one that is gone
             raise CorpusError(f"{folder} cannot be read: {error.strerror}.", "Allow reading it.") from error
         problems.unlisted.append(_name(name))
         problems.add("unreadable files", f"The folder {_name(name)} cannot be read: {error.strerror}.")
         return
-    if any(entry.name == _INDEX for entry in entries):
+    if any(entry.name == _INDEX_MANIFEST for entry in entries):
         problems.note("indexes", f"{_name(name)} is an index and not read.")
         return
-    corpus = next((entry.name for entry in entries if entry.name in _CORPUS), "")
+    corpus = next((entry.name for entry in entries if entry.name in _BEIR_CORPUS), "")
     for entry in entries:
-        said = _name(f"{name}/{entry.name}".removeprefix("/"))
+        shown = _name(f"{name}/{entry.name}".removeprefix("/"))
         if entry.name.startswith("."):
-            problems.note("hidden files and folders", f"{said} is hidden and not read.")
-        elif corpus and entry.name in _QUESTIONS:
-            problems.note("files of questions", f"{said} holds the questions to {corpus} and is not read.")
+            problems.note("hidden files and folders", f"{shown} is hidden and not read.")
+        elif corpus and entry.name in _BEIR_QUESTIONS:
+            problems.note("files of questions", f"{shown} holds the questions to {corpus} and is not read.")
         else:
             yield entry
 
@@ -161,15 +158,15 @@ def _leads_to_file_inside(path: str, root: Path) -> bool:
 
 
 def _name(path: str) -> str:
-    """The name with bytes that are no UTF-8 spelled out, so that it can be stored anywhere."""
+    """Return the name with bytes that are no UTF-8 spelled out, so that it can be stored anywhere."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-_BLOCK = 2**20
-_PACKED_BLOCK = 2**11
-"""Small, since what is in the block where a file turns out to be garbled is lost."""
-_GZIP = b"\x1f\x8b"
-_LARGEST = 128 * 2**20
+_READ_BYTES = 2**20
+_GZIP_READ_BYTES = 2**11
+"""Small, as the block in which a file turns out to be garbled is lost."""
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_DOCUMENT_BYTES = 128 * 2**20
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -180,19 +177,19 @@ _BOMS = (
 
 
 class Damaged(OSError):
-    """A packed file that ends too early or is garbled; what came before has been given out."""
+    """A gzip file that ends too early or is garbled; what came before has been returned."""
 
 
 @contextmanager
 def open_bytes(path: Path, on_bytes: Callable[[int], None] | None = None) -> Iterator[io.BufferedReader]:
-    """The content of a file, unpacked where its first bytes say gzip; `on_bytes` hears how much of it was read."""
+    """Open a file, unpacked if it is gzip; `on_bytes` is called with the number of bytes read."""
     with path.open("rb", buffering=0) as raw:
-        stream: io.BufferedReader = io.BufferedReader(_Counted(raw, on_bytes), _BLOCK)
-        yield io.BufferedReader(_Unpacked(stream), _BLOCK) if stream.peek(2)[:2] == _GZIP else stream
+        stream: io.BufferedReader = io.BufferedReader(_Counted(raw, on_bytes), _READ_BYTES)
+        yield io.BufferedReader(_Unpacked(stream), _READ_BYTES) if stream.peek(2)[:2] == _GZIP_MAGIC else stream
 
 
 class _Counted(io.RawIOBase):
-    """A raw file that tells how many of its bytes were read."""
+    """A raw file that reports how many of its bytes were read."""
 
     def __init__(self, raw: io.FileIO, on_bytes: Callable[[int], None] | None) -> None:
         self._raw, self._on_bytes, self._count = raw, on_bytes, 0
@@ -209,9 +206,9 @@ class _Counted(io.RawIOBase):
 
 
 class _Unpacked(io.RawIOBase):
-    """The content of a gzip file of one or more members.
+    """Unpacks a gzip file of one or more members.
 
-    `gzip.GzipFile` drops up to a block of sound content before the place where a file breaks off; this does not.
+    `gzip.GzipFile` drops up to a block of sound content before the place where a file breaks; this does not.
     """
 
     def __init__(self, packed: io.BufferedReader) -> None:
@@ -225,7 +222,7 @@ class _Unpacked(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         while True:
             if not self._left:
-                self._left = self._packed.read(_PACKED_BLOCK)
+                self._left = self._packed.read(_GZIP_READ_BYTES)
                 if not self._left and self._started:
                     raise Damaged("it ends before its packed content does")
                 if not self._left:
@@ -248,28 +245,34 @@ class _Unpacked(io.RawIOBase):
 
 
 def bom_encoding(head: bytes) -> str:
-    """The encoding a byte order mark names, or ""."""
+    """Return the encoding a byte order mark names, or ""."""
     return next((encoding for mark, encoding in _BOMS if head.startswith(mark)), "")
 
 
 def looks_binary(head: bytes) -> bool:
-    """Whether there are too many NULs among the bytes for text; nothing but NULs is an empty text."""
+    """Tell whether there are too many NULs among the bytes for text; nothing but NULs is an empty text."""
     return not bom_encoding(head) and head.count(0) * 10 > len(head) and bool(head.strip(b"\0 \t\r\n"))
 
 
+def is_binary(head: bytes, name: str, problems: Problems) -> bool:
+    """Report a file that is no text by its first bytes."""
+    binary = looks_binary(head)
+    if binary:
+        problems.add("files that are no text", f"{name} is no text: it is binary.")
+    return binary
+
+
 def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes | None:
-    """All bytes of a file, or those before the place where it is damaged; None if they are too many for a document."""
+    """Read a file, up to the place where it is damaged; None if it is too large for a document."""
     pieces: list[bytes] = []
     size = 0
     try:
-        while piece := stream.read1(_BLOCK):
+        while piece := stream.read1(_READ_BYTES):
             pieces.append(piece)
             size += len(piece)
-            if size > _LARGEST:
-                problems.add(
-                    "oversized lines or files",
-                    f"{name} is larger than {_LARGEST // 2**20} MiB, too long for one document.",
-                )
+            if size > _MAX_DOCUMENT_BYTES:
+                limit = f"{_MAX_DOCUMENT_BYTES // 2**20} MiB"
+                problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for one document.")
                 return None
     except Damaged as error:
         problems.add("damaged archives", f"{name} is damaged: {error}; what came before is kept.", cuts=True)
@@ -277,12 +280,9 @@ def read_all(stream: io.BufferedReader, name: str, problems: Problems) -> bytes 
 
 
 def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str | None:
-    """The text of a file with line ends as \\n and NULs as spaces, or None if it is no text."""
+    """Read the text of a file with line ends as \\n and NULs as spaces; None if it is no text."""
     content = read_all(stream, name, problems)
-    if content is None:
-        return None
-    if looks_binary(content[:8192]):
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
+    if content is None or is_binary(content[:8192], name, problems):
         return None
     try:
         text = content.decode(bom_encoding(content[:4]) or "utf-8")
@@ -293,13 +293,13 @@ def read_text(stream: io.BufferedReader, name: str, problems: Problems) -> str |
 
 
 def read_text_file(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """The file is a document that is named after it."""
+    """Read a file as one document that is named after it."""
     text = read_text(stream, name, problems)
     if text is not None:
         yield Document(name, stem(name), text)
 
 
 def stem(name: str) -> str:
-    """What a file is called without folders and suffixes."""
+    """Return the name of a file without folders and suffixes."""
     base = PurePosixPath(name).name
     return PurePosixPath(base[:-3] if base.lower().endswith(".gz") else base).stem

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from hoptree.corpus.document import Document, HeadingPath, Problems, Section, short
-from hoptree.corpus.files import bom_encoding, looks_binary, read_all, stem
+from hoptree.corpus.files import bom_encoding, is_binary, read_all, stem
 
 _CHARSET = re.compile(
     rb"""(?:charset|<\?xml[^>]{0,200}encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([A-Za-z0-9_.:-]{1,40})""", re.I
@@ -40,11 +40,9 @@ _SWALLOWING = re.compile(r"<(?:frameset|noembed|noframes|plaintext|textarea|xmp)
 
 def read_html(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
     content = read_all(stream, name, problems)
-    if content is None:
+    if content is None or is_binary(content[:8192], name, problems):
         return
-    if looks_binary(content[:8192]):
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
-    elif len(content) > _MAX_BYTES:
+    if len(content) > _MAX_BYTES:
         limit = f"{_MAX_BYTES // 2**20} MiB"
         problems.add("oversized lines or files", f"{name} is larger than {limit}, too long for a page.")
     elif (text := _decode(content)) is None:

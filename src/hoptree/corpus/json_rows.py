@@ -1,4 +1,4 @@
-"""Reading a JSON file value by value: the items of an array, or values one after another, never the whole file."""
+"""Rows of JSON Lines, JSON and tab-separated files, read one at a time."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hoptree.corpus.document import Problems
-from hoptree.corpus.files import Damaged, bom_encoding, looks_binary
+from hoptree.corpus.files import Damaged, bom_encoding, is_binary
 
 Row = tuple[int, Any]
-"""The number of the line where it begins, and what JSON it holds."""
+"""The number of the line where it begins, and its value."""
 
-LONGEST_LINE = 64 * 2**20
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_HALVES = re.compile("[\ud800-\udfff]")
+MAX_LINE_BYTES = 64 * 2**20
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BLOCK_BYTES = 2**18
+_SPACE = re.compile(r"[\s,]*")
+_decode = json.JSONDecoder().raw_decode
 
 
 def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
-    """The lines that are not blank, with their numbers; one that is not UTF-8 or far too long is passed over."""
+    """Yield the lines that are not blank, with their numbers; one that is not UTF-8 or far too long is skipped."""
     head = stream.peek(8192)[:8192]
-    if looks_binary(head):
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
+    if is_binary(head, name, problems):
         return
     encoding = bom_encoding(head)
     if encoding == "utf-8-sig":
@@ -44,15 +46,13 @@ def read_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iter
 def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[tuple[int, str]]:
     number = 0
     readline = stream.readline
-    while raw := readline(LONGEST_LINE):
+    while raw := readline(MAX_LINE_BYTES):
         number += 1
-        if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
-            problems.add(
-                "oversized lines or files",
-                f"Line {number} of {name} is longer than {LONGEST_LINE // 2**20} MiB.",
-            )
+        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            sentence = f"Line {number} of {name} is longer than {MAX_LINE_BYTES // 2**20} MiB."
+            problems.add("oversized lines or files", sentence)
             while raw and not raw.endswith(b"\n"):
-                raw = readline(LONGEST_LINE)
+                raw = readline(MAX_LINE_BYTES)
             continue
         try:
             line = raw.decode()
@@ -64,12 +64,12 @@ def _utf8_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Ite
 
 
 def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """A JSON value a line; a line that is none is passed over."""
+    """Yield a JSON value for each line; a line that is none is skipped."""
     for number, line in read_lines(stream, name, problems):
         try:
             row, end = _decode(line if line[0] == "{" else (line := line.lstrip()))
             if "\\u" in line:
-                row = mended(row, line)
+                row = without_surrogates(row, line)
         except (ValueError, RecursionError) as error:
             problems.add("broken lines", f"Line {number} of {name} is no JSON: {why_no_json(error)}.")
             continue
@@ -80,37 +80,31 @@ def read_json_lines(stream: io.BufferedReader, name: str, problems: Problems) ->
 
 
 def why_no_json(error: Exception) -> str:
-    """Half a sentence on what json found wrong."""
+    """Say in half a sentence what is wrong with a JSON text."""
     if isinstance(error, json.JSONDecodeError):
-        said = error.msg.rstrip(": ").removesuffix(" at").removesuffix(" starting")  # where, is said elsewhere
-        return f"{said[:1].lower()}{said[1:]}"
+        reason = error.msg.rstrip(": ").removesuffix(" at").removesuffix(" starting")  # the caller says where
+        return f"{reason[:1].lower()}{reason[1:]}"
     return "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it is too long"
 
 
-def mended(value: Any, said: str) -> Any:
-    """The value that `said` stands for, with halves of characters, which no file can hold, replaced."""
-    return _replaced(value) if _HALF.search(said) else value
+def without_surrogates(value: Any, source: str) -> Any:
+    """Replace lone surrogates in the value of a JSON text, as no file can hold them."""
+    return _replace_surrogates(value) if _SURROGATE_ESCAPE.search(source) else value
 
 
-def _replaced(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return _HALVES.sub("\ufffd", value)
+        return _SURROGATE.sub("\ufffd", value)
     if isinstance(value, list):
-        return [_replaced(item) for item in value]
+        return [_replace_surrogates(item) for item in value]
     if isinstance(value, dict):
-        return {_replaced(key): _replaced(item) for key, item in value.items()}
+        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
     return value
 
 
-_BLOCK = 2**18
-_SPACE = re.compile(r"[\s,]*")
-_decode = json.JSONDecoder().raw_decode
-
-
 def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """The items of the file's arrays and its other values, in order; after a broken one the rest is passed over."""
-    if looks_binary(stream.peek(8192)[:8192]):
-        problems.add("files that are no text", f"{name} is no text: it is binary.")
+    """Yield the items of the file's arrays and its other values in order, up to the first broken one."""
+    if is_binary(stream.peek(8192)[:8192], name, problems):
         return
     try:
         yield from _Reader(stream).values()
@@ -119,8 +113,8 @@ def read_json_values(stream: io.BufferedReader, name: str, problems: Problems) -
     except UnicodeError:
         problems.add("files that are no text", f"{name} is no UTF-8 text; what came before is kept.", cuts=True)
     except _Broken as error:
-        said = f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over."
-        problems.add("broken lines", said, cuts=True)
+        sentence = f"Line {error.line} of {name} is no JSON: {error}; the rest is passed over."
+        problems.add("broken lines", sentence, cuts=True)
 
 
 class _Broken(Exception):
@@ -130,7 +124,7 @@ class _Broken(Exception):
 
 
 class _Reader:
-    """A window on the text that moves on behind each value and grows until the next one fits."""
+    """A window on the text that moves past each value and grows until the next one fits."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self._stream = stream
@@ -144,8 +138,7 @@ class _Reader:
     def values(self) -> Iterator[Row]:
         inside = False
         while self._skip_space():
-            character = self._text[self._at]
-            if character == ("]" if inside else "["):
+            if self._text[self._at] == ("]" if inside else "["):
                 inside = not inside
                 self._at += 1
                 continue
@@ -155,7 +148,7 @@ class _Reader:
             raise _Broken(self._line, "it ends inside an array")
 
     def _more(self, size: int) -> bool:
-        """Read on; False at the end of the file. What lies behind is forgotten."""
+        """Read on, and forget what was read; False at the end of the file."""
         if self._ended:
             return False
         block = self._stream.read1(size)
@@ -171,7 +164,7 @@ class _Reader:
             self._move(end)
             if end < len(self._text):
                 return True
-            if not self._more(_BLOCK):
+            if not self._more(_BLOCK_BYTES):
                 return False
 
     def _move(self, end: int) -> None:
@@ -179,51 +172,48 @@ class _Reader:
         self._at = end
 
     def _value(self) -> Any:
-        size = _BLOCK
+        size = _BLOCK_BYTES
         while True:
             try:
                 value, end = _decode(self._text, self._at)
                 if end < len(self._text) or not self._more(size):  # else a number may go on
-                    return self._taken(value, end)
+                    source = self._text[self._at : end]
+                    self._move(end)
+                    return without_surrogates(value, source)
             except json.JSONDecodeError as error:
                 unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - 16
-                if not unfinished or len(self._text) - self._at > LONGEST_LINE or not self._more(size):
+                if not unfinished or len(self._text) - self._at > MAX_LINE_BYTES or not self._more(size):
                     raise _Broken(self._line, why_no_json(error)) from error
-                size = min(size * 2, LONGEST_LINE)  # so that each character is looked at a few times only
+                size = min(size * 2, MAX_LINE_BYTES)  # so that each character is read a few times only
                 continue
             except (ValueError, RecursionError) as error:
                 raise _Broken(self._line, why_no_json(error)) from error
 
-    def _taken(self, value: Any, end: int) -> Any:
-        said = self._text[self._at : end]
-        self._move(end)
-        return mended(value, said)
 
-
-_UNNAMED = ["id", "text", "title"]
-_OTHER_NAMES = {"pid": "id", "passage": "text"}
-_TELLING = frozenset(("text", "contents", "question"))
-"""Columns by which a first line shows that it names the columns."""
-_EXPECTED = "A .tsv file has columns id (or _id, pid), text (or passage, contents) and title, named in its first line."
+_DEFAULT_COLUMNS = ["id", "text", "title"]
+_SYNONYMS = {"pid": "id", "passage": "text"}
+_HEADER_COLUMNS = frozenset(("text", "contents", "question"))
+"""A first line with one of these names the columns."""
+_COLUMNS = "A .tsv file has columns id (or _id, pid), text (or passage, contents) and title, named in its first line."
 
 
 def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Row]:
-    """Rows with the names of the first line, or id, text and title where it holds a number and a text instead.
+    """Yield rows with the names of the first line, or id, text and title where that holds a number and a text.
 
-    Any other table is passed over: nobody knows which of its columns are passages.
+    Any other table is skipped, as it is unknown which of its columns are passages.
     """
     names: list[str] = []
     for number, line in read_lines(stream, name, problems):
         fields = [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]
         if not names:
-            header = [_OTHER_NAMES.get(field.strip().lower(), field.strip().lower()) for field in fields]
-            if not _TELLING.isdisjoint(header):
+            header = [_SYNONYMS.get(field.strip().lower(), field.strip().lower()) for field in fields]
+            if not _HEADER_COLUMNS.isdisjoint(header):
                 names = header
                 continue
             if not _is_passage(fields):
-                problems.note("files of an unknown kind", f"{name} is passed over. {_EXPECTED}")
+                problems.note("files of an unknown kind", f"{name} is passed over. {_COLUMNS}")
                 return
-            names = _UNNAMED
+            names = _DEFAULT_COLUMNS
         if len(fields) < min(2, len(names)) or len(fields) > len(names):
             problems.add("broken lines", f"Line {number} of {name} has {len(fields)} fields, not {len(names)}.")
             continue
@@ -231,8 +221,8 @@ def read_tsv(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
 
 
 def _is_passage(fields: Sequence[str]) -> bool:
-    """Whether the fields are those of a passage, with no line of names before it: a number, a text, perhaps a title."""
-    return 2 <= len(fields) <= len(_UNNAMED) and fields[0].strip().isdecimal() and not _is_number(fields[1])
+    """Tell whether the fields are a number, a text and perhaps a title: a passage, and no names of columns."""
+    return 2 <= len(fields) <= len(_DEFAULT_COLUMNS) and fields[0].strip().isdecimal() and not _is_number(fields[1])
 
 
 def _is_number(field: str) -> bool:
@@ -244,7 +234,7 @@ def _is_number(field: str) -> bool:
 
 
 def _unquoted(field: str) -> str:
-    """The field without the quotes a writer put round it, which doubled those inside."""
+    """Return the field without the quotes around it, with which those inside were doubled."""
     inside = field[1:-1]
     if len(field) < 2 or field[0] != '"' or field[-1] != '"' or '"' in inside.replace('""', ""):
         return field

@@ -1,4 +1,4 @@
-"""From a file or folder to documents and passages, one at a time, whatever their number."""
+"""Reads files and folders into documents and passages, one at a time; PDF among them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hoptree.corpus.records import read_records
 
 
 def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterator[Document]:
-    """A document a page, so that a passage's metadata tell where to look; ids are those of PDF links (#page=3)."""
+    """Yield a document for each page, with the page number as metadata and ids like PDF links (#page=3)."""
     try:
         from pypdf import PdfReader
     except ImportError as error:
@@ -28,7 +28,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
     content = read_all(stream, name, problems)
     if content is None:
         return
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would write of every oddity to the terminal
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would print every oddity to the terminal
     try:
         reader = PdfReader(io.BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -37,17 +37,17 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         title = short((reader.metadata and reader.metadata.title) or "") or stem(name)
         pages = len(reader.pages)
     except Exception as error:  # a damaged file makes pypdf raise errors of any kind
-        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_said(error)}.", cuts=True)
+        problems.add("damaged PDF files", f"{name} cannot be read as PDF: {_reason(error)}.", cuts=True)
         return
     empty = 0
     for number in range(pages):
         try:
             text = reader.pages[number].extract_text()
         except Exception as error:
-            said = f"Page {number + 1} of {name} cannot be read: {_said(error)}."
-            problems.add("damaged PDF files", said, cuts=True)
+            sentence = f"Page {number + 1} of {name} cannot be read: {_reason(error)}."
+            problems.add("damaged PDF files", sentence, cuts=True)
             continue
-        text = _clean(text)
+        text = text.replace("\0", " ").encode("utf-8", "replace").decode()
         if text.strip():
             yield Document(f"{name}#page={number + 1}", title, text, metadata=(("page", str(number + 1)),))
         else:
@@ -56,11 +56,7 @@ def read_pdf(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
         problems.note("empty documents", f"{empty} of {pages} pages of {name} hold no text; scanned pages need OCR.")
 
 
-def _clean(text: str) -> str:
-    return text.replace("\0", " ").encode("utf-8", "replace").decode()
-
-
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0][:200].rstrip(".")
 
 
@@ -90,10 +86,10 @@ def read_passages(
     problems: Problems | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """The passages of a file, or of all readable files below a folder, in the order of their names.
+    """Yield the passages of a file, or of all readable files below a folder, in the order of their names.
 
-    A passage that stands in two files comes twice, under the same id. Without `problems` nothing that is broken is
-    passed over: the first such place is an error. `on_bytes` hears how many bytes of all files together were read.
+    A passage of two files comes twice, under the same id. Without `problems` the first broken place is an error.
+    `on_bytes` is called with the number of bytes read of all files together.
     """
     problems = Problems(limit=0) if problems is None else problems
     before = 0
@@ -115,13 +111,13 @@ def read_file(
     tokenizer: Tokenizer | None = None,
     on_bytes: Callable[[int], None] | None = None,
 ) -> Iterator[Passage]:
-    """The passages of one file of a corpus."""
+    """Yield the passages of a file of a corpus."""
     if chunking.by != "auto" or suffix_of(file.name) in _DOCUMENTS:
         for document in read_documents(file, problems=problems, on_bytes=on_bytes):
             yield from chunk(document, chunking, tokenizer)
         return
     rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-    for item in read_records(rows, file.name, problems, usual=_passage):
+    for item in read_records(rows, file.name, problems, plain=_passage):
         if type(item) is Passage:
             yield item
         elif type(item) is Document:
@@ -137,16 +133,13 @@ def _document(key: str, title: str, text: str) -> Document:
 
 
 def read_documents(
-    file: SourceFile,
-    *,
-    problems: Problems,
-    on_bytes: Callable[[int], None] | None = None,
+    file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None
 ) -> Iterator[Document]:
-    """The documents of one file; `on_bytes` hears now and then how many of its bytes, packed as they are, were read."""
+    """Yield the documents of a file; `on_bytes` is called with how many of its bytes, packed as they are, were read."""
     reader = _DOCUMENTS.get(suffix_of(file.name))
     if reader is None:
         rows = read_rows(file, problems=problems, on_bytes=on_bytes)
-        yield from read_records(rows, file.name, problems, usual=_document)
+        yield from read_records(rows, file.name, problems, plain=_document)
         return
     try:
         with open_bytes(file.path, on_bytes) as stream:
@@ -156,30 +149,26 @@ def read_documents(
                 else:
                     yield document
     except OSError as error:
-        _unreadable(file, error, problems)
+        _report_unreadable(file, error, problems)
 
 
 def read_rows(file: SourceFile, *, problems: Problems, on_bytes: Callable[[int], None] | None = None) -> Iterator[Row]:
-    """The rows of a JSON, JSON Lines or tab-separated file with the numbers of their lines."""
+    """Yield the rows of a JSON, JSON Lines or tab-separated file with the numbers of their lines."""
     suffix = suffix_of(file.name)
     try:
         with open_bytes(file.path, on_bytes) as stream:
             if suffix == ".tsv":
                 yield from read_tsv(stream, file.name, problems)
-            elif suffix == ".json" or _is_array(stream):
+            # A file that should hold a row a line may be one JSON array instead.
+            elif suffix == ".json" or stream.peek(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"[":
                 yield from read_json_values(stream, file.name, problems)
             else:
                 yield from read_json_lines(stream, file.name, problems)
     except OSError as error:
-        _unreadable(file, error, problems)
+        _report_unreadable(file, error, problems)
 
 
-def _is_array(stream: io.BufferedReader) -> bool:
-    """Whether a file that should hold a row a line is one JSON array instead."""
-    return stream.peek(256).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
-
-
-def _unreadable(file: SourceFile, error: OSError, problems: Problems) -> None:
+def _report_unreadable(file: SourceFile, error: OSError, problems: Problems) -> None:
     if isinstance(error, Damaged):
         problems.add("damaged archives", f"{file.name} is damaged: {error}.", cuts=True)
     else:

@@ -1,12 +1,12 @@
-"""Rows of passage files in the forms that are about, told apart by their fields.
+"""Rows of passage files in the known formats, distinguished by their fields.
 
-| form | fields |
+| format | fields |
 |---|---|
 | own, BEIR, HippoRAG | id, _id or idx; title; text; aliases; metadata or other fields |
 | FlashRAG | id; contents, whose first line is the title |
 | sections | title; section; text |
-| Wikipedia pages | see `wikipedia` |
-| questions with contexts | see `contexts` |
+| Wikipedia pages | text, url (WikiExtractor) or a list of paragraphs (KILT) |
+| questions with contexts | question; paragraphs (MuSiQue) or context (HotpotQA, 2WikiMultihopQA) |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BULLET = "BULLET::::"
 
 
 def is_page(row: dict[str, Any]) -> bool:
-    """Whether a row is a whole page, to be cut like a text file, and not a passage of one."""
+    """Tell whether a row is a whole page, to be cut like a text file, and not a passage of one."""
     text = row.get("text")
     if type(text) is list:
         return all(type(paragraph) is str for paragraph in text)
@@ -49,7 +49,7 @@ def read_page(row: dict[str, Any], key: str, title: str) -> Document:
 
 
 def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Section, ...]]:
-    """KILT marks the headings of a page as paragraphs of their own: Section::::Life.:Early years."""
+    """Split a page of KILT, which has headings as paragraphs of their own: Section::::Life.:Early years."""
     pieces: list[str] = []
     sections: list[Section] = []
     length = 0
@@ -66,11 +66,11 @@ def _with_sections(paragraphs: list[str], title: str) -> tuple[str, tuple[Sectio
 
 
 def context_passages(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """Title and text of the passages that come with a question; none if the row is no question with passages."""
-    return [(title, text) for title, text in _found(row) if text] if "question" in row else []
+    """Return title and text of the passages that come with a question; none if the row is no such question."""
+    return [(title, text) for title, text in _contexts(row) if text] if "question" in row else []
 
 
-def _found(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _contexts(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     paragraphs = row.get("paragraphs")
     if type(paragraphs) is list and paragraphs:
         return _paragraphs(paragraphs)
@@ -81,11 +81,11 @@ def _found(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
         except (ValueError, RecursionError):
             return iter(())
     if type(context) is list:
-        return _contexts_pairs(context)
+        return _from_pairs(context)
     if type(context) is dict:
         titles, texts = context.get("title"), context.get("sentences", context.get("content"))
         if type(titles) is list and type(texts) is list:
-            return _contexts_pairs([list(pair) for pair in zip(titles, texts, strict=False)])
+            return _from_pairs([list(pair) for pair in zip(titles, texts, strict=False)])
     return iter(())
 
 
@@ -95,7 +95,7 @@ def _paragraphs(paragraphs: list[Any]) -> Iterator[tuple[str, str]]:
             yield _title(paragraph.get("title")), _joined(paragraph.get("paragraph_text", paragraph.get("text")))
 
 
-def _contexts_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
+def _from_pairs(context: list[Any]) -> Iterator[tuple[str, str]]:
     for pair in context:
         if type(pair) is list and len(pair) == 2:
             yield _title(pair[0]), _joined(pair[1])
@@ -106,7 +106,7 @@ def _title(value: object) -> str:
 
 
 def _joined(sentences: object) -> str:
-    """The sentences as one text; some files keep the space between them, others do not."""
+    """Join the sentences to one text; some files keep the space between them, others do not."""
     if type(sentences) is str:
         return sentences.strip()
     text = ""
@@ -116,38 +116,32 @@ def _joined(sentences: object) -> str:
     return text.strip()
 
 
-_BESIDE_A_TITLE = 8
-
-
 def digest_of(document: Document) -> str:
-    """Sixteen digits that stand for all a document says."""
-    said = f"{document.title}\0{document.text}"
+    """Return a digest of a document's content in sixteen hexadecimal digits."""
+    content = f"{document.title}\0{document.text}"
     if document.aliases or document.metadata:
-        said += f"\0{document.aliases!r}\0{document.metadata!r}"
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        content += f"\0{document.aliases!r}\0{document.metadata!r}"
+    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def name_for(title: str, digest: str) -> str:
-    """The title with a digest of the passage behind it.
-
-    Eight digits are enough there: they only tell apart the passages of one title. Without a title it is the digest.
-    """
-    return f"{title} ({digest[:_BESIDE_A_TITLE]})" if title else digest
+    """Return the title and eight digits of the digest, which distinguish passages of one title; else the digest."""
+    return f"{title} ({digest[:8]})" if title else digest
 
 
-Usual = TypeVar("Usual")
+Plain = TypeVar("Plain")
 
 _IDS = ("id", "_id", "wikipedia_id", "docid", "doc_id", "idx")
 _TAKEN = frozenset((*_IDS, "title", "text", "contents", "section", "aliases", "metadata"))
 
 
 def read_records(
-    rows: Iterable[Row], name: str, problems: Problems, *, usual: Callable[[str, str, str], Usual]
-) -> Iterator[Document | Usual]:
-    """The documents that rows stand for; a row that stands for none is passed over.
+    rows: Iterable[Row], name: str, problems: Problems, *, plain: Callable[[str, str, str], Plain]
+) -> Iterator[Document | Plain]:
+    """Yield the documents of rows; a row without one is skipped.
 
-    Passages of question files and rows without ids come once each, however often the file repeats them. `usual` makes
-    something of id, title and text where a row has just these, without the detour of a document.
+    Passages of question files and rows without ids come once each, however often the file repeats them. For rows with
+    just id, title and text, `plain` makes the item, which is quicker than a document.
     """
     seen: set[int] = set()
     for number, row in rows:
@@ -157,7 +151,7 @@ def read_records(
         if len(row) == 3:
             key, title, text = row.get("id"), row.get("title"), row.get("text")
             if type(key) is str and type(title) is str and type(text) is str and key.strip() and text.strip():
-                yield usual(key, title, text)
+                yield plain(key, title, text)
                 continue
         try:
             yield from _documents(row, f"Line {number} of {name}", problems, seen)
@@ -166,7 +160,7 @@ def read_records(
 
 
 class _NoRecord(Exception):
-    """Half a sentence on what a row lacks."""
+    """Says in half a sentence what a row lacks."""
 
 
 def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[int]) -> Iterator[Document]:
@@ -177,28 +171,28 @@ def _documents(row: dict[str, Any], where: str, problems: Problems, seen: set[in
         document = read_page(row, _id(row), _text_of(row.get("wikipedia_title")) or _text_of(row.get("title")))
     else:
         document = _record(row)
-    for said in _left_out(row):
-        problems.add("fields of the wrong type", f"{where} has {said} left out.")
+    for field in _unusable_fields(row):
+        problems.add("fields of the wrong type", f"{where} has {field} left out.")
     if not document.text.strip():
         problems.note("empty documents", f"{where} has an empty text.")
     elif document.id:
         yield document
-    elif _first(digest := digest_of(document), seen):
+    elif _is_new(digest := digest_of(document), seen):
         yield replace(document, id=digest)
     else:
         problems.note("repeated passages", f"{where} repeats an earlier passage.")
 
 
 def _from_contexts(contexts: Iterable[tuple[str, str]], seen: set[int]) -> Iterator[Document]:
-    """Questions share passages, so that most are met more than once; that is no news worth a note."""
+    """Yield each passage once; questions share them, so that repetitions are not worth a note."""
     for title, text in contexts:
         document = Document("", title, text, whole=True)
-        if _first(digest := digest_of(document), seen):
+        if _is_new(digest := digest_of(document), seen):
             yield replace(document, id=name_for(title, digest))
 
 
-def _first(digest: str, seen: set[int]) -> bool:
-    """Whether a digest is met for the first time; kept as numbers, which take the least memory."""
+def _is_new(digest: str, seen: set[int]) -> bool:
+    """Tell whether a digest is new; they are kept as numbers, which take the least memory."""
     before = len(seen)
     seen.add(int(digest, 16))
     return len(seen) > before
@@ -209,7 +203,7 @@ def _record(row: dict[str, Any]) -> Document:
     if type(text) is not str:
         contents = row.get("contents")
         if text is not None or type(contents) is not str:
-            raise _NoRecord(_what_is_missing(row))
+            raise _NoRecord(_why_no_text(row))
         first, newline, rest = contents.partition("\n")
         if newline and rest.strip():
             title, text = title or first.strip().strip('"'), rest
@@ -221,14 +215,14 @@ def _record(row: dict[str, Any]) -> Document:
     return Document(_id(row), title or section, text, _aliases(row), _metadata(row), whole=True)
 
 
-def _what_is_missing(row: dict[str, Any]) -> str:
+def _why_no_text(row: dict[str, Any]) -> str:
     if "question" in row:
         return "is a question without its passages"
     return "has a text that is no string" if "text" in row or "contents" in row else "has no text"
 
 
 def _id(row: dict[str, Any]) -> str:
-    """The row's own id, or "" if it has none."""
+    """Return the row's own id, or "" if it has none."""
     for field in _IDS:
         value = row.get(field)
         if type(value) is str and value.strip():
@@ -248,8 +242,8 @@ def _text_of(value: object) -> str:
     return value if type(value) is str else ""
 
 
-def _left_out(row: dict[str, Any]) -> Iterator[str]:
-    """Half a sentence on each field that is there and cannot be what its name says."""
+def _unusable_fields(row: dict[str, Any]) -> Iterator[str]:
+    """Yield half a sentence for each field whose value is of the wrong type."""
     for field in ("title", "wikipedia_title", "section"):
         if row.get(field) not in (None, "", [], [""]) and not _text_of(row[field]):
             yield f"a {field} that is neither a string nor a number, which is"
@@ -262,12 +256,11 @@ def _left_out(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _aliases(row: dict[str, Any]) -> tuple[str, ...]:
-    given = row.get("aliases")
-    return tuple(value for _, value in _pairs("", given) if value.strip())
+    return tuple(value for _, value in _pairs("", row.get("aliases")) if value.strip())
 
 
 def _metadata(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What stands in `metadata`, and the other fields that are plain values or lists of such."""
+    """Return the content of `metadata`, and the other fields that are plain values or lists of such."""
     pairs: list[tuple[str, str]] = []
     given = row.get("metadata")
     for field, value in given.items() if isinstance(given, dict) else ():

@@ -1,4 +1,4 @@
-"""What an encoder is to the rest of the house, and what all encoders share."""
+"""The protocol of encoders, and what all encoders share."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hoptree.core.errors import ConfigError
 from hoptree.core.optional_import import import_optional
+from hoptree.retrieval.microbatch import Window
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 Role = Literal["query", "passage"]
 
 _E5 = re.compile(r"(?<![a-z0-9])e5(?![a-z0-9])")
-_ENOUGH = 12
+_DIGEST_DIGITS = 12
 _OTHER_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5")
-_SAMPLE = 2**20
+_SAMPLE_BYTES = 2**20
 
 
 class Encoder(Protocol):
-    """Turns texts into rows of unit length.
+    """Turns texts into rows of unit length, each independent of the texts beside it.
 
     `identity` is what determines the rows: the name, the digest of the weights or the endpoint, and the prefixes.
-    `remote` says that texts leave the machine. What a text becomes does not depend on the texts beside it.
+    `remote` says that texts leave the machine.
     """
 
     @property
@@ -61,7 +62,7 @@ class Prefixes:
 
     @classmethod
     def of_name(cls, name: str) -> Prefixes:
-        """The prefixes of the e5 family for its members, except for the instructed ones, which want a sentence."""
+        """Return the prefixes of the e5 family for its members, but for the instructed ones, which want a sentence."""
         lower = name.lower()
         return cls("query: ", "passage: ") if _E5.search(lower) and "instruct" not in lower else cls()
 
@@ -74,7 +75,7 @@ class Prefixes:
 
 
 def folder_prefixes(folder: Path) -> Prefixes:
-    """The prompts that a folder's own settings name, else those of its name."""
+    """Return the prompts that a folder's own settings name, else those of its name."""
     prompts = read_settings(folder / "config_sentence_transformers.json").get("prompts")
     if isinstance(prompts, dict) and any(isinstance(prompt, str) and prompt for prompt in prompts.values()):
         passage = prompts.get("passage") or prompts.get("document") or ""
@@ -83,7 +84,7 @@ def folder_prefixes(folder: Path) -> Prefixes:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings of a JSON file of a model; none where the file is missing."""
+    """Read the settings of a JSON file of a model; none where the file is missing."""
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
@@ -94,45 +95,54 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def digest_of(*files: Path) -> str:
-    """The beginning of the SHA-256 of these files together."""
-    whole = hashlib.sha256()
+    """Return the beginning of the SHA-256 of these files together."""
+    digest = hashlib.sha256()
     for path in files:
         try:
             with path.open("rb") as file:
-                whole.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as error:
             raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
-    return whole.hexdigest()[:_ENOUGH]
+    return digest.hexdigest()[:_DIGEST_DIGITS]
 
 
 def weights_digest(folder: Path) -> str:
-    """The digest of a model's weights, "" if `folder` holds none.
+    """Return the digest of a model's weights, "" if `folder` holds none.
 
-    Weights that are not .safetensors files of the folder itself are told by name, size, first and last MiB alone.
+    Of weights that are not .safetensors files of the folder itself, name, size, first and last MiB count.
     """
     if not folder.is_dir():
         return ""
-    if whole := sorted(folder.glob("*.safetensors")):
-        return digest_of(*whole)
-    found = hashlib.sha256()
+    if weights := sorted(folder.glob("*.safetensors")):
+        return digest_of(*weights)
+    digest = hashlib.sha256()
     others = sorted(path for path in folder.rglob("*") if path.suffix in _OTHER_WEIGHTS)
     for path in others:
         try:
             with path.open("rb") as file:
                 size = file.seek(0, 2)
-                found.update(f"{path.relative_to(folder)}\0{size}\0".encode("utf-8", "replace"))
-                for start in (0, max(size - _SAMPLE, 0)):
+                digest.update(f"{path.relative_to(folder)}\0{size}\0".encode("utf-8", "replace"))
+                for start in (0, max(size - _SAMPLE_BYTES, 0)):
                     file.seek(start)
-                    found.update(file.read(_SAMPLE))
+                    digest.update(file.read(_SAMPLE_BYTES))
         except OSError as error:
             raise ConfigError(f"{path} cannot be read ({error}).", "Get the model's folder again.") from error
-    return found.hexdigest()[:_ENOUGH] if others else ""
+    return digest.hexdigest()[:_DIGEST_DIGITS] if others else ""
 
 
 def unit_rows(rows: NDArray[Any]) -> NDArray[np.float32]:
-    """The rows at length one; a row of zeros, which an empty text gives, stays as it is and is near to nothing."""
+    """Return the rows at length one; a row of zeros, which an empty text gives, stays as it is."""
     np = import_optional("numpy", "Dense retrieval", "dense")
     wide = np.asarray(rows, dtype=np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     unit: NDArray[Any] = (wide / np.where(lengths == 0, 1, lengths)).astype(np.float32)
     return unit
+
+
+def query_window(encoder: Encoder) -> Window[str, NDArray[np.float32]]:
+    """Return a window that encodes queries which arrive almost at once together."""
+
+    async def encode(queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
+        return list(await encoder.encode(queries, role="query"))
+
+    return Window(encode)

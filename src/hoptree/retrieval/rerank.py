@@ -1,4 +1,4 @@
-"""Putting the best of a first search in a better order."""
+"""Rerankers: they put the best of a first search in a better order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from hoptree.core.errors import ConfigError, EndpointError, UnusableReply
 from hoptree.core.http_client import HttpClient
 from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder, weights_digest
+from hoptree.retrieval.encoder import Encoder, query_window, weights_digest
 from hoptree.retrieval.fusion import normalised
-from hoptree.retrieval.microbatch import Window
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.retriever import Retriever, lasting
 
@@ -33,7 +32,7 @@ _FORMS = "Use embed/ENCODER, endpoint/MODEL@URL or cross/FOLDER."
 
 
 class Reranker(Protocol):
-    """Says how well each passage answers a query; `identity` is what determines that."""
+    """Scores how well each passage answers a query; `identity` is what determines that."""
 
     @property
     def identity(self) -> str: ...
@@ -47,7 +46,7 @@ class Reranker(Protocol):
 
 
 def full_text(passage: Passage) -> str:
-    """What encoders see of a passage."""
+    """Return what encoders see of a passage."""
     return f"{passage.title}\n{passage.text}" if passage.title else passage.text
 
 
@@ -69,13 +68,13 @@ class Reranked:
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0:
             return ()
-        found = await self._retriever.search(query, k=max(k, self._depth), where=where)
-        if not found:
+        passages = await self._retriever.search(query, k=max(k, self._depth), where=where)
+        if not passages:
             return ()
-        scores = await self._reranker.score(query, found)
+        scores = await self._reranker.score(query, passages)
         ranked = [
             replace(passage, score=score, stages=(*passage.stages, ("rerank", score)))
-            for passage, given in zip(found, scores, strict=True)
+            for passage, given in zip(passages, scores, strict=True)
             for score in (round(given, _DECIMALS),)
         ]
         return tuple(sorted(ranked, key=lambda passage: (-passage.score, passage.id))[:k])
@@ -86,9 +85,9 @@ class Reranked:
 
 
 class EmbeddingReranker:
-    """Scores by the cosine of query and passage, plus `mix` times the first search's score brought to between 0 and 1.
+    """Scores by the cosine of query and passage, plus `mix` times the normalised score of the first search.
 
-    Vectors of passages are kept, so that sub-questions that find the same ones share the work.
+    Vectors of passages are cached, as sub-questions often find the same ones.
     """
 
     def __init__(self, encoder: Encoder, mix: float = 0.0) -> None:
@@ -98,7 +97,7 @@ class EmbeddingReranker:
         self.remote = encoder.remote
         self._encoder = encoder
         self._mix = mix
-        self._query = Window(self._encode_queries)
+        self._query = query_window(encoder)
         self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
@@ -110,9 +109,6 @@ class EmbeddingReranker:
 
     async def aclose(self) -> None:
         await self._encoder.aclose()
-
-    async def _encode_queries(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        return list(await self._encoder.encode(queries, role="query"))
 
     async def _rows(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         known = {text: self._kept[text] for text in texts if text in self._kept}
@@ -128,9 +124,9 @@ class EmbeddingReranker:
 
 
 class EndpointReranker:
-    """A model behind `/rerank`, in the forms of Cohere, Jina and vLLM (`results`) and of TEI (a plain list).
+    """A model behind `/rerank`, in the format of Cohere, Jina and vLLM (`results`) or of TEI (a plain list).
 
-    Its key is HOPTREE_RERANK_KEY: one that was made for another server is not sent there.
+    Its key is HOPTREE_RERANK_KEY, so that the key of another server is not sent there.
     """
 
     remote = True
@@ -139,26 +135,21 @@ class EndpointReranker:
         key = os.environ.get("HOPTREE_RERANK_KEY", "").strip()
         self._http = HttpClient(url, headers={"Authorization": f"Bearer {key}"} if key.isascii() and key else None)
         self._model = model
-        self._plain = False
+        self._is_tei = False
         self.identity = f"endpoint:{model}@{self._http.shown}"
 
     async def score(self, query: str, passages: Sequence[Passage]) -> list[float]:
         if not passages:
             return []
         texts = [full_text(passage) for passage in passages]
-        if not self._plain:
-            body: dict[str, Any] = {
-                "model": self._model,
-                "query": query,
-                "documents": texts,
-                "top_n": len(texts),
-            }
+        if not self._is_tei:
+            body: dict[str, Any] = {"model": self._model, "query": query, "documents": texts, "top_n": len(texts)}
             try:
                 return self._read(await self._http.json("POST", "/rerank", body), len(texts))
             except EndpointError as error:
                 if error.status not in (400, 422) or "texts" not in error.cause:
                     raise
-                self._plain = True  # TEI names the field it misses
+                self._is_tei = True  # it names the field it misses
         body = {"query": query, "texts": texts, "truncate": True}
         return self._read(await self._http.json("POST", "/rerank", body), len(texts))
 
@@ -183,7 +174,7 @@ class EndpointReranker:
 
 
 class CrossEncoderReranker:
-    """A cross-encoder run by sentence-transformers, loaded when first needed; code that comes with it is not run."""
+    """A cross-encoder run by sentence-transformers, loaded when first needed; code that comes with it is never run."""
 
     remote = False
 
@@ -218,7 +209,7 @@ class CrossEncoderReranker:
 
 
 def open_reranker(spec: str, *, base_url: str = "", mix: float = 0.0) -> Reranker:
-    """The reranker of a name: `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`.
+    """Open the reranker of a name: `embed/ENCODER`, `endpoint/MODEL@URL` or `cross/FOLDER`.
 
     `base_url` is that of an `embed/openai/…` encoder; `mix` is how much the first search counts beside embeddings.
     """

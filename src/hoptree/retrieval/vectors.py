@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hoptree.core.errors import CorpusError, IndexUnavailable
 from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Passage
-from hoptree.retrieval.encoder import Encoder
-from hoptree.retrieval.microbatch import Window
+from hoptree.retrieval.encoder import Encoder, query_window
 from hoptree.retrieval.retriever import PassageStore, fits
 from hoptree.retrieval.vector_files import (
     FEATURE,
@@ -296,7 +295,7 @@ class Dense:
         self._store = store
         self._vectors = vectors
         self._encoder = encoder
-        self._encode = Window(self._encode_all)
+        self._encode = query_window(encoder)
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
         if k <= 0 or not query.strip() or not len(self._vectors):
@@ -306,9 +305,6 @@ class Dense:
 
     async def aclose(self) -> None:
         await self._encoder.aclose()
-
-    async def _encode_all(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        return list(await self._encoder.encode(queries, role="query"))
 
     def _search(self, vector: NDArray[np.float32], k: int, where: Mapping[str, str]) -> tuple[Passage, ...]:
         """Fetch more until k of them pass the filter; ties at the cut are broken by id, not by key."""

@@ -1,4 +1,4 @@
-"""Taking facts into an index: only what is new is encoded and compared."""
+"""Adds facts to an index; only new ones are encoded and compared."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from hoptree.core.batching import batched
 from hoptree.core.errors import CorpusError
 from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Fact
@@ -20,7 +21,7 @@ from hoptree.retrieval.hippo.store import FILE, FOLDER, FORMAT, FactStore, fact_
 from hoptree.retrieval.index.folder import Change
 from hoptree.retrieval.index.ledger import Ledger, key_of
 from hoptree.retrieval.open_encoder import open_encoder
-from hoptree.retrieval.vector_files import FEATURE, HEADER, open_files
+from hoptree.retrieval.vector_files import FEATURE, open_files
 from hoptree.retrieval.vectors import VectorWriter
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-SAME = 0.8
+SYNONYM_COSINE = 0.8
 """The least cosine of two phrases that count as synonyms."""
-_MOST = 100
-"""Synonyms that a phrase is given of all that are near enough, the nearest first."""
-_LETTERS = 2
+_MAX_SYNONYMS = 100
+_MAX_INITIALS = 2
 """A phrase with no more letters and digits has no synonyms: initials are near to everything."""
-_SYNONYMS_AT_ONCE = 512
+_COMPARE_AT_ONCE = 512
+_ENCODE_AT_ONCE = 256
+_LOOK_UP_AT_ONCE = 500
+_SAVE_INTERVAL_S = 300.0
 _DECIMALS = 6
 _NUMBER = re.compile(r"\d+")
 
@@ -42,42 +45,42 @@ _NUMBER = re.compile(r"\d+")
 def synonyms_of(
     folder: Path, fresh: Mapping[int, str], phrases: Mapping[int, str]
 ) -> Iterator[tuple[list[int], list[tuple[int, int, float]]]]:
-    """Some of the fresh phrases after the other, with the pairs that each of them forms with any phrase.
+    """Yield batches of the fresh phrases, with the synonym pairs that they form with any phrase.
 
-    Every fresh phrase is compared with all: that takes time by the product of their counts. Phrases with other
-    numbers in them ("1912", "12 May 1913") are near to each other and mean something else.
+    Every fresh phrase is compared with all. Phrases with different numbers in them ("1912", "12 May 1913") are near to
+    each other and mean something else.
     """
     np = import_optional("numpy", FEATURE, "dense")
     keys, rows = _all_vectors(folder)
     place = {key: number for number, key in enumerate(keys)}
     wanted = [key for key in sorted(fresh) if key in place and _may_have(fresh[key])]
     others = np.array([key in phrases and _may_have(phrases[key]) for key in keys], dtype=bool)
-    for start in range(0, len(wanted), _SYNONYMS_AT_ONCE):
-        some = wanted[start : start + _SYNONYMS_AT_ONCE]
-        cosines = rows[[place[key] for key in some]] @ rows.T
+    for start in range(0, len(wanted), _COMPARE_AT_ONCE):
+        batch = wanted[start : start + _COMPARE_AT_ONCE]
+        cosines = rows[[place[key] for key in batch]] @ rows.T
         pairs = []
-        for key, row in zip(some, cosines, strict=True):
+        for key, row in zip(batch, cosines, strict=True):
             for number in _nearest(row, others):
                 other = keys[number]
                 if other != key and _NUMBER.findall(phrases[other]) == _NUMBER.findall(phrases[key]):
                     pairs.append((min(key, other), max(key, other), round(min(float(row[number]), 1.0), _DECIMALS)))
-        yield some, pairs
+        yield batch, pairs
     yield [key for key in fresh if key not in set(wanted)], []
 
 
 def _nearest(row: NDArray[np.float32], others: NDArray[np.bool_]) -> list[int]:
     np = import_optional("numpy", FEATURE, "dense")
-    near = np.flatnonzero((row >= SAME) & others)
-    best: list[int] = near[np.argsort(-row[near], kind="stable")][: _MOST + 1].tolist()
+    near = np.flatnonzero((row >= SYNONYM_COSINE) & others)
+    best: list[int] = near[np.argsort(-row[near], kind="stable")][: _MAX_SYNONYMS + 1].tolist()
     return best
 
 
 def _may_have(phrase: str) -> bool:
-    return sum(letter.isalnum() for letter in phrase) > _LETTERS
+    return sum(letter.isalnum() for letter in phrase) > _MAX_INITIALS
 
 
 def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
-    """The keys of a folder of vectors in ascending order, and their rows at length one."""
+    """Return the keys of a folder of vectors in ascending order, and their rows at length one."""
     np = import_optional("numpy", FEATURE, "dense")
     header, base, newer = open_files(folder)
     keys: list[Any] = []
@@ -93,22 +96,18 @@ def _all_vectors(folder: Path) -> tuple[list[int], NDArray[np.float32]]:
     if not keys:
         return [], np.zeros((0, header.dimensions), np.float32)
     order = np.argsort(np.concatenate(keys), kind="stable")
-    whole = np.concatenate(rows)[order]
-    lengths = np.linalg.norm(whole, axis=1, keepdims=True)
-    return np.concatenate(keys)[order].tolist(), whole / np.where(lengths == 0, 1, lengths)
+    vectors = np.concatenate(rows)[order]
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.concatenate(keys)[order].tolist(), vectors / np.where(lengths == 0, 1, lengths)
 
 
-T = TypeVar("T")
-Heard = Callable[[str, int, int], None]
-"""Told of the stage, and of how much of how many is done."""
-_AT_ONCE = 256
-_LOOKED_UP = 500
-_SAVE_EVERY = 300.0
+OnProgress = Callable[[str, int, int], None]
+"""Called with the stage, what is done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """What an index knows after facts were taken in; `strange` are passages of the facts that it does not hold."""
+    """What an index knows after facts were added; `strange` counts passages of the facts that it does not hold."""
 
     facts: int
     new: int
@@ -120,8 +119,8 @@ class TakenIn:
     encoder: str
 
 
-async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, heard: Heard) -> TakenIn:
-    """Give the passages of a staged change their facts; those it has of other passages stay.
+async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, on_progress: OnProgress) -> TakenIn:
+    """Give the passages of a staged change their facts; facts of other passages stay.
 
     `encoder` None is the one that the facts have, else that of the index, if any; "" is none.
     """
@@ -138,7 +137,7 @@ async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, he
             raise CorpusError("No fact would be left in the index.", "Give facts of passages that it holds.")
         texts = {key: fact_text(fact.subject, fact.relation, fact.object) for key, _, fact in rows}
         names = {phrase_key(name): name for _, _, fact in rows for name in map(phrase_of, (fact.subject, fact.object))}
-        await _encode_all(store, spec, texts, names, heard)
+        await _encode_all(store, spec, texts, names, on_progress)
         count = sum(1 for _ in store.synonyms())
         after = {(key, passage) for key, passage, _ in rows}
         passages = len({passage for _, passage in after})
@@ -149,16 +148,16 @@ async def take_in(change: Change, facts: Iterable[Fact], encoder: str | None, he
 
 
 def current(store: FactStore, ledger: Ledger) -> list[int]:
-    """The passages with facts that are in the index as they were when these were taken in."""
-    found: list[int] = []
-    for some in _some(store.contents().items(), _LOOKED_UP):
-        entries = ledger.look_up([key for key, _ in some])
-        found += (key for key, content in some if key in entries and entries[key].content == content)
-    return found
+    """Return the passages with facts that are in the index as they were when these were added."""
+    unchanged: list[int] = []
+    for batch in batched(store.contents().items(), _LOOK_UP_AT_ONCE):
+        entries = ledger.look_up([key for key, _ in batch])
+        unchanged += (key for key, content in batch if key in entries and entries[key].content == content)
+    return unchanged
 
 
 def _opened(change: Change) -> FactStore:
-    """The facts that there are; damaged ones are begun anew."""
+    """Open the facts of an index; damaged ones are discarded."""
     folder = change.part / FOLDER
     try:
         if (folder / FILE).exists():
@@ -170,14 +169,14 @@ def _opened(change: Change) -> FactStore:
 
 
 def _put(store: FactStore, change: Change, facts: Iterable[Fact]) -> int:
-    """Enter the facts by passage; how many passages the index does not hold."""
+    """Enter the facts by passage; returns how many passages the index does not hold."""
     by_passage: dict[str, list[Fact]] = {}
     for fact in facts:
         by_passage.setdefault(fact.passage_id, []).append(fact)
     known = 0
-    for some in _some(by_passage, _LOOKED_UP):
-        entries = change.ledger.look_up([key_of(name) for name in some])
-        for name in some:
+    for batch in batched(by_passage, _LOOK_UP_AT_ONCE):
+        entries = change.ledger.look_up([key_of(name) for name in batch])
+        for name in batch:
             if entry := entries.get(key_of(name)):
                 store.put(entry.key, name, entry.content, by_passage[name])
                 known += 1
@@ -194,7 +193,7 @@ def _put(store: FactStore, change: Change, facts: Iterable[Fact]) -> int:
 
 
 async def _encode_all(
-    store: FactStore, spec: str, texts: Mapping[int, str], names: Mapping[int, str], heard: Heard
+    store: FactStore, spec: str, texts: Mapping[int, str], names: Mapping[int, str], on_progress: OnProgress
 ) -> None:
     """Bring vectors and synonyms up to date."""
     folders = [store.folder / "facts", store.folder / "phrases"]
@@ -210,7 +209,7 @@ async def _encode_all(
         if encoder is None:
             return
         for folder, wanted, what in zip(folders, (texts, names), ("facts", "phrases"), strict=True):
-            await _encode(folder, wanted, encoder, lambda done, of, what=what: heard(f"encoding {what}", done, of))  # type: ignore[misc]
+            await _encode(folder, wanted, encoder, partial(on_progress, f"encoding {what}"))
     finally:
         if encoder is not None:
             await encoder.aclose()
@@ -218,43 +217,24 @@ async def _encode_all(
     store.forget_phrases(known - names.keys())
     fresh = {key: name for key, name in names.items() if key not in known}
     done = 0
-    for some, pairs in synonyms_of(folders[1], fresh, names):
-        store.add_synonyms(some, pairs)
-        done += len(some)
-        heard("comparing phrases", done, len(fresh))
+    for batch, pairs in synonyms_of(folders[1], fresh, names):
+        store.add_synonyms(batch, pairs)
+        done += len(batch)
+        on_progress("comparing phrases", done, len(fresh))
     store.commit()
 
 
 async def _encode(
     folder: Path, wanted: Mapping[int, str], encoder: Encoder, on_done: Callable[[int, int], None]
 ) -> None:
-    """A vector for each text that has none; what nothing asks for any more may stay, and is not found."""
-    writer = await _writer(folder, encoder, len(wanted))
+    """Encode each text that has no vector; vectors that nothing asks for any more stay, and are not found."""
+    writer = await VectorWriter.open_for(folder, encoder, expected=len(wanted))
     fresh = writer.missing(sorted(wanted))
     saved = time.monotonic()
-    for number, some in enumerate(_some(fresh, _AT_ONCE)):
-        writer.add(some, await encoder.encode([wanted[key] for key in some], role="passage"))
-        on_done(min((number + 1) * _AT_ONCE, len(fresh)), len(fresh))
-        if time.monotonic() - saved > _SAVE_EVERY:
+    for number, batch in enumerate(batched(fresh, _ENCODE_AT_ONCE), 1):
+        writer.add(batch, await encoder.encode([wanted[key] for key in batch], role="passage"))
+        on_done(min(number * _ENCODE_AT_ONCE, len(fresh)), len(fresh))
+        if time.monotonic() - saved > _SAVE_INTERVAL_S:
             writer.save()
             saved = time.monotonic()
     writer.save()
-
-
-async def _writer(folder: Path, encoder: Encoder, expected: int) -> VectorWriter:
-    """A writer that goes on with the vectors that are there; damaged ones are begun anew."""
-    if (folder / HEADER).exists():
-        try:
-            return VectorWriter.open(folder)
-        except CorpusError:
-            shutil.rmtree(folder)
-    if not encoder.dimensions:  # an endpoint tells only with its first answer
-        await encoder.encode(["dimensions"], role="passage")
-    return VectorWriter.create(folder, encoder.dimensions, expected=expected)
-
-
-def _some(items: Iterable[T], count: int) -> Iterator[list[T]]:
-    """The items in lists of at most so many."""
-    walk = iter(items)
-    while part := list(islice(walk, count)):
-        yield part

@@ -1,4 +1,4 @@
-"""HippoRAG's retriever: facts near a query start a walk over the graph, and passages are ranked by where it leads."""
+"""HippoRAG's retriever: facts near a query start a random walk over the graph, which ranks passages."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from math import log
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hoptree.core.errors import CorpusError
 from hoptree.core.optional_import import import_optional
 from hoptree.core.values import Fact, Passage
-from hoptree.retrieval.bm25_memory import Analysis
-from hoptree.retrieval.encoder import Encoder
+from hoptree.retrieval.bm25_memory import Analysis, term_score
+from hoptree.retrieval.encoder import Encoder, query_window
 from hoptree.retrieval.fusion import normalised
 from hoptree.retrieval.hippo.build import current
 from hoptree.retrieval.hippo.store import FOLDER, FactStore, fact_key, fact_text, facts_damaged, phrase_key, phrase_of
+from hoptree.retrieval.index.analysis import inverse_document_frequency
 from hoptree.retrieval.index.folder import Index
 from hoptree.retrieval.index.ledger import key_of
-from hoptree.retrieval.microbatch import Window
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.retriever import PassageStore, Retriever, fits
 from hoptree.retrieval.vectors import Vectors
@@ -32,14 +31,18 @@ if TYPE_CHECKING:
 
 
 _FEATURE = "Retrieval along facts"
-_TOLERANCE, _ROUNDS = 1e-9, 1_000
+_TOLERANCE, _MAX_ITERATIONS = 1e-9, 1_000
+_FACT_DECIMALS, _DECIMALS = 6, 9
+_FETCH_AT_ONCE = 64
+_MIN_SHARE = 1e-3
+"""Of the last passage of the first ranking, so that a walk starts from it at all."""
 
 
 class PhraseGraph:
-    """Phrases, passages and what ties them, each tie going both ways with its weight.
+    """Phrases and passages with weighted edges, which go both ways.
 
-    Two phrases are tied once for each passage that states a fact of them, and by their cosine where they are synonyms;
-    a passage is tied to every phrase of its facts. So every node has a tie, and a walk never ends in one.
+    Two phrases are tied once for each passage that states a fact of them, and by their cosine if they are synonyms.
+    A passage is tied to every phrase of its facts. So every node has an edge, and a walk never ends.
     """
 
     def __init__(self, facts: Iterable[tuple[int, int, Fact]], synonyms: Iterable[tuple[int, int, float]] = ()) -> None:
@@ -58,11 +61,14 @@ class PhraseGraph:
         self._held_by = Counter(phrase for _, phrase in held)
         weights: dict[tuple[int, int], float] = {**ties, **dict.fromkeys(held, 1.0)}
         numbers = {phrase_key(phrase): node for phrase, node in self._phrases.items()}
-        for one, other, cosine in synonyms:
-            if one in numbers and other in numbers:
-                pair = (min(numbers[one], numbers[other]), max(numbers[one], numbers[other]))
-                weights[pair] = weights.get(pair, 0.0) + cosine
-        self._graph = self._made(weights)
+        for *keys, cosine in synonyms:
+            nodes = sorted(numbers[key] for key in keys if key in numbers)
+            if len(nodes) == 2:
+                weights[nodes[0], nodes[1]] = weights.get((nodes[0], nodes[1]), 0.0) + cosine
+        self._graph = import_optional("rustworkx", _FEATURE, "graph").PyDiGraph()
+        self._graph.add_nodes_from([None] * self._count)
+        self._graph.add_edges_from([(source, target, float(weight)) for (source, target), weight in weights.items()])
+        self._graph.add_edges_from([(target, source, float(weight)) for (source, target), weight in weights.items()])
         self.ties = len(weights)
 
     def _phrase(self, phrase: str) -> int:
@@ -74,14 +80,6 @@ class PhraseGraph:
         self._count += 1
         return self._count - 1
 
-    def _made(self, weights: Mapping[tuple[int, int], float]) -> Any:
-        rustworkx = import_optional("rustworkx", _FEATURE, "graph")
-        graph = rustworkx.PyDiGraph()
-        graph.add_nodes_from([None] * self._count)
-        graph.add_edges_from([(one, other, float(weight)) for (one, other), weight in weights.items()])
-        graph.add_edges_from([(other, one, float(weight)) for (one, other), weight in weights.items()])
-        return graph
-
     @property
     def phrases(self) -> int:
         return len(self._phrases)
@@ -91,43 +89,39 @@ class PhraseGraph:
         return len(self._passages)
 
     def spread_of(self, phrase: str) -> int:
-        """How many passages state something of a phrase; 0 for one that is no node."""
+        """Count the passages that state something of a phrase; 0 for one that is no node."""
         return self._held_by[self._phrases[phrase]] if phrase in self._phrases else 0
 
     def walk(self, phrases: Mapping[str, float], passages: Mapping[int, float], *, damping: float) -> dict[int, float]:
-        """How often a walk is at each passage that starts anew, with `1 - damping`, from these by their weights.
+        """Return how often a walk is at each passage; it restarts, with `1 - damping`, from these by their weights.
 
-        A passage without facts is tied to nothing: it is where a walk is only while it starts there.
+        A passage without facts has no edges: a walk is there only while it starts there.
         """
-        whole = sum(phrases.values()) + sum(passages.values())
-        if whole <= 0:
+        total = sum(phrases.values()) + sum(passages.values())
+        if total <= 0:
             return {}
         starts = {
-            self._phrases[phrase]: weight / whole for phrase, weight in phrases.items() if phrase in self._phrases
+            self._phrases[phrase]: weight / total for phrase, weight in phrases.items() if phrase in self._phrases
         }
-        starts |= {self._passages[key]: weight / whole for key, weight in passages.items() if key in self._passages}
+        starts |= {self._passages[key]: weight / total for key, weight in passages.items() if key in self._passages}
         inside = sum(starts.values())
-        found = {key: (1 - damping) * weight / whole for key, weight in passages.items() if key not in self._passages}
+        shares = {key: (1 - damping) * weight / total for key, weight in passages.items() if key not in self._passages}
         if inside > 0:
             rank = import_optional("rustworkx", _FEATURE, "graph").pagerank(
                 self._graph,
                 alpha=damping,
                 weight_fn=float,
                 personalization=starts,
-                nstart=starts,  # so that what cannot be reached stays at nothing
+                nstart=starts,  # what cannot be reached stays at nothing
                 tol=_TOLERANCE / self._count,  # it is compared with the mean change of a node
-                max_iter=_ROUNDS,
+                max_iter=_MAX_ITERATIONS,
             )
-            found |= {key: inside * rank[node] for key, node in self._passages.items()}
-        return found
-
-
-_NEAREST_DECIMALS = 6
-_K1, _B = 1.2, 0.75
+            shares |= {key: inside * rank[node] for key, node in self._passages.items()}
+        return shares
 
 
 class NearestFacts(Protocol):
-    """Keys of facts with how near they are, best first, ties by key."""
+    """Finds keys of facts with their nearness, best first, ties by key."""
 
     identity: str
     remote: bool
@@ -139,14 +133,14 @@ class NearestFacts(Protocol):
 
 
 class ByVectors:
-    """The cosine of the query's vector and the fact's; `known` are the facts that count."""
+    """Compares the vectors of query and facts; `known` are the facts that count."""
 
     by_meaning = True
 
     def __init__(self, vectors: Vectors, encoder: Encoder, known: Container[int]) -> None:
         self.identity, self.remote = f"{encoder.identity}:{vectors.dtype}", encoder.remote
         self._vectors, self._encoder, self._known = vectors, encoder, known
-        self._encode = Window(self._encode_all)
+        self._encode = query_window(encoder)
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
         if k <= 0 or not query.strip():
@@ -157,22 +151,19 @@ class ByVectors:
     async def aclose(self) -> None:
         await self._encoder.aclose()
 
-    async def _encode_all(self, queries: Sequence[str]) -> Sequence[NDArray[np.float32]]:
-        return list(await self._encoder.encode(queries, role="query"))
-
     def _nearest(self, vector: NDArray[np.float32], k: int) -> list[tuple[int, float]]:
-        """Look further until k of those found count."""
+        """Look further until k of the hits count."""
         wanted = k
         while True:
             hits = self._vectors.search(vector, wanted)
-            found = [(key, score) for key, score in hits if score > 0 and key in self._known]
-            if len(found) >= k or len(hits) < wanted:
-                return found[:k]
+            known = [(key, score) for key, score in hits if score > 0 and key in self._known]
+            if len(known) >= k or len(hits) < wanted:
+                return known[:k]
             wanted *= 4
 
 
 class ByWords:
-    """BM25 over the words of facts; one that shares no word with the query is not near at all."""
+    """Ranks facts by BM25; one that shares no word with the query is not near at all."""
 
     remote = by_meaning = False
 
@@ -189,31 +180,22 @@ class ByWords:
         self._average = sum(self._lengths.values()) / (len(self._lengths) or 1) or 1.0
 
     async def nearest(self, query: str, k: int) -> list[tuple[int, float]]:
-        scores: Counter[int] = Counter()
+        scores: dict[int, float] = defaultdict(float)
         for term in self._analysis.sought(query).terms:
             having = self._having.get(term, ())
-            rarity = log(1 + (len(self._lengths) - len(having) + 0.5) / (len(having) + 0.5))
+            rarity = inverse_document_frequency(len(self._lengths), len(having))
             for key, count in having:
-                damping = _K1 * (1 - _B + _B * self._lengths[key] / self._average)
-                scores[key] += rarity * count * (_K1 + 1) / (count + damping)  # type: ignore[assignment]
-        best = sorted(
-            ((round(score, _NEAREST_DECIMALS), key) for key, score in scores.items()), key=lambda one: (-one[0], one[1])
-        )
-        return [(key, score) for score, key in best[: max(k, 0)]]
+                scores[key] += term_score(rarity, count, self._lengths[key], self._average)
+        rounded = [(key, round(score, _FACT_DECIMALS)) for key, score in scores.items()]
+        return sorted(rounded, key=lambda hit: (-hit[1], hit[0]))[: max(k, 0)]
 
     async def aclose(self) -> None:
         return None
 
 
-_DECIMALS = 9
-_FETCHED = 64
-_LEAST = 1e-3
-"""The share of the last one of the first ranking, so that it is found at all."""
-
-
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """How a walk starts and goes on; the values are those of HippoRAG 2."""
+    """The parameters of a walk; the values are those of HippoRAG 2."""
 
     facts: int = 5
     """Facts nearest to a query."""
@@ -230,9 +212,8 @@ class Walk:
 class Hippo:
     """A retriever over an index with facts.
 
-    `facts` are those of the passages that `graph` was made of, by key; `first` ranks passages by their own text (dense
-    where the index has vectors, else BM25): its best are starts of little weight, and its ranking is the result where
-    no fact is near. Both are closed with it.
+    `facts` are those of `graph`, by key. `first` ranks passages by their own text: its best are starts of little
+    weight, and its ranking is the result where no fact is near. `nearest` and `first` are closed with it.
     """
 
     kind = "hippo"
@@ -268,14 +249,14 @@ class Hippo:
     async def search_from(
         self, query: str, facts: Sequence[Fact], *, k: int, where: Mapping[str, str] | None = None
     ) -> tuple[Passage, ...]:
-        """The k passages that a walk from these facts leads to most."""
+        """Return the k passages that a walk from these facts visits most."""
         if k <= 0:
             return ()
         starts = self._starts(facts)
         if not starts:
             return await self._first.search(query, k=k, where=where)
         ranked = await self._first.search(query, k=self._walk.passages)
-        if where:  # a walk may start from what does not fit, but what fits should be met
+        if where:  # a walk may start from what does not fit, but should visit what fits
             ranked += await self._first.search(query, k=self._walk.passages, where=where)
         return await asyncio.to_thread(self._search, starts, ranked, k, where or {})
 
@@ -284,14 +265,14 @@ class Hippo:
         await self._first.aclose()
 
     def _starts(self, facts: Sequence[Fact]) -> dict[str, float]:
-        """The phrases of the facts: the mean of how near their facts are (the nearest is 1), by how rare they are."""
+        """Weigh the phrases of the facts: the mean nearness of their facts (the nearest is 1), by how rare they are."""
         best = max((fact.confidence for fact in facts), default=0.0)
         scores: dict[str, list[float]] = {}
         for fact in facts:
             for phrase in dict.fromkeys(map(phrase_of, (fact.subject, fact.object))):
                 if best > 0 and fact.confidence > 0 and self._graph.spread_of(phrase):
                     scores.setdefault(phrase, []).append(fact.confidence / best)
-        weights = {name: sum(some) / len(some) / self._graph.spread_of(name) for name, some in scores.items()}
+        weights = {name: sum(near) / len(near) / self._graph.spread_of(name) for name, near in scores.items()}
         kept = sorted(weights, key=lambda name: (-weights[name], name))[: self._walk.phrases]
         return {name: weights[name] for name in kept}
 
@@ -300,39 +281,39 @@ class Hippo:
     ) -> tuple[Passage, ...]:
         shares = normalised([passage.score for passage in ranked])
         weight = self._walk.passage_weight
-        texts = {key_of(one.id): max(share, _LEAST) * weight for one, share in zip(ranked, shares, strict=True)}
-        met = self._graph.walk(starts, texts, damping=self._walk.damping)
-        scores = {key: round(score, _DECIMALS) for key, score in met.items()}
+        texts = {key_of(hit.id): max(share, _MIN_SHARE) * weight for hit, share in zip(ranked, shares, strict=True)}
+        visits = self._graph.walk(starts, texts, damping=self._walk.damping)
+        scores = {key: round(score, _DECIMALS) for key, score in visits.items()}
         order = sorted((key for key, score in scores.items() if score > 0), key=lambda key: -scores[key])
         own = {key_of(passage.id): passage for passage in ranked}
-        found: list[Passage] = []
-        for start in range(0, len(order), _FETCHED):
-            # One that ties with the k-th may come before it by its id.
-            if len(found) >= k and scores[order[start]] < found[k - 1].score:
+        best: list[Passage] = []
+        for start in range(0, len(order), _FETCH_AT_ONCE):
+            # A passage that ties with the k-th may come before it by its id.
+            if len(best) >= k and scores[order[start]] < best[k - 1].score:
                 break
-            some = order[start : start + _FETCHED]
-            passages = own | self._store.fetch([key for key in some if key not in own])
-            for key in some:
+            batch = order[start : start + _FETCH_AT_ONCE]
+            passages = own | self._store.fetch([key for key in batch if key not in own])
+            for key in batch:
                 if key in passages and fits(passages[key], where):
                     stages = (*own[key].stages, (self.kind, scores[key])) if key in own else ((self.kind, scores[key]),)
-                    found.append(replace(passages[key], score=scores[key], stages=stages))
-            found.sort(key=lambda passage: (-passage.score, passage.id))
-        return tuple(found[:k])
+                    best.append(replace(passages[key], score=scores[key], stages=stages))
+            best.sort(key=lambda passage: (-passage.score, passage.id))
+        return tuple(best[:k])
 
 
 class _Guided:
-    """A retriever whose searches go out from facts that somebody chose."""
+    """A retriever whose searches start from given facts."""
 
     kind = "hippo"
 
-    def __init__(self, whole: Hippo, facts: tuple[Fact, ...]) -> None:
-        self._whole, self._facts = whole, facts
+    def __init__(self, hippo: Hippo, facts: tuple[Fact, ...]) -> None:
+        self._hippo, self._facts = hippo, facts
         chosen = ",".join(f"{fact_key(f.subject, f.relation, f.object)}:{f.confidence:.6f}" for f in facts)
-        self.identity = f"{whole.identity}:{hashlib.sha256(chosen.encode()).hexdigest()[:16]}"
-        self.remote = whole.remote
+        self.identity = f"{hippo.identity}:{hashlib.sha256(chosen.encode()).hexdigest()[:16]}"
+        self.remote = hippo.remote
 
     async def search(self, query: str, *, k: int, where: Mapping[str, str] | None = None) -> tuple[Passage, ...]:
-        return await self._whole.search_from(query, self._facts, k=k, where=where)
+        return await self._hippo.search_from(query, self._facts, k=k, where=where)
 
     async def aclose(self) -> None:
         return None
@@ -348,7 +329,7 @@ class Held:
 
 
 def held_facts(index: Index, *, deep: bool = False) -> Held | None:
-    """What an index has of facts, None if nothing; an error if they are damaged, with `deep` anywhere in their file."""
+    """Count the facts of an index, None if it has none; an error if they are damaged (`deep`: anywhere in the file)."""
     folder = index.generation / FOLDER
     if not folder.exists():
         return None
@@ -360,10 +341,10 @@ def held_facts(index: Index, *, deep: bool = False) -> Held | None:
 
 
 def open_hippo(index: Index, first: Retriever) -> Hippo:
-    """The graph of an index's facts, without those of passages that changed since or are gone."""
+    """Open the graph of an index's facts, without those of passages that changed or were removed since."""
     with closing(FactStore(index.generation / FOLDER, index.folder)) as store, closing(index.ledger()) as ledger:
-        there = set(current(store, ledger))
-        rows = [row for row in store.facts() if row[1] in there]
+        unchanged = set(current(store, ledger))
+        rows = [row for row in store.facts() if row[1] in unchanged]
         if not rows:
             raise CorpusError(
                 f"No fact of the index {index.folder} is of a passage that it still holds unchanged.",

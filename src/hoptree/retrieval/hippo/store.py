@@ -1,10 +1,10 @@
-"""The facts of an index on disk: which passage states what, and which phrases mean the same.
+"""The facts of an index on disk: which passage states what, and which phrases are synonyms.
 
-    facts/facts.sqlite   facts by passage, pairs of synonyms, and what they rest on
+    facts/facts.sqlite   facts by passage, pairs of synonyms, and the encoder
     facts/facts/         a vector for each fact, if there is an encoder
     facts/phrases/       a vector for each phrase
 
-A passage stands here with the digest it had when its facts were taken in: facts of one that changed do not count.
+A passage is stored with the digest it had when its facts were added: facts of one that changed do not count.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from hoptree.retrieval.index.links import folded
 
 
 def phrase_of(name: str) -> str:
-    """The node that a subject or object stands for: "The Hague" and "the Hague." are one."""
+    """Return the node that a subject or object stands for: "The Hague" and "the Hague." are one."""
     plain = composed(name)
-    return folded(plain) or plain.strip()  # signs alone are a name, too
+    return folded(plain) or plain.strip()  # punctuation alone is a name, too
 
 
 def phrase_key(phrase: str) -> int:
-    """The number of a phrase's vector."""
+    """Return the key of a phrase's vector."""
     return key_of(phrase)
 
 
 def fact_text(subject: str, relation: str, object_: str) -> str:
-    """A fact as an encoder and a model read it."""
+    """Return a fact as an encoder and a model read it."""
     return " ".join(" ".join((subject, relation, object_)).split())
 
 
 def fact_key(subject: str, relation: str, object_: str) -> int:
-    """The number of a fact's vector: passages that state the same share it."""
+    """Return the key of a fact's vector; passages that state the same share it."""
     return key_of("\0".join((phrase_of(subject), phrase_of(relation), phrase_of(object_))))
 
 
@@ -65,7 +65,7 @@ def facts_damaged(index: Path, why: object) -> CorpusError:
 
 
 class FactStore:
-    """The SQLite file. `index` is named in errors; what is written counts from the next `commit` on."""
+    """The SQLite file of facts. `index` is named in errors; what is written counts from the next `commit` on."""
 
     def __init__(self, folder: Path, index: Path, *, writable: bool = False) -> None:
         self.folder, self._index = folder, index
@@ -89,7 +89,7 @@ class FactStore:
         except sqlite3.Error as error:
             raise facts_damaged(index, error) from error
 
-    # What they rest on
+    # Settings
 
     def about(self, name: str) -> str:
         row = self._db.execute("select value from about where name = ?", (name,)).fetchone()
@@ -101,7 +101,7 @@ class FactStore:
     # Facts by passage
 
     def put(self, key: int, passage_id: str, content: bytes, facts: Sequence[Fact]) -> None:
-        """Give a passage these facts, in the place of those it had."""
+        """Replace the facts of a passage."""
         self.drop([key])
         self._db.execute("insert into passages values (?, ?, ?)", (key, passage_id, content))
         rows = ((fact_key(f.subject, f.relation, f.object), key, f.subject, f.relation, f.object) for f in facts)
@@ -113,11 +113,11 @@ class FactStore:
             self._db.execute("delete from facts where passage = ?", (key,))
 
     def contents(self) -> dict[int, bytes]:
-        """The digest of each passage when its facts were taken in."""
+        """Return the digest that each passage had when its facts were added."""
         return dict(self._all("select key, content from passages"))
 
     def facts(self) -> Iterator[tuple[int, int, Fact]]:
-        """Key of the fact, key of the passage, and the fact; in a fixed order."""
+        """Yield key of the fact, key of the passage, and the fact; in a fixed order."""
         rows = self._all(
             "select facts.key, passage, subject, relation, object, id from facts "
             "join passages on passage = passages.key order by passage, facts.key"
@@ -131,11 +131,11 @@ class FactStore:
         return self._all("select one, other, cosine from synonyms order by one, other")
 
     def compared(self) -> set[int]:
-        """The phrases whose synonyms among all phrases are known."""
+        """Return the phrases whose synonyms among all phrases are known."""
         return {row[0] for row in self._all("select phrase from compared")}
 
     def add_synonyms(self, phrases: Iterable[int], pairs: Iterable[tuple[int, int, float]]) -> None:
-        """Note the pairs in which any of these phrases is one, and that they have been compared."""
+        """Note the pairs of these phrases, and that they have been compared."""
         self._db.executemany("insert or ignore into synonyms values (?, ?, ?)", pairs)
         self._db.executemany("insert or ignore into compared values (?)", ((phrase,) for phrase in phrases))
 
@@ -143,9 +143,9 @@ class FactStore:
         for phrase in phrases:
             self._db.execute("delete from synonyms where one = ?", (phrase,))
             self._db.execute("delete from compared where phrase = ?", (phrase,))
-        gone = set(phrases)
-        rows = [(one, other) for one, other, _ in self.synonyms() if other in gone] if gone else []
-        self._db.executemany("delete from synonyms where one = ? and other = ?", rows)
+        forgotten = set(phrases)
+        pairs = [pair[:2] for pair in self.synonyms() if pair[1] in forgotten] if forgotten else []
+        self._db.executemany("delete from synonyms where one = ? and other = ?", pairs)
 
     def forget_synonyms(self) -> None:
         self._db.execute("delete from synonyms")
@@ -154,10 +154,10 @@ class FactStore:
     # The file
 
     def check(self) -> None:
-        """An error if the file is damaged anywhere."""
-        (said,) = next(self._all("pragma integrity_check(1)"))
-        if said != "ok":
-            raise facts_damaged(self._index, said)
+        """Raise an error if the file is damaged anywhere."""
+        (verdict,) = next(self._all("pragma integrity_check(1)"))
+        if verdict != "ok":
+            raise facts_damaged(self._index, verdict)
 
     def commit(self) -> None:
         self._db.execute("commit")
@@ -176,12 +176,12 @@ class FactStore:
 
 
 FACTS = "facts.jsonl"
-_NAMES = {"subject": ("s", "subject"), "relation": ("p", "relation"), "object": ("o", "object")}
+_FIELDS = (("s", "subject"), ("p", "relation"), ("o", "object"))
 _FORM = 'A line is {"s": SUBJECT, "p": RELATION, "o": OBJECT, "src": [PASSAGE ID]}.'
 
 
 def read_facts(path: Path) -> Iterator[Fact]:
-    """The facts of an extraction's folder, or of its `facts.jsonl`, packed with gzip or not; one for each passage."""
+    """Read the facts of an extraction's folder or of its `facts.jsonl`, gzipped or not; one for each passage."""
     file = path / FACTS if path.is_dir() else path
     if not file.is_file():
         raise InputError(
@@ -189,7 +189,7 @@ def read_facts(path: Path) -> Iterator[Fact]:
             "Make them: hoptree graph extract CORPUS --out FOLDER",
         )
     try:
-        with _opened(file) as lines:
+        with _open(file) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield from _facts_of(line, number, file)
@@ -197,19 +197,23 @@ def read_facts(path: Path) -> Iterator[Fact]:
         raise InputError(f"{file} cannot be read: {error}.", "Give a file of facts that can.") from error
 
 
-def _opened(file: Path) -> IO[bytes]:
-    with file.open("rb") as plain:
-        packed = plain.read(2) == b"\x1f\x8b"
-    return gzip.open(file) if packed else file.open("rb")  # type: ignore[return-value]
+def _open(file: Path) -> IO[bytes]:
+    with file.open("rb") as head:
+        is_gzip = head.read(2) == b"\x1f\x8b"
+    return gzip.open(file) if is_gzip else file.open("rb")  # type: ignore[return-value]
 
 
 def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
     try:
         row: dict[str, Any] = json.loads(line)
-        subject, relation, object_ = (_text(row, names) for names in _NAMES.values())
+        subject, relation, object_ = (_text(row, names) for names in _FIELDS)
         passages = row.get("src", row.get("passage_id"))
         passages = [passages] if isinstance(passages, str) else passages
-        if not isinstance(passages, list) or not passages or not all(isinstance(one, str) and one for one in passages):
+        if (
+            not isinstance(passages, list)
+            or not passages
+            or not all(isinstance(name, str) and name for name in passages)
+        ):
             raise ValueError("it names no passage")
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"Line {number} of {file} is no fact of a passage ({error}).", _FORM) from error
@@ -218,7 +222,7 @@ def _facts_of(line: bytes, number: int, file: Path) -> Iterator[Fact]:
 
 
 def _text(row: dict[str, Any], names: tuple[str, ...]) -> str:
-    said = next((row[name] for name in names if name in row), None)
-    if not isinstance(said, str) or not said.strip():
+    value = next((row[name] for name in names if name in row), None)
+    if not isinstance(value, str) or not value.strip():
         raise ValueError(f"no text for '{names[0]}'")
-    return " ".join(said.split())
+    return " ".join(value.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from math import log
 
 import tantivy
 
@@ -55,6 +56,11 @@ def without_asking(query: str, language: str) -> str:
         return query
     first = len(query) - len(query.lstrip())
     return pattern.sub(lambda word: " " if word[0].islower() or word.start() == first else word[0], query)
+
+
+def inverse_document_frequency(total: int, having: int) -> float:
+    """Return how much a term tells that `having` of `total` texts have, as BM25 counts it."""
+    return log(1 + (total - having + 0.5) / (having + 0.5))
 
 
 def composed(text: str) -> str:

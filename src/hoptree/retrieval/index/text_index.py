@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, chain
-from math import log
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +15,7 @@ import tantivy
 
 from hoptree.core.batching import batched
 from hoptree.core.values import Passage
-from hoptree.retrieval.index.analysis import analyzer_for, composed, pairs, without_asking
+from hoptree.retrieval.index.analysis import analyzer_for, composed, inverse_document_frequency, pairs, without_asking
 from hoptree.retrieval.index.ledger import is_plain, key_of
 from hoptree.retrieval.index.tantivy_files import open_packed, open_writer, readable, tantivy_errors, writing
 from hoptree.retrieval.retriever import DOCUMENT, TITLE, fits
@@ -377,8 +376,7 @@ def _known(
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
     total = int(searcher.num_docs)
-    count = min(searcher.doc_freq("body", term), total)
-    return log(1 + (total - count + 0.5) / (count + 0.5))
+    return inverse_document_frequency(total, min(searcher.doc_freq("body", term), total))
 
 
 def _read_stored(searcher: tantivy.Searcher, segment: int, place: int) -> Stored:

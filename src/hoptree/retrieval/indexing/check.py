@@ -1,4 +1,4 @@
-"""Whether an index is sound: a quick look at every part of it, and a long one at all it holds."""
+"""Checks of an index: a quick one that opens every part, and one that reads everything."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import islice
 
+from hoptree.core.batching import batched
 from hoptree.core.errors import CorpusError, IndexUnavailable, MissingExtra
 from hoptree.core.values import Passage
 from hoptree.retrieval.hippo.retriever import held_facts
@@ -20,14 +20,14 @@ from hoptree.retrieval.indexing.sources import Listener, Progress
 from hoptree.retrieval.vectors import VectorWriter
 
 _AT_ONCE = 1_000
-_CONTENTS = 2**128
+_DIGEST_MODULUS = 2**128
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How much was looked at: bytes of files, passages, and those of them that links and vectors know.
+    """How much was checked: bytes of files, passages, and those of them that links and vectors know.
 
-    None stands for what the index does not have, or cannot be looked at because a library is missing.
+    None stands for what the index does not have, or what a missing library would check.
     """
 
     bytes: int
@@ -37,28 +37,28 @@ class Checked:
 
 
 def check_parts(index: Index) -> None:
-    """An error if a file is missing, a part cannot be opened, or the first passage of a segment cannot be read."""
+    """Raise an error if a file is missing, a part cannot be opened, or a segment's first passage cannot be read."""
     index.check_present()
     index.texts.check()
     index.ledger().close()
     if index.manifest.settings.links:
         Links(index.links)
     if index.manifest.settings.encoder:
-        with suppress(MissingExtra):  # who cannot search by vectors may still ask what else is there
+        with suppress(MissingExtra):  # without the library the other parts can still be checked
             index.open_vectors()
     held_facts(index)
 
 
 def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
-    """Read an index whole: an error if anything is not as it was written, as far as that can be known.
+    """Read all of an index; an error if anything is not as it was written, as far as that can be known.
 
-    Files of texts and links are compared with their checksums, the ledger with itself, every passage with the ledger,
-    and each must have its links and its vector. Nothing is there to compare with: the numbers in the vectors, names and
-    what is written down of files in the ledger, and settings in the manifest.
+    Files of texts and links are compared with their checksums, the ledger with itself, and every passage with the
+    ledger; each must have its links and its vector. The numbers of vectors, the ledger's names and files and the
+    manifest's settings cannot be checked.
     """
     tell = on_progress or (lambda progress: None)
     try:
-        count = _check_files(index, tell)  # first: what is damaged is not looked into
+        count = _check_files(index, tell)  # first: what is damaged is not read
         check_parts(index)
         with closing(index.ledger()) as ledger:
             ledger.check()
@@ -78,7 +78,7 @@ def check_all(index: Index, *, on_progress: Listener | None = None) -> Checked:
 
 
 def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
-    """Compare the files of texts and links with their checksums; how many bytes that were."""
+    """Compare the files of texts and links with their checksums; returns their size in bytes."""
     folders = [(index.generation / "text", f"The index {index.folder} is damaged", BUILD_AGAIN)]
     if index.manifest.settings.links:
         folders.append((index.links, f"The links of the index {index.folder} are damaged", LINK_AGAIN))
@@ -97,7 +97,7 @@ def _check_files(index: Index, tell: Callable[[Progress], None]) -> int:
 
 
 class _Comparison:
-    """Every passage of an index beside what the ledger, the links and the vectors know of it."""
+    """Compares every passage of an index with what the ledger, the links and the vectors know of it."""
 
     def __init__(self, index: Index, ledger: Ledger, tell: Callable[[Progress], None]) -> None:
         self._index, self._ledger, self._tell = index, ledger, tell
@@ -112,36 +112,35 @@ class _Comparison:
         manifest = self._index.manifest
         if tuple(self._ledger.sources()) != manifest.sources:
             raise self._damaged("its ledger has other sources")
-        done = contents = unlinked = bare = 0
-        walk = self._index.texts.scan(0, self._ledger.next_number)  # not to the last number there: that may be damaged
-        while rows := list(islice(walk, _AT_ONCE)):
+        done = contents = unlinked = unencoded = 0
+        walk = self._index.texts.scan(
+            0, self._ledger.next_number
+        )  # not to the index's last number, which may be damaged
+        for rows in batched(walk, _AT_ONCE):
             keys = [key for _, key, _ in rows]
             contents += self._compare(rows)
             unlinked += sum(not self._links.knows(key) for key in keys) if self._links else 0
-            bare += len(self._vectors.missing(keys)) if self._vectors else 0
+            unencoded += len(self._vectors.missing(keys)) if self._vectors else 0
             done += len(rows)
             self._tell(Progress("comparing", done, manifest.passages, done))
-        if (done, f"{contents % _CONTENTS:032x}") != (manifest.passages, manifest.digest):
+        if (done, f"{contents % _DIGEST_MODULUS:032x}") != (manifest.passages, manifest.digest):
             raise self._damaged(f"{done:,} of {manifest.passages:,} passages were found in it")
         if unlinked:
             raise CorpusError(
                 f"The links of the index {self._index.folder} are damaged: they lack {unlinked:,} passages.", LINK_AGAIN
             )
-        if self._vectors and (bare or len(self._vectors) != done):
-            why = f"{len(self._vectors):,} for {done:,} passages, of which {bare:,} have none"
+        if self._vectors and (unencoded or len(self._vectors) != done):
+            why = f"{len(self._vectors):,} for {done:,} passages, of which {unencoded:,} have none"
             raise vectors_damaged(self._index.folder, manifest.settings.encoder, why)
         return Checked(checked_bytes, done, done if self._links else None, done if self._vectors else None)
 
     def _compare(self, rows: list[tuple[int, int, Passage]]) -> int:
-        """The sum of the passages' contents, or an error if one is not what the ledger says."""
+        """Sum up the passages' contents; an error if one is not what the ledger says."""
         entries = self._ledger.look_up([key for _, key, _ in rows])
         for number, key, passage in rows:
             entry = entries.get(key)
-            if (
-                entry is None
-                or key != key_of(passage.id)
-                or (entry.number, entry.content) != (number, content_of(passage))
-            ):
+            fits = entry is not None and (entry.number, entry.content) == (number, content_of(passage))
+            if not fits or key != key_of(passage.id):
                 raise self._damaged(f"the passage '{passage.id}' is not what its ledger says")
         return sum(int.from_bytes(entry.content) for entry in entries.values())
 

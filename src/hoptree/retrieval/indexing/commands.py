@@ -1,4 +1,4 @@
-"""What can be done with an index as a whole; each is one change that happens or does not."""
+"""The operations on an index, each of them atomic: build, add, update, remove, compact, encode, add facts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def build_index(
     reading: Reading | None = None,
     on_progress: Listener | None = None,
 ) -> Outcome:
-    """Make an index of files or folders; one that is there already stays usable until the new one is complete."""
+    """Build an index of files or folders; an existing one stays usable until the new one is complete."""
     paths = [sources] if isinstance(sources, Path) else list(sources)
     settings, reading = settings or Settings(), reading or Reading()
     names = [source_name(path) for path in paths]
-    # Who is told to let more broken places pass should not have to begin again.
-    how = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
-    intent = {"what": "build", "sources": "\n".join(names), **how}
+    # Not `skip_broken`: who raises it after an error resumes the build.
+    options = {name: value for name, value in reading.stored().items() if name != "skip_broken"}
+    intent = {"what": "build", "sources": "\n".join(names), **options}
     with Change(out, settings, intent=intent, from_scratch=True) as change:
         run = Run(change, reading, on_progress)
         run.take_in(paths)
@@ -41,13 +41,13 @@ def build_index(
 
 
 def check_build(out: Path, settings: Settings, reading: Reading) -> None:
-    """An error if an index cannot be made like this, whatever the documents; nothing is written."""
+    """Raise an error if an index cannot be made with these settings; nothing is written."""
     analyzer_for(settings.language)
     reading.check()
     above = next(path for path in (out.resolve(), *out.resolve().parents) if path.exists())
     if above != out.resolve() and not above.is_dir():
         raise CorpusError(f"No folder can be made inside {above}, which is a file.", "Choose another --out.")
-    Change(out, settings, intent={}, from_scratch=True)  # says if something else is there; it is not begun
+    Change(out, settings, intent={}, from_scratch=True)  # raises an error if something else is there
     if settings.encoder:
         wait_for(_try(settings.encoder))
 
@@ -59,9 +59,9 @@ async def _try(encoder: str) -> None:
 def add_to_index(
     sources: Sequence[Path], out: Path, *, skip_broken: int | None = None, on_progress: Listener | None = None
 ) -> Outcome:
-    """Add the documents of further files or folders, or take in anew what changed in them.
+    """Add the documents of further files or folders, or update what changed in them.
 
-    Broken places are passed over as when the index was made, unless `skip_broken` says how many may be.
+    As many broken places are skipped as when the index was made, unless `skip_broken` says how many may be.
     """
     intent = {"what": "add", "sources": "\n".join(source_name(path) for path in sources)}
     with Change(out, intent=intent) as change:
@@ -73,12 +73,9 @@ def add_to_index(
 def update_index(
     out: Path, *, reread: bool = False, skip_broken: int | None = None, on_progress: Listener | None = None
 ) -> Outcome:
-    """Bring an index up to date with its sources: what is new, what changed, what is gone.
-
-    `reread` looks into files that seem unchanged, too.
-    """
+    """Bring an index up to date with its sources; `reread` reads files that seem unchanged, too."""
     paths = sources_of(out)
-    # What was read again before a kill is not known to have been: reading again begins again.
+    # A killed rereading begins again, as it is not known which files it has read.
     intent = {"what": "update", **({"reread": uuid4().hex} if reread else {})}
     with Change(out, intent=intent) as change:
         run = Run(change, _as_before(change), on_progress, skip_broken=skip_broken)
@@ -100,10 +97,7 @@ def update_index(
 def remove_from_index(
     out: Path, *, ids: Iterable[str] = (), sources: Sequence[Path] = (), on_progress: Listener | None = None
 ) -> Outcome:
-    """Take passages out: by id (of a passage, or of a document), or all of a source.
-
-    What of a source stands in another one as well stays.
-    """
+    """Remove passages by id (of a passage or a document), or those of a source that no other source holds."""
     manifest = read_manifest(out)
     names = [source_name(path) for path in sources]
     for name in names:
@@ -121,45 +115,48 @@ def remove_from_index(
 
 
 def compact_index(out: Path, *, on_progress: Listener | None = None) -> Outcome:
-    """Write an index anew from its own passages: smaller, and with scores as if it had been built at once."""
-    read_manifest(out)  # there must be an index, though nothing of it is carried over as it is
+    """Rewrite an index from its own passages: smaller, and with scores as if it had been built at once."""
+    read_manifest(out)  # there must be an index
     with Change(out, intent={"what": "compact"}, from_scratch=True) as change:
         run = Run(change, _as_before(change), on_progress)
-        index = Index(out)  # opened under the lock: what another writer finished meanwhile is in it
+        index = Index(out)  # opened under the lock, with what another writer has finished
         run.copy(index)
         carry_vectors(index.generation / FOLDER, change.part / FOLDER)
         return run.finish()
 
 
 def encode_index(out: Path, encoder: str, *, on_progress: Listener | None = None) -> Outcome:
-    """Give an index vectors by an encoder, or those of another one than it has."""
-    beginning = Change(out, intent={"what": "encode"}, encoder=encoder)  # says if there is no index; it is not begun
+    """Encode the passages of an index, or encode them again with another encoder."""
+    pending = Change(out, intent={"what": "encode"}, encoder=encoder)  # raises an error if there is no index
     wait_for(_try(encoder))
-    with beginning as change:
+    with pending as change:
         return Run(change, _as_before(change), on_progress).finish(any_encoder=True)
 
 
 def add_facts(facts: Path, out: Path, *, encoder: str | None = None, on_progress: Listener | None = None) -> TakenIn:
-    """Give the passages of an index the facts that were extracted from them; what it knows of others stays.
+    """Give the passages of an index the facts that were extracted from them; facts of other passages stay.
 
-    Facts and their phrases get vectors by `encoder`: None is the one they have, or that of the index; "" is none, so
-    that facts are found by their words and only phrases of the same words are one.
+    `encoder` None is the one that the facts have, or that of the index; with "" facts are found by their words, and
+    only phrases of the same words are one.
     """
     tell = on_progress or (lambda progress: None)
-    rows = list(read_facts(facts))  # before anything is begun: a damaged file should cost nothing
+    rows = list(read_facts(facts))  # first: a damaged file should cost nothing
     if encoder:
         wait_for(_try(encoder))
     intent = {"what": "facts", "of": source_name(facts), "encoder": str(encoder)}
     with Change(out, intent=intent) as change:
-        change.save()  # what is encoded from here on is gone on with
-        heard = lambda stage, done, total: tell(Progress(stage, done, total, done))  # noqa: E731
-        taken = wait_for(take_in(change, rows, encoder, heard))
+        change.save()  # a killed run resumes from here
+
+        def report(stage: str, done: int, total: int) -> None:
+            tell(Progress(stage, done, total, done))
+
+        taken = wait_for(take_in(change, rows, encoder, report))
         Run(change, _as_before(change), on_progress).finish()
         return taken
 
 
 def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings | None = None) -> Manifest:
-    """Make an index of passages that a program has at hand."""
+    """Build an index of passages in memory."""
     settings = settings or Settings()
     with Change(out, settings, intent={"what": "passages", "run": uuid4().hex}, from_scratch=True) as change:
         run = Run(change, Reading(), None)
@@ -168,5 +165,5 @@ def index_passages(passages: Iterable[Passage], out: Path, *, settings: Settings
 
 
 def _as_before(change: Change) -> Reading:
-    """How the sources of an index were read when it was made."""
+    """Return how the sources of an index were read when it was made."""
     return Reading.restored(change.base.reading if change.base else {})

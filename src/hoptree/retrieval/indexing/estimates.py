@@ -1,4 +1,4 @@
-"""What an index, or a change of one, will take, before it is made."""
+"""Estimates of the disk space and memory that an index, or a change of one, will take."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from hoptree.retrieval.indexing.sources import source_name, sources_of, wait_for
 from hoptree.retrieval.open_encoder import open_encoder
 from hoptree.retrieval.vectors import expected_bytes
 
-_DISK = 50_000
+_MIN_DISK_BYTES = 50_000
 _DISK_PER_BYTE = 1.05
 _LINKS_PER_BYTE = 0.55
-_UNPACKED = 2.8
-_MEMORY, _SMALL = 600 * 2**20, 200 * 2**20
-_PASSAGE = 600
-"""Bytes of a passage in its source, if it is as long as those of the usual collections."""
-_DIMENSIONS = 768
-_VECTORS_TWICE = 2
+_GZIP_RATIO = 2.8
+_MAX_MEMORY_BYTES, _MIN_MEMORY_BYTES = 600 * 2**20, 200 * 2**20
+_PASSAGE_BYTES = 600
+"""Of a passage in its source, if it is as long as those of the usual collections."""
+_DEFAULT_DIMENSIONS = 768
+_VECTOR_MEMORY_FACTOR = 2
 """Vectors are held in memory, with room to grow, until they are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What an index will take, before it is made."""
+    """Bytes that the sources have and that an index will take, and the free disk space."""
 
     source_bytes: int
     disk_bytes: int
@@ -41,15 +41,15 @@ class Estimate:
 
 
 def estimate(sources: Sequence[Path], out: Path, settings: Settings) -> Estimate:
-    """Expected size on disk and in memory, from the sizes of the sources."""
+    """Estimate a build from the sizes of its sources."""
     files = (file for source in _named(sources).values() for file in _files(source, out))
-    return _estimate(files, out, settings, _DISK)
+    return _estimate(files, out, settings, _MIN_DISK_BYTES)
 
 
 def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread: bool = False) -> Estimate:
-    """What taking in what is new or changed in these sources, or in those of the index, takes beside what is there.
+    """Estimate what adding the new and changed files of these sources, or of those of the index, takes beside it.
 
-    The ledger counts too: a change works on a copy of it.
+    The ledger counts too, as a change works on a copy of it.
     """
     may_be_empty = sources is None
     paths = sources_of(out) if sources is None else sources
@@ -65,20 +65,20 @@ def estimate_change(out: Path, sources: Sequence[Path] | None = None, *, reread:
 
 
 def estimate_encoding(out: Path, encoder: str) -> Estimate:
-    """What giving an index vectors takes beside what is there."""
+    """Estimate what encoding an index takes beside it."""
     index = Index(out)
     with closing(index.ledger()) as ledger:
         disk = ledger.bytes + (vectors := _vector_bytes(encoder, index.manifest.passages))
-    return Estimate(0, disk, _SMALL + _VECTORS_TWICE * vectors, _free(out))
+    return Estimate(0, disk, _MIN_MEMORY_BYTES + _VECTOR_MEMORY_FACTOR * vectors, _free(out))
 
 
 def _named(sources: Iterable[Path]) -> dict[str, Path]:
-    """The sources by their names, each once."""
+    """Return the sources by their names, each once."""
     return {source_name(source): source for source in sources}
 
 
 def _files(source: Path, out: Path, *, may_be_empty: bool = False) -> Iterator[SourceFile]:
-    """The files of a source; how much may be broken is for the run to say, which counts it again."""
+    """Find the files of a source; the limit of broken places is left to the run."""
     return find_files(source, problems=Problems(sys.maxsize), may_be_empty=may_be_empty, never=out)
 
 
@@ -89,19 +89,19 @@ def _estimate(files: Iterable[SourceFile], out: Path, settings: Settings, at_lea
             packed += file.size
         else:
             plain += file.size
-    text = plain + packed * _UNPACKED
+    text = plain + packed * _GZIP_RATIO
     disk = at_least + text * (_DISK_PER_BYTE + (_LINKS_PER_BYTE if settings.links else 0))
-    memory = min(_MEMORY + (LINK_MEMORY_BYTES if settings.links else 0), _SMALL + round(3 * text))
-    vectors = _vector_bytes(settings.encoder, round(text / _PASSAGE)) if settings.encoder and text else 0
-    return Estimate(packed + plain, round(disk) + vectors, memory + _VECTORS_TWICE * vectors, _free(out))
+    memory = min(_MAX_MEMORY_BYTES + (LINK_MEMORY_BYTES if settings.links else 0), _MIN_MEMORY_BYTES + round(3 * text))
+    vectors = _vector_bytes(settings.encoder, round(text / _PASSAGE_BYTES)) if settings.encoder and text else 0
+    return Estimate(packed + plain, round(disk) + vectors, memory + _VECTOR_MEMORY_FACTOR * vectors, _free(out))
 
 
 def _vector_bytes(encoder: str, passages: int) -> int:
-    return expected_bytes(passages, wait_for(_dimensions(encoder)) or _DIMENSIONS)
+    return expected_bytes(passages, wait_for(_dimensions(encoder)) or _DEFAULT_DIMENSIONS)
 
 
 async def _dimensions(encoder: str) -> int:
-    """The numbers in a vector, or 0 for an endpoint, which tells only with its first answer."""
+    """Return the length of a vector, or 0 for an endpoint, which tells only with its first answer."""
     opened = open_encoder(encoder)
     try:
         return opened.dimensions
@@ -110,8 +110,8 @@ async def _dimensions(encoder: str) -> int:
 
 
 def _free(out: Path) -> int:
-    near = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
-    return shutil.disk_usage(near).free
+    existing = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.exists())
+    return shutil.disk_usage(existing).free
 
 
 def _is_gzip(path: Path) -> bool:

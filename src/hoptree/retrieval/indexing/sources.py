@@ -1,4 +1,4 @@
-"""What an index calls its sources and their documents, so that every source keeps its own."""
+"""Names of sources and their documents, reading settings, and the reports of an indexing run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hoptree.retrieval.index.manifest import Manifest, read_manifest
 
 
 def source_name(source: Path) -> str:
-    """What an index calls a source, from wherever it is named."""
-    name = os.path.realpath(source)  # a link that leads in a circle, which Path refuses, is told where it is read
+    """Return the name of a source in an index: its real path."""
+    name = os.path.realpath(source)  # Path would refuse a circular link here; reading it reports it
     try:
         name.encode()
     except UnicodeEncodeError as error:
@@ -31,7 +31,7 @@ def source_name(source: Path) -> str:
 
 
 def sources_of(out: Path) -> list[Path]:
-    """The sources of an index; an error if it has none, or one of them is gone."""
+    """Return the sources of an index; an error if it has none, or one of them is gone."""
     paths = [Path(source) for source in read_manifest(out).sources]
     if not paths:
         raise CorpusError(f"The index {out} was not made from files.", "Add to it, or build it again.")
@@ -52,16 +52,15 @@ def sources_of(out: Path) -> list[Path]:
 
 
 def prefix_for(source: str, ledger: Ledger) -> str:
-    """What the names of a new source's documents begin with.
+    """Return what the names of a new source's documents begin with.
 
-    The first source needs nothing. A further folder brings its own name along, since two folders may well hold a
-    readme.txt each, and a file does so where another has its name; as many folders above are named as it takes to tell
-    it from what is there. What lies inside another source is called what it is called there: it is the same.
-    What lies around another source is a further folder, and what it holds of that one has two names.
+    The first source needs no prefix. A further folder has its own name, since two folders may well hold a readme.txt
+    each; a file has its folder's if another has its name. As many folders above are named as it takes to be unique.
+    What is inside of another source is called as it is there. A folder around another source is a further folder.
     """
     known = ledger.sources()
     path = PurePath(source)
-    is_folder = os.path.isdir(source)  # noqa: PTH112 - what may not be reached, which Path refuses, is told there
+    is_folder = os.path.isdir(source)  # noqa: PTH112 - Path raises an error for what may not be reached
     folder = path if is_folder else path.parent
     for other in known:
         if path.is_relative_to(other):
@@ -75,7 +74,7 @@ def prefix_for(source: str, ledger: Ledger) -> str:
 
 
 def _prefixes(folder: PurePath) -> Iterator[str]:
-    """The last folder of a path, the last two, …, then the last one with numbers."""
+    """Yield the last folder of a path, the last two, …, then the last one with numbers."""
     parts = folder.parts[1:] or ("root",)
     for length in range(1, len(parts) + 1):
         yield "/".join(parts[-length:])
@@ -84,16 +83,16 @@ def _prefixes(folder: PurePath) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How sources are read: kept in the index, so that `update` reads them the same way."""
+    """How sources are read; stored in the index, so that `update` reads them the same way."""
 
     chunking: Chunking = field(default_factory=Chunking)
     tokenizer: Path | None = None
     skip_broken: int = 100
     without: tuple[Path, ...] = ()
-    """Files of evaluation questions: a passage that holds one is left out (RA-ISF, section 4.3)."""
+    """Files of evaluation questions; passages that hold one are left out (RA-ISF, section 4.3)."""
 
     def check(self) -> None:
-        """An error if a file that reading needs is not there, or is another one."""
+        """Raise an error if a file that reading needs is missing or of the wrong kind."""
         if self.tokenizer:
             load_tokenizer(self.tokenizer)
         for path in self.without:
@@ -122,24 +121,22 @@ Place = tuple[str, str]
 
 
 def conflict(passage: Passage, here: Place, there: Place) -> CorpusError:
-    """The error for a passage of the file `here` whose id another passage has in the file `there`."""
-    said = f"Two passages have the id '{passage.id}' and are not the same"
-    if here == there:
-        return CorpusError(f"{said}; both are in {_path(here)}.", "Give every passage an id of its own.")
-    if here[0] == there[0]:
-        said = f"{said}: one is in {here[1]}, the other one in {there[1]}"
-        return CorpusError(f"{said}.", "Give every passage an id of its own.")
-    named_after_file = bool(here[1]) and here[1] in passage.id
-    return CorpusError(
-        f"{said}: one is in {_path(here)}, the other one in {_path(there)}.",
-        "Build the index again, which gives each a name of its own, or rename one of the two."
-        if named_after_file
-        else "Give every passage an id of its own.",
+    """Return the error for a passage of the file `here` whose id another passage has in the file `there`."""
+    cause, remedy = (
+        f"Two passages have the id '{passage.id}' and are not the same",
+        "Give every passage an id of its own.",
     )
+    if here == there:
+        return CorpusError(f"{cause}; both are in {_path(here)}.", remedy)
+    if here[0] == there[0]:
+        return CorpusError(f"{cause}: one is in {here[1]}, the other one in {there[1]}.", remedy)
+    if here[1] and here[1] in passage.id:  # it is named after its file
+        remedy = "Build the index again, which gives each a name of its own, or rename one of the two."
+    return CorpusError(f"{cause}: one is in {_path(here)}, the other one in {_path(there)}.", remedy)
 
 
 def unclear(name: str, here: Place, there: Place) -> CorpusError:
-    """The error for a name that is the path of the file `here`, and in the index that of something in `there`."""
+    """Return the error for a name that is the path of the file `here`, and in the index that of another file."""
     return CorpusError(
         f"'{name}' is the path of {_path(here)} from here, and in the index the name of what is in {_path(there)}.",
         "Give the whole path of the one that is meant.",
@@ -147,7 +144,7 @@ def unclear(name: str, here: Place, there: Place) -> CorpusError:
 
 
 def around(source: str, inner: str, out: Path) -> str:
-    """The warning for a new source that lies around another one, under which its documents have other names."""
+    """Return the warning for a new source around another one: documents get a second name."""
     return (
         f"{source} holds {inner}, which is a source already: what is named after its file is in the index twice. "
         f"To have it once: hoptree index remove {inner} --out {out}"
@@ -164,7 +161,7 @@ def _path(place: Place) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an indexing run is: `done` of `total` bytes when it reads or checks files, else of passages."""
+    """The progress of an indexing run: `done` of `total` bytes when it reads or checks files, else of passages."""
 
     stage: str
     done: int
@@ -198,7 +195,7 @@ T = TypeVar("T")
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end, also where an event loop is running already, as in a notebook."""
+    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
