@@ -15,7 +15,7 @@ from typing import Any
 from hoptree.core.errors import InputError
 from hoptree.corpus.document import Problems
 from hoptree.corpus.files import Damaged, SourceFile, bom_encoding, open_bytes
-from hoptree.corpus.json_rows import Row, mended, read_lines, why_no_json
+from hoptree.corpus.json_rows import Row, read_lines, why_no_json, without_surrogates
 from hoptree.corpus.read import read_rows
 
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
@@ -145,7 +145,7 @@ def _text(value: object) -> str | None:
 def _unpacked(text: str) -> Any:
     """Return the list that a text stands for, in JSON or Python notation; the text itself otherwise."""
     try:
-        return mended(json.loads(text), text)
+        return without_surrogates(json.loads(text), text)
     except (ValueError, RecursionError):
         pass
     inside = text.strip()
@@ -257,7 +257,7 @@ def _wrapped(stream: io.BufferedReader, name: str, problems: Problems) -> Iterat
             if text[at : at + 1] == "]":
                 break
             value, end = _decode(text, at)
-            yield line, mended(value, text[at:end])
+            yield line, without_surrogates(value, text[at:end])
             line, at = line + text.count("\n", at, end), end
         json.loads(text[:start] + text[at:])
     except (ValueError, RecursionError) as error:
