@@ -221,7 +221,7 @@ def test_doubt_in_the_answer_counts_however_sure_the_thought_was(settings: dict[
     sure_thought = tuple((token, -0.001) for token, _ in THOUGHT_TOKENS)
     result, decisions = with_signal(endpoint, settings, (*sure_thought, ("Bille", SURE), (" August", DOUBTFUL)))
     assert decisions[0]["signal"] == pytest.approx(math.exp(DOUBTFUL))
-    assert result.tree[0].source == "external"
+    assert result.tree[0].source == "fallback", "looked up, and no passage names Mallory"
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_the_reader_sees_the_last_summary_alone() -> None:
 def test_evidence_is_what_was_read_with_an_answer_or_without(said: str, status: str) -> None:
     done = run([Rule(ENOUGH, step="compress"), Rule(said, step="final")])
     assert done.result.abstained is (status == "unknown")
-    assert [passage.id for passage in done.result.evidence] == ["p1", "p2", "p3", "p4", "p5"]
+    assert [passage.id for passage in done.result.consulted] == ["p1", "p2", "p3", "p4", "p5"]
 
 
 def test_six_segments_at_most() -> None:
