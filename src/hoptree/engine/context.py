@@ -10,8 +10,22 @@ from typing import Any
 from hoptree.core.errors import ConfigError, CorpusError, GraphError, ModelError
 from hoptree.core.values import Answer, Fact, Passage
 from hoptree.engine.budget import Budget
-from hoptree.engine.calls import Calls, OnRetry
-from hoptree.engine.events import Event, OfNode
+from hoptree.engine.calls import Call, Calls, OnRetry
+from hoptree.engine.events import (
+    Decision,
+    EntitiesFound,
+    Event,
+    FactsFound,
+    FactsNear,
+    ModelCalled,
+    NodeStarted,
+    OfNode,
+    Retried,
+    Retrieved,
+    TitlesFound,
+    Warned,
+    WorldCall,
+)  # fmt: skip
 from hoptree.engine.prompts import Filled
 from hoptree.engine.trace import Trace, events_of
 from hoptree.graph.facts import (
@@ -148,29 +162,27 @@ class Context:
         call = await self._calls.generate(
             self.model_for(role), request, step=f"{self.method}/{step}", on_retry=self._on_retry(step)
         )
-        self._note_cache()
         usage = call.reply.usage
         price = self._prices.of(usage.prompt, 0, usage.completion)
         cost = 0.0 if call.cached else self._prices.of(usage.prompt, usage.cached, usage.completion)
         self._tokens += usage.prompt + usage.completion
         self._cost += cost
-        self.trace.add(
-            "llm",
-            step=step,
-            template=prompt.template,
-            role=role,
-            **_where(node),
-            reply=call.reply.text,
-            finish=call.reply.finish,
-            prompt_tokens=usage.prompt,
-            cached_tokens=usage.cached,
-            completion_tokens=usage.completion,
-            reasoning_tokens=usage.reasoning,
-            price=price,
-            cost=cost,
-            cached=call.cached,
-            issued=round(issued, 4),
-            seconds=round(call.seconds, 4),
+        self._record_call(
+            ModelCalled(
+                step=step,
+                template=prompt.template,
+                role=role,
+                reply=call.reply.text,
+                finish=call.reply.finish,
+                prompt_tokens=usage.prompt,
+                cached_tokens=usage.cached,
+                completion_tokens=usage.completion,
+                reasoning_tokens=usage.reasoning,
+                price=price,
+                cost=cost,
+                **_times(issued, call),
+            ),
+            node,
         )
         if call.reply.finish == "length" and not part:
             self.warn("cut_off", f"The model's reply in step {step} was cut off after {max_tokens} tokens.")
@@ -199,21 +211,11 @@ class Context:
             raise ConfigError(f"{k} passages cannot be read.", "Set k to 1 or more: --set k=5.")
         issued = self.trace.now()
         call = await self._calls.search(retriever, query, k=k, where=where, on_retry=self._on_retry("search"))
-        self._note_cache()
-        passages = call.reply
-        self.trace.add(
-            "retrieve",
-            query=query,
-            kind=retriever.kind,
-            k=k,
-            **({"where": dict(where)} if where else {}),
-            **_where(node),
-            passages=[{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in passages],
-            cached=call.cached,
-            issued=round(issued, 4),
-            seconds=round(call.seconds, 4),
-        )
-        return passages
+        found = [{"id": p.id, "title": p.title, "text": p.text, "score": round(p.score, 4)} for p in call.reply]
+        only = dict(where) if where else None
+        retrieved = Retrieved(query=query, kind=retriever.kind, k=k, where=only, passages=found, **_times(issued, call))
+        self._record_call(retrieved, node)
+        return call.reply
 
     async def titles(
         self, name: str, *, k: int, where: Mapping[str, str] | None = None, node: Node | None = None
@@ -223,11 +225,9 @@ class Context:
         assert self._retriever is not None
         issued = self.trace.now()
         call = await self._calls.search(self._retriever, name, k=k, where=where, on_retry=self._on_retry("search"))
-        self._note_cache()
-        found = tuple(dict.fromkeys(passage.title for passage in call.reply))
-        times = {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
-        self.trace.add("titles", name=name, k=k, **_where(node), titles=list(found), **times)
-        return found
+        titles = list(dict.fromkeys(passage.title for passage in call.reply))
+        self._record_call(TitlesFound(name=name, k=k, titles=titles, **_times(issued, call)), node)
+        return tuple(titles)
 
     @property
     def corpus_tells(self) -> frozenset[str]:
@@ -238,7 +238,7 @@ class Context:
         """The k facts of the corpus nearest to a query, with how near they are as their confidence."""
         assert isinstance(self._retriever, FactGuided)
         found = await self._retriever.facts_near(query, k=k)
-        self.decide("facts_near", [[f.subject, f.relation, f.object, f.passage_id] for f in found], query=query)
+        self.emit(FactsNear(value=[[f.subject, f.relation, f.object, f.passage_id] for f in found], query=query))
         return found
 
     async def facts(
@@ -249,18 +249,16 @@ class Context:
         assert self._graph is not None
         issued = self.trace.now()
         call = await self._calls.facts(self._graph, entity.id, direction=direction, limit=limit)
-        self._note_cache()
-        self.trace.add(
-            "facts",
-            entity=entity.id,
-            label=entity.label,
-            direction=direction,
-            **_where(node),
-            facts=[fact.text for fact in call.reply.facts],
-            complete=call.reply.complete,
-            cached=call.cached,
-            issued=round(issued, 4),
-            seconds=round(call.seconds, 4),
+        self._record_call(
+            FactsFound(
+                entity=entity.id,
+                label=entity.label,
+                direction=direction,
+                facts=[fact.text for fact in call.reply.facts],
+                complete=call.reply.complete,
+                **_times(issued, call),
+            ),
+            node,
         )
         return call.reply
 
@@ -270,16 +268,8 @@ class Context:
         assert self._graph is not None
         issued = self.trace.now()
         call = await self._calls.entities(self._graph, name, limit=limit)
-        self._note_cache()
-        self.trace.add(
-            "entities",
-            name=name,
-            **_where(node),
-            found=[[entity.id, entity.label] for entity in call.reply],
-            cached=call.cached,
-            issued=round(issued, 4),
-            seconds=round(call.seconds, 4),
-        )
+        found = [[entity.id, entity.label] for entity in call.reply]
+        self._record_call(EntitiesFound(name=name, found=found, **_times(issued, call)), node)
         return call.reply
 
     @property
@@ -294,19 +284,17 @@ class Context:
         assert isinstance(self._graph, NamesIndexed)
         issued = self.trace.now()
         names = await asyncio.to_thread(self._graph.candidates)
-        found = await (names.of_mention(text, limit=limit) if whole else names.of_text(text, limit=limit))
-        self.trace.add(
-            "entities",
+        candidates = await (names.of_mention(text, limit=limit) if whole else names.of_text(text, limit=limit))
+        looked_up = EntitiesFound(
             name=text,
             whole=whole,
-            **_where(node),
-            found=[[one.entity.id, one.entity.label] for one in found],
-            scores=[one.score for one in found],
-            cached=False,
+            found=[[candidate.entity.id, candidate.entity.label] for candidate in candidates],
+            scores=[candidate.score for candidate in candidates],
             issued=round(issued, 4),
             seconds=round(self.trace.now() - issued, 4),
         )
-        return found
+        self.emit(looked_up, node=node)
+        return candidates
 
     @property
     def tokens_left(self) -> float:
@@ -323,7 +311,7 @@ class Context:
 
     def begin_node(self, node: Node, resolved: str) -> None:
         """Record that a node of the plan is being worked on."""
-        self.trace.add("node", id=node.id, state="asking", resolved=resolved)
+        self.trace.emit(NodeStarted(id=node.id, resolved=resolved))
 
     def end_node(self, node: Node, answer: Answer, **details: Any) -> None:
         """Record what a node came to, with the record of how (what the papers' tables and figures are made from)."""
@@ -354,36 +342,39 @@ class Context:
 
     def warn(self, kind: str, message: str) -> None:
         """Record something the reader of the answer should know."""
-        self.trace.add("warning", kind=kind, message=message)
+        self.trace.emit(Warned(kind=kind, message=message))
 
     def _on_retry(self, step: str) -> OnRetry:
         def record(error: ModelError, wait: float) -> None:
-            self.trace.add("retry", step=step, error=str(error), wait=round(wait, 2))
+            self.trace.emit(Retried(step=step, error=str(error), wait=round(wait, 2)))
 
         return record
 
-    def _note_cache(self) -> None:
+    def _record_call(self, event: WorldCall, node: Node | None) -> None:
         if self._calls.cache_failure is not None and not self._cache_lost:
             self._cache_lost = True
             self.warn("cache_lost", f"{self._calls.cache_failure} Replies are not remembered in this run.")
+        self.emit(event, node=node)
+
+
+def _times(issued: float, call: Call[Any]) -> dict[str, Any]:
+    return {"cached": call.cached, "issued": round(issued, 4), "seconds": round(call.seconds, 4)}
 
 
 def _where(node: Node | None) -> dict[str, int]:
     return {} if node is None else {"node": node.id, "depth": node.depth}
 
 
-def _node_record(events: list[Event]) -> dict[str, Any]:
-    """How a node was worked on, from its own events."""
-    calls = [event for event in events if event["event"] == "llm"]
+def _node_record(events: Sequence[Event]) -> dict[str, Any]:
+    """Return how a node was worked on, from its own events."""
+    calls = [event for event in events if isinstance(event, ModelCalled)]
     record: dict[str, Any] = {
-        "tokens": sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls),
-        "ms": round(1000 * sum(call["seconds"] for call in calls)),
+        "tokens": sum(call.prompt_tokens + call.completion_tokens for call in calls),
+        "ms": round(1000 * sum(call.seconds for call in calls)),
     }
     for event in events:
-        if event["event"] == "retrieve":
-            record["passages"] = [[passage["id"], passage["score"]] for passage in event["passages"]]
-        elif event["event"] == "decision" and event["kind"] == "confident":
-            record |= {"confident_raw": event["raw"], "identifier_hit": event["identifier_hit"]}
-        elif event["event"] == "decision" and event["kind"] == "answered":
-            record |= {"reader_raw": event["raw"], "continuation_hit": event["continuation_hit"]}
+        if isinstance(event, Retrieved):
+            record["passages"] = [[passage["id"], passage["score"]] for passage in event.passages]
+        elif isinstance(event, Decision):
+            record |= event.node_record()
     return record

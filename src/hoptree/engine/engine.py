@@ -21,7 +21,7 @@ from hoptree.engine.budget import Budget
 from hoptree.engine.cache import Store
 from hoptree.engine.calls import Calls, open_calls
 from hoptree.engine.context import Context, Prices
-from hoptree.engine.events import Event
+from hoptree.engine.events import FORMAT, Event, Finished, Started
 from hoptree.engine.registry import DEFAULT_METHOD, check_role, find_method, read_options
 from hoptree.engine.result import Result, read_result
 from hoptree.engine.telemetry_spans import spans_wanted
@@ -164,20 +164,22 @@ class Engine:
         return trace.events, failure
 
     def _begin(self, trace: Trace, asked: Question) -> None:
-        trace.add(
-            "start",
-            question=asked.text,
-            question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
-            type=asked.type,
-            hops=asked.hops,
-            method=self.method.name,
-            options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
-            model=self.model.name,
-            roles={role: model.name for role, model in self.roles.items()},
-            corpus=self.retriever.identity if self.retriever else None,
-            **({"graph": self.graph.identity} if self.graph else {}),
-            fidelity=self.fidelity,
-            version=__version__,
+        trace.emit(
+            Started(
+                format=FORMAT,
+                question=asked.text,
+                question_id=asked.id or hashlib.sha256(asked.text.encode()).hexdigest()[:12],
+                type=asked.type,
+                hops=asked.hops,
+                method=self.method.name,
+                options={option.name: self.options.get(option.name, option.default) for option in self.method.options},
+                model=self.model.name,
+                roles={role: model.name for role, model in self.roles.items()},
+                corpus=self.retriever.identity if self.retriever else None,
+                graph=self.graph.identity if self.graph else None,
+                fidelity=self.fidelity,
+                version=__version__,
+            )
         )
 
     async def _answer(self, asked: Question, ctx: Context) -> tuple[Answer | None, str, HoptreeError | None]:
@@ -198,16 +200,17 @@ class Engine:
             return None, "", InternalError(error)
 
     def _finish(self, trace: Trace, answer: Answer, stopped_by: str, failure: HoptreeError | None) -> None:
-        outcome = {"error": type(failure).__name__, "error_message": str(failure)} if failure else {}
-        trace.add(
-            "final",
-            answer=answer.text,
-            raw=answer.raw,
-            source=answer.source,
-            support=list(answer.support),
-            abstained=not failure and not answer.text,
-            stopped_by=stopped_by,
-            **outcome,
+        trace.emit(
+            Finished(
+                answer=answer.text,
+                raw=answer.raw,
+                source=answer.source,
+                support=list(answer.support),
+                abstained=not failure and not answer.text,
+                stopped_by=stopped_by,
+                error=type(failure).__name__ if failure else "",
+                error_message=str(failure) if failure else "",
+            )
         )
 
 

@@ -414,6 +414,15 @@ class Decision(OfNode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FactsNear(Decision):
+    """The facts of the corpus nearest to a query: subject, relation, object and the id of the passage."""
+
+    kind: ClassVar[str] = "facts_near"
+    value: list[list[str]]
+    query: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OtherDecision(Decision):
     """A decision of a kind that no loaded module defines: of another package's method, or of an older version."""
 
@@ -424,6 +433,13 @@ class OtherDecision(Decision):
         data = Event.as_dict(self)
         head = {"event": "decision", "run": self.run, "t": self.t, "kind": data.pop("name"), "value": data.pop("value")}
         return head | data | self.details
+
+    def node_record(self) -> dict[str, Any]:
+        if self.name == "confident":
+            return {"confident_raw": self.details["raw"], "identifier_hit": self.details["identifier_hit"]}
+        if self.name == "answered":
+            return {"reader_raw": self.details["raw"], "continuation_hit": self.details["continuation_hit"]}
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -259,12 +259,18 @@ def find_method(name: str) -> Method:
     return _registered[name]
 
 
-def explanation_of(name: str) -> Explanation:
-    """Return how a method explains its results; the default for traces of methods that are not installed here."""
+def load_method(name: str) -> Method | None:
+    """Return a method; None for those of traces that are not installed here."""
     try:
-        return find_method(name).explain
+        return find_method(name)
     except ConfigError:
-        return Explanation()
+        return None
+
+
+def explanation_of(name: str) -> Explanation:
+    """Return how a method explains its results."""
+    known = load_method(name)
+    return known.explain if known else Explanation()
 
 
 def read_options(chosen: Method, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from hoptree.core.errors import BudgetSpent
 from hoptree.engine.context import Context
+from hoptree.engine.events import ModelCalled, Planned, Retrieved, WorldCall
 from hoptree.text.question_tree import Node, Plan
 
 T = TypeVar("T")
@@ -74,7 +75,7 @@ MAX_CHILDREN = 9
 def plant(ctx: Context, question: str) -> Node:
     """The question itself as the tree's first node, and a tree that holds nothing else."""
     root = Node(0, question, depth=0)
-    ctx.trace.add("plan", nodes=[_written(root)], issues=[])
+    ctx.emit(Planned(nodes=[_written(root)]))
     return root
 
 
@@ -85,19 +86,23 @@ def grow(ctx: Context, node: Node, questions: Sequence[str]) -> tuple[Node, ...]
         Node(10 * node.id + place, question, node.id, node.depth + 1) for place, question in enumerate(questions, 1)
     )
     if children:
-        ctx.trace.add("plan", under=node.id, nodes=[_written(child) for child in children], issues=[])
+        ctx.emit(Planned(under=node.id, nodes=[_written(child) for child in children]))
     return children
 
 
 def spent_under(ctx: Context, node: Node) -> dict[str, int]:
     """What a node and all below it have cost so far."""
     start = "" if node.id == 0 else str(node.id)
-    mine = [event for event in ctx.trace.events if "node" in event and str(event["node"]).startswith(start)]
-    calls = [event for event in mine if event["event"] == "llm"]
+    mine = [
+        event
+        for event in ctx.trace.events
+        if isinstance(event, WorldCall) and event.node is not None and str(event.node).startswith(start)
+    ]
+    replies = [event for event in mine if isinstance(event, ModelCalled)]
     return {
-        "calls": len(calls),
-        "retrievals": sum(event["event"] == "retrieve" for event in mine),
-        "tokens": sum(call["prompt_tokens"] + call["completion_tokens"] for call in calls),
+        "calls": len(replies),
+        "retrievals": sum(isinstance(event, Retrieved) for event in mine),
+        "tokens": sum(reply.prompt_tokens + reply.completion_tokens for reply in replies),
     }
 
 

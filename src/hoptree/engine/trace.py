@@ -10,12 +10,24 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hoptree.core.errors import TraceError
-from hoptree.engine.events import Decision, Event, ModelCalled, Planned, ReplyParsed, Retrieved, make_event, parse_event
+from hoptree.engine.events import (
+    Decision,
+    Event,
+    ModelCalled,
+    OfNode,
+    Planned,
+    ReplyParsed,
+    Retrieved,
+    Started,
+    make_event,
+    parse_event,
+)
+from hoptree.engine.registry import load_method
 
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 # Flushing each of these would cost more than the event itself; others are written out at once.
 _FREQUENT = (ModelCalled, Retrieved, Decision, ReplyParsed)
-_SELDOM = 1.0
+_FLUSH_INTERVAL_S = 1.0
 """Seconds after which these are written out as well."""
 _clock = time.monotonic
 
@@ -58,12 +70,12 @@ class Trace:
 
 def events_of(events: Sequence[Event], node: int) -> list[Event]:
     """What was done for a node of the plan that counts now: one that came to nothing may have had the same number."""
-    whole = (place for place in range(len(events) - 1, -1, -1) if _is_whole_plan(events[place]))
-    return [event for event in events[next(whole, 0) :] if getattr(event, "node", None) == node]
-
-
-def _is_whole_plan(event: Event) -> bool:
-    return isinstance(event, Planned) and event.under is None
+    plans = (
+        place
+        for place in range(len(events) - 1, -1, -1)
+        if isinstance(event := events[place], Planned) and event.under is None
+    )
+    return [event for event in events[next(plans, 0) :] if isinstance(event, OfNode) and event.node == node]
 
 
 class TraceFile:
@@ -89,7 +101,7 @@ class TraceFile:
             return
         try:
             self._file.write(_line(event))
-            if not isinstance(event, _FREQUENT) or _clock() - self._flushed > _SELDOM:
+            if not isinstance(event, _FREQUENT) or _clock() - self._flushed > _FLUSH_INTERVAL_S:
                 self._file.flush()
                 self._flushed = _clock()
         except OSError as error:
@@ -126,6 +138,8 @@ def read_events(path: Path) -> Iterator[Event]:
                         f"Line {number} of {path} is not a trace event.",
                         "Write a trace with: hoptree ask … --trace FILE",
                     )
+                if isinstance(event, Started):
+                    load_method(event.method)  # it defines the types of the decisions that follow
                 found = True
                 yield event
     except OSError as error:
